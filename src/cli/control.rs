@@ -89,9 +89,10 @@ pub fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>> {
     };
     if let Some(daemon) = app.volumes.running() {
         // Which plan it has is not said before it has begun.
-        let other = daemon.plan.as_ref();
-        let others = other.is_some_and(|other| other != plan.as_str());
-        return if others { Ok(None) } else { Err(busy(daemon)) };
+        return match daemon.carries_out(plan) {
+            true => Err(busy(daemon)),
+            false => Ok(None),
+        };
     }
     app.volumes.lock().map(Some).map_err(|error| {
         // One that started meanwhile.
@@ -123,6 +124,7 @@ pub async fn stop(app: &App, output: &mut Output) -> Result {
         tokio::time::sleep(TRY_AGAIN).await;
     }
     output.line(&format!("the daemon (pid {}) has ended", daemon.pid))?;
-    let plan = PlanId::new(daemon.plan.unwrap_or_default());
-    output.line(&app.program.goes_on(plan.as_str()))
+    let plans = daemon.plans.unwrap_or_default();
+    let goes_on = |plan: &String| output.line(&app.program.goes_on(plan));
+    plans.iter().try_for_each(goes_on)
 }

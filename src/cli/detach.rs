@@ -106,8 +106,8 @@ async fn await_start(child: &mut Child, app: &App, kept: &str) -> Result<Option<
     let more = more.as_millis() / CHECK_EVERY.as_millis();
     for _ in 0..CHECKS.saturating_add(more) {
         let running = app.volumes.running();
-        // It holds the folder from the beginning; it says its plan when it works.
-        if running.is_some_and(|running| running.pid == child.id() && running.plan.is_some()) {
+        // It holds the folder from the beginning; it says its plans when it works.
+        if running.is_some_and(|running| running.pid == child.id() && running.plans.is_some()) {
             return Ok(None);
         }
         let status = child.try_wait();

@@ -11,7 +11,6 @@ use super::{App, Failure, Result, complain};
 use crate::agents::Agent;
 use crate::config::{Config, Planner};
 use crate::daemon::{DaemonSettings, tidy_internal};
-use crate::exec::{MarkKind, end_left_behind};
 use crate::role::{
     ASK, Abilities, Framework, McpServer, OtherRole, REQUEST_COLLABORATION, Role, RoleId,
     RoleModel, RoleSettings, StepChecker, Workplace, built_in, plan_tools,
@@ -192,6 +191,7 @@ pub async fn ready(
         })
     };
     let host = RoleHost {
+        plan: settings.plan.clone(),
         config: Arc::new(config.clone()),
         store: store.clone(),
         volumes: volumes.clone(),
@@ -219,7 +219,6 @@ async fn servers_at_work(
     worktrees: bool,
 ) -> Result<Abilities> {
     let (workspace, marks) = (&settings.workspace, settings.volumes.path(Folder::Active));
-    end_left_behind(&marks, &[MarkKind::Server]).await;
     // The daemon also makes it, but later.
     std::fs::create_dir_all(workspace)
         .with_context(|| format!("failed to make the workspace `{}`", workspace.display()))?;

@@ -108,6 +108,12 @@ impl App {
         self.volumes.daemon_of(&head.id).is_some()
     }
 
+    /// Returns whether a daemon has said that it works on a plan.
+    pub fn is_carried_out(&self, plan: &PlanId) -> bool {
+        let daemon = self.volumes.daemon_of(plan);
+        daemon.is_some_and(|daemon| daemon.plans.is_some())
+    }
+
     /// Returns the process that carries out plans here, if one does.
     pub fn daemon(&self) -> Option<u32> {
         self.volumes.running().map(|daemon| daemon.pid)

@@ -173,8 +173,7 @@ pub async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit> 
 /// # Errors
 /// A limit of its budget keeps it from going on.
 async fn go_on(app: &App, plan: &PlanId) -> Result<bool> {
-    let running = app.volumes.running().and_then(|daemon| daemon.plan);
-    if running.as_deref() != Some(plan.as_str()) {
+    if !app.is_carried_out(plan) {
         return Ok(false);
     }
     let change = app.change(plan, "resumed", |draft| {

@@ -218,8 +218,7 @@ impl App {
     pub async fn report(&self, plan: &PlanId, said: &str, output: &mut Output) -> Result {
         output.line(said)?;
         let status = self.read(plan, |plan, _| plan.status().clone()).await?;
-        let daemon = self.volumes.running().and_then(|daemon| daemon.plan);
-        let at_work = daemon.as_deref() == Some(plan.as_str());
+        let at_work = self.is_carried_out(plan);
         let waits = match status {
             _ if status.settled() => return Ok(()),
             PlanState::Paused(_) => "The plan is paused",

@@ -12,7 +12,7 @@ use super::background_effects::Effects;
 use super::effect_work::blocking;
 use super::input_routing::{FoundInput, RoutingTable, Stranger};
 use super::report_parsing::{self, ParsedReport};
-use super::{DaemonSettings, role_requests};
+use super::{FolderSettings, role_requests};
 use crate::plan::{AppliedReport, HumanQuestion, PlanId, QuestionId, Refusal, Time};
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
@@ -86,7 +86,7 @@ pub(super) struct FolderScan {
 }
 
 pub(super) struct Exchange {
-    settings: Arc<DaemonSettings>,
+    settings: Arc<FolderSettings>,
     store: Store,
     clock: Clock,
     watch: Watch,
@@ -120,7 +120,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub fn new(settings: Arc<DaemonSettings>, store: Store, clock: Clock) -> Self {
+    pub fn new(settings: Arc<FolderSettings>, store: Store, clock: Clock) -> Self {
         let (wake, stored) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let watch = Watch::start(&settings.volumes, Arc::clone(&wake), Arc::clone(&stored));
         let now = clock.now();
@@ -481,7 +481,7 @@ impl Exchange {
 }
 
 /// Makes a scanner that has read no file yet.
-fn scanner(settings: &DaemonSettings, watch: &Watch) -> Scanner {
+fn scanner(settings: &FolderSettings, watch: &Watch) -> Scanner {
     Scanner::new(&settings.volumes, watch.hints(), settings.timing.scan)
 }
 

@@ -5,14 +5,53 @@ use std::collections::BTreeSet;
 use super::input_routing::AwaitedInputs;
 use super::worktrees::Gathering;
 use crate::plan::{
-    AttemptState, CommandId, Due, Observations, Plan, PlanState, QuestionId, SessionId, due,
+    AttemptState, CommandId, Due, Lanes, Observations, Plan, PlanState, QuestionId, SessionId, due,
 };
+
+/// What a plan needs of the daemon beside other plans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Demand {
+    /// The change that it was read at.
+    pub(super) seq: i64,
+    /// Lanes that it has.
+    pub(super) busy: usize,
+    /// Lanes that it would have if there were no other plans.
+    pub(super) wants: usize,
+    /// It waits for a person, or is paused.
+    pub(super) rests: bool,
+    /// Each of its tasks has a worktree.
+    pub(super) isolated: bool,
+    /// Something of it is decided only after the next scan.
+    pub(super) awaits_scan: bool,
+}
+
+impl Demand {
+    fn of(plan: &Plan, seq: i64, due: &Due) -> Self {
+        let lanes = Lanes::of(plan);
+        let busy = lanes.busy();
+        let more = lanes.most.saturating_sub(busy);
+        let mut fresh = plan.startable();
+        let fresh = std::iter::from_fn(|| fresh.next(|_| false));
+        let asks = plan.open_questions().next().is_some();
+        let status = plan.status();
+        Self {
+            seq,
+            busy,
+            wants: busy + fresh.take(more).count(),
+            rests: matches!(status, PlanState::Paused(_))
+                || (asks && busy == 0 && due.steps.is_empty()),
+            isolated: plan.head().is_isolated(),
+            awaits_scan: due.rescan || status.settled() || asks,
+        }
+    }
+}
 
 /// What the loop needs to know of the plan: small, whatever the size of the plan.
 pub(super) struct LoopView {
     pub(super) seq: i64,
     pub(super) status: PlanState,
     pub(super) due: Due,
+    pub(super) demand: Demand,
     pub(super) awaited: AwaitedInputs,
     /// Attempts whose agents are to be asked to stop. An agent that has reported may end by itself.
     pub(super) recalls: BTreeSet<CommandId>,
@@ -38,10 +77,12 @@ impl LoopView {
             .filter(|attempt| !has_reported(attempt.state));
         let questions = || plan.open_questions();
         let of_requests = questions().filter(|question| question.request.is_some());
+        let due = due(plan, world);
         Self {
             seq,
             status: plan.status().clone(),
-            due: due(plan, world),
+            demand: Demand::of(plan, seq, &due),
+            due,
             awaited: AwaitedInputs {
                 commands: open.map(|attempt| attempt.id.clone()).collect(),
                 questions: questions().map(|question| question.id.clone()).collect(),

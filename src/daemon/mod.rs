@@ -14,6 +14,7 @@ mod input_routing;
 mod internal_plans;
 mod loop_view;
 mod plan_run;
+mod plans_at_work;
 mod proof_runs;
 mod recovery;
 mod report_parsing;
@@ -26,12 +27,16 @@ mod worktrees;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::exec;
-use crate::plan::PlanState;
+use crate::plan::{PlanId, PlanState, Time};
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
-use crate::volumes::Folder;
+use crate::volumes::{DaemonInfo, Folder, Volumes};
 pub use effect_work::make_plan;
 use exchange::Exchange;
 pub use hooks::Hook;
@@ -39,20 +44,29 @@ use input_routing::FoundInput;
 pub use internal_plans::tidy as tidy_internal;
 use loop_view::LoopView;
 use plan_run::PlanRun;
+use plans_at_work::{PlanEvent, PlansAtWork, open};
 pub use recovery::set_torn_aside;
-pub use settings::{DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
+pub use settings::{
+    DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, Models, PlanAtWork,
+    StartedWorkers, TakeUp,
+};
 
 /// The author of the daemon's changes in the log.
 const BY: &str = "daemon";
 
-/// Carries a plan out until it is settled, nothing can go on, or `shutdown` resolves; of a plan that is settled
-/// already it finishes what is left, such as the last files. The caller holds the folder's lock. What was under way
-/// when an earlier daemon ended or was killed is resumed.
+/// Carries plans out: the one that it begins with, if any, and those that are queued in its folder, if it is told how to
+/// take them up. The caller holds the folder's lock. What was under way when an earlier daemon ended or was killed is
+/// resumed.
+///
+/// Returns when `shutdown` resolves, or as the settings of the folder say: with the end of the first plan, or of the last.
+/// Of a plan that is settled already it finishes what is left, such as the last files.
 ///
 /// # Errors
-/// The plan cannot be read or started, or the workspace cannot be made.
+/// The first plan cannot be read or started, or its workspace cannot be made.
 pub async fn run(
-    settings: DaemonSettings,
+    folder: FolderSettings,
+    first: Option<PlanAtWork>,
+    take_up: Option<Arc<TakeUp>>,
     store: Store,
     clock: Clock,
     shutdown: impl Future<Output = ()>,
@@ -61,66 +75,92 @@ pub async fn run(
     for lost in store.lost() {
         tracing::error!("{lost}");
     }
+    let mut daemon = Daemon::new(folder, take_up, store, clock);
     // A shutdown waits for nothing, such as a busy store: what it cuts off is as after a kill.
-    let mut daemon = tokio::select! {
-        biased;
-        () = &mut shutdown => return Ok(DaemonEnd::Interrupted),
-        begun = Box::pin(Daemon::begin(settings, store, clock)) => begun?,
-    };
     let end = tokio::select! {
         biased;
         () = &mut shutdown => Ok(DaemonEnd::Interrupted),
-        end = Box::pin(daemon.carry_out()) => end,
+        end = Box::pin(daemon.carry_out(first)) => end,
     };
-    daemon.run.effects.shut_down().await;
-    daemon.exchange.effects.shut_down().await;
+    let displaced = matches!(end, Ok(DaemonEnd::Displaced(_)));
+    daemon.shut_down(displaced).await;
     let end = end?;
-    if !matches!(end, DaemonEnd::Settled(_) | DaemonEnd::Displaced(_)) {
-        daemon.run.leave_mission().await;
-    }
-    if let DaemonEnd::Settled(_) = end {
-        tokio::select! {
-            biased;
-            () = &mut shutdown => {}
-            () = daemon.clean_up() => {}
-        }
+    tokio::select! {
+        biased;
+        () = &mut shutdown => {}
+        () = daemon.closed() => {}
     }
     tracing::info!(?end, "the daemon ends");
     Ok(end)
 }
 
-/// A folder, and the plan that is carried out through it.
+/// Ends the processes that an earlier daemon of the folder left running. Call it with the folder's lock, before anything of
+/// this process runs: it would work in the same files at the same time.
+pub async fn end_left_behind(volumes: &Volumes) {
+    let marks = volumes.path(Folder::Active);
+    exec::end_left_behind(&marks, &exec::MarkKind::OF_DAEMON).await;
+}
+
+/// A folder, and the plans that are carried out through it.
 struct Daemon {
+    folder: Arc<FolderSettings>,
+    store: Store,
+    clock: Clock,
     exchange: Exchange,
-    run: PlanRun,
+    plans: PlansAtWork,
+    /// The plan with which the daemon ends.
+    first: Option<PlanId>,
+    /// Plans that have ended, while the last of their effects end.
+    closing: JoinSet<()>,
+    moved: watch::Receiver<u64>,
+    /// Something may have been written to the store since the plans were read.
+    stored: bool,
+    /// When the queue is read again at the latest.
+    look_at: Time,
+    /// The plans that other processes know of.
+    announced: Option<Vec<PlanId>>,
 }
 
 impl Daemon {
-    /// Starts the plan, after the checks that an earlier daemon left running were ended.
-    async fn begin(settings: DaemonSettings, store: Store, clock: Clock) -> anyhow::Result<Self> {
-        let settings = Arc::new(settings);
-        // Their next run would work in the same files at the same time.
-        let marks = settings.volumes.path(Folder::Active);
-        exec::end_left_behind(&marks, &exec::MarkKind::OF_DAEMON).await;
-        let run = PlanRun::begin(Arc::clone(&settings), store.clone(), clock).await?;
-        let exchange = Exchange::new(settings, store, clock);
-        Ok(Self { exchange, run })
+    fn new(
+        folder: FolderSettings,
+        take_up: Option<Arc<TakeUp>>,
+        store: Store,
+        clock: Clock,
+    ) -> Self {
+        let folder = Arc::new(folder);
+        Self {
+            exchange: Exchange::new(Arc::clone(&folder), store.clone(), clock),
+            plans: PlansAtWork::new(Arc::clone(&folder), store.clone(), clock, take_up),
+            folder,
+            moved: store.moved(),
+            store,
+            clock,
+            first: None,
+            closing: JoinSet::new(),
+            stored: true,
+            look_at: clock.now(),
+            announced: None,
+        }
     }
 
-    /// Carries the plan out until the daemon has nothing left to do. A dropped future loses nothing that the next
-    /// daemon does not find.
-    async fn carry_out(&mut self) -> anyhow::Result<DaemonEnd> {
-        self.run.inspect_first().await?;
-        self.run.recover().await?;
+    /// Carries plans out until the daemon has nothing left to do. A dropped future loses nothing that the next daemon does
+    /// not find.
+    async fn carry_out(&mut self, first: Option<PlanAtWork>) -> anyhow::Result<DaemonEnd> {
+        if let Some(first) = first {
+            let run = open(first, self.store.clone(), self.clock).await?;
+            self.first = Some(run.settings.plan.clone());
+            self.plans.runs.insert(run.settings.plan.clone(), run);
+        }
         self.exchange.list_questions()?;
-        // The recovery of a large plan takes time; the process was not suspended.
-        self.run.wake_at = self.run.clock.now();
         loop {
             // At every turn, as it only reads a file's metadata: a daemon that has replaced the lock publishes, too.
-            let lock = &self.run.settings.lock;
+            let lock = &self.folder.lock;
             if lock.is_lost() {
                 return Ok(DaemonEnd::Displaced(lock.path().to_owned()));
             }
+            self.look_around().await;
+            self.announce();
             if let Some(end) = self.turn().await? {
                 return Ok(end);
             }
@@ -128,48 +168,152 @@ impl Daemon {
         }
     }
 
+    /// Finds out which plans other processes have changed, and which ones they have queued.
+    async fn look_around(&mut self) {
+        let now = self.clock.now();
+        if !self.stored && self.look_at > now {
+            return;
+        }
+        self.stored = false;
+        self.look_at = now.plus(self.folder.timing.scan);
+        let looked = match self.plans.note_moved().await {
+            Ok(()) => self.plans.take_up().await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = looked {
+            let what = "the queue of plans";
+            self.exchange.effects.trouble(what, &error.to_string());
+        }
+    }
+
+    /// Lets other processes know which plans are carried out here.
+    fn announce(&mut self) {
+        let plans = self.plans.ids();
+        if self.announced.as_ref() == Some(&plans) {
+            return;
+        }
+        let info = DaemonInfo {
+            plans: Some(plans.iter().map(PlanId::to_string).collect()),
+            ..self.folder.info.clone()
+        };
+        match self.folder.volumes.announce(&info) {
+            Ok(()) => self.announced = Some(plans),
+            Err(error) => {
+                let what = "the note about this daemon";
+                self.exchange.effects.trouble(what, &error.to_string());
+            }
+        }
+    }
+
     /// Starts everything that is due. Returns how the daemon ends, if it does. A store that fails is tried again: its
     /// disk may be full only for a while.
     async fn turn(&mut self) -> anyhow::Result<Option<DaemonEnd>> {
-        self.run.advance_clock();
-        self.run.note_gone_workers();
-        self.run.retry_kept().await;
-        match self.decided_view().await {
-            Ok(view) => {
-                self.start(&view);
-                let end = self.end(&view);
-                let settled = matches!(end, Some(DaemonEnd::Settled(_)));
-                Ok(end.filter(|_| !(settled && self.run.call_finish_hook())))
-            }
-            Err(error @ (StoreError::Database(_) | StoreError::Panicked(_))) => {
-                self.run.store_failed(error);
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
+        for run in self.plans.runs.values_mut() {
+            run.advance_clock();
+            run.note_gone_workers();
+            run.retry_kept().await;
         }
+        let scanned = self.scan().await;
+        for run in self.plans.runs.values_mut() {
+            run.due |= scanned && run.demand.awaits_scan;
+        }
+        self.plans.share_lanes();
+        let due = self.plans.runs.iter().filter(|(_, run)| run.is_due());
+        let due: Vec<PlanId> = due.map(|(id, _)| id.clone()).collect();
+        let mut all_settled = true;
+        for id in due {
+            let ended = match self.turn_of(&id).await {
+                Ok(Turn { end, settled }) => {
+                    all_settled &= settled;
+                    end
+                }
+                Err(error @ (StoreError::Database(_) | StoreError::Panicked(_))) => {
+                    if let Some(run) = self.plans.runs.get_mut(&id) {
+                        run.store_failed(error);
+                    }
+                    None
+                }
+                Err(error) if self.first.as_ref() == Some(&id) => return Err(error.into()),
+                Err(error) => {
+                    (self.folder.notice)(&format!("plan {id}: {error}"));
+                    Some(DaemonEnd::NoPlan)
+                }
+            };
+            if let Some(end) = ended {
+                self.close(&id, &end);
+                if self.first.as_ref() == Some(&id) && self.folder.ends_when == EndsWhen::FirstEnds
+                {
+                    return Ok(Some(end));
+                }
+                self.stored = true;
+            }
+        }
+        let now = self.clock.now();
+        for run in self.plans.runs.values_mut() {
+            if run.take_scan_request() {
+                self.exchange.scan_by(now);
+            }
+        }
+        let settled = all_settled && self.plans.runs.len() == 1;
+        self.exchange.start(now, settled);
+        let over = self.plans.is_empty() && self.folder.ends_when == EndsWhen::AllEnded;
+        Ok((over && !self.stored).then_some(DaemonEnd::Idle))
     }
 
-    /// Applies what has arrived, if a scan is due, and returns the plan after every decision that is due.
-    async fn decided_view(&mut self) -> Result<LoopView, StoreError> {
-        if self.exchange.scan_began.is_none() {
-            // The first scan has to know what is awaited.
-            let view = self.run.view().await?;
-            let plan = self.run.settings.plan.clone();
-            self.exchange.routes.0.insert(plan, view.awaited);
-        }
-        self.scan().await;
-        self.run.world.scan_began = self.exchange.scan_began;
-        let view = self.run.decided_view().await?;
-        let (plan, awaited) = (self.run.settings.plan.clone(), view.awaited.clone());
-        self.exchange.routes.0.insert(plan, awaited);
-        Ok(view)
+    /// Starts everything that is due of a plan.
+    async fn turn_of(&mut self, id: &PlanId) -> Result<Turn, StoreError> {
+        let others = self.plans.runs.len() > 1;
+        let Some(run) = self.plans.runs.get_mut(id) else {
+            return Ok(Turn::default());
+        };
+        run.due = false;
+        run.world.scan_began = self.exchange.scan_began;
+        let view = run.decided_view().await?;
+        let awaited = view.awaited.clone();
+        self.exchange.routes.0.insert(id.clone(), awaited);
+        run.start(&view, &self.exchange.shown);
+        let end = end_of(run, &self.exchange, &view, others);
+        let settled = matches!(end, Some(DaemonEnd::Settled(_)));
+        Ok(Turn {
+            end: end.filter(|_| !(settled && run.call_finish_hook())),
+            settled: view.status.settled(),
+        })
     }
 
-    /// Scans the folders if it is time to, and applies what is new.
-    async fn scan(&mut self) {
-        let now = self.run.world.now;
-        if self.run.take_scan_request() {
-            self.exchange.scan_by(now);
+    /// Lets go of a plan that has ended.
+    fn close(&mut self, id: &PlanId, end: &DaemonEnd) {
+        let Some(run) = self.plans.runs.remove(id) else {
+            return;
+        };
+        self.exchange.routes.0.remove(id);
+        self.plans.leave(id.clone(), run.demand.seq);
+        let settled = matches!(end, DaemonEnd::Settled(_));
+        self.closing.spawn(run.close(settled, true));
+    }
+
+    /// Ends the effects of all plans, and their workers.
+    async fn shut_down(&mut self, displaced: bool) {
+        for run in std::mem::take(&mut self.plans.runs).into_values() {
+            self.closing.spawn(run.close(false, !displaced));
+        }
+        self.exchange.effects.shut_down().await;
+    }
+
+    /// Waits until the effects of all plans that have ended are over.
+    async fn closed(&mut self) {
+        while self.closing.join_next().await.is_some() {}
+    }
+
+    /// Scans the folders if it is time to, and applies what is new. Returns whether a scan was applied.
+    async fn scan(&mut self) -> bool {
+        let now = self.clock.now();
+        if !self.routes_are_known().await {
+            return false;
+        }
+        for run in self.plans.runs.values_mut() {
+            if run.take_scan_request() {
+                self.exchange.scan_by(now);
+            }
         }
         if self.exchange.check_watches(now)
             && let Err(error) = self.restore_files().await
@@ -177,116 +321,152 @@ impl Daemon {
             let what = exchange::ExchangeKey::Scan.to_string();
             self.exchange.effects.trouble(&what, &format!("{error:#}"));
         }
-        if let Some(found) = self.exchange.scan(now) {
-            let applied = self.apply(found).await;
-            self.exchange.applied(applied);
+        let Some(found) = self.exchange.scan(now) else {
+            return false;
+        };
+        let applied = self.apply(found).await;
+        self.exchange.applied(applied);
+        true
+    }
+
+    /// Notes what is awaited for plans that are new: a scan has to know it. Returns whether all of it is known.
+    async fn routes_are_known(&mut self) -> bool {
+        let routes = &mut self.exchange.routes.0;
+        for (id, run) in &mut self.plans.runs {
+            if routes.contains_key(id) {
+                continue;
+            }
+            match run.view().await {
+                Ok(view) => drop(routes.insert(id.clone(), view.awaited)),
+                Err(error) => {
+                    run.store_failed(error);
+                    return false;
+                }
+            }
         }
+        true
     }
 
     /// Puts back the files of folders that were removed.
     async fn restore_files(&mut self) -> anyhow::Result<()> {
-        self.run.find_lost().await?;
+        for run in self.plans.runs.values_mut() {
+            run.find_lost().await?;
+        }
         Ok(self.exchange.list_questions()?)
     }
 
-    /// Applies everything that was found to the plan that it is for.
+    /// Applies everything that was found to the plans that it is for.
     async fn apply(&mut self, found: FoundInput) -> Result<(), StoreError> {
         let table = &self.exchange.routes;
-        let (mut plans, strangers) = table
-            .route(&self.run.store, &self.run.settings.volumes, found)
-            .await?;
-        let own = plans.remove(&self.run.settings.plan);
-        let follow_up = self.run.found(own.unwrap_or_default()).await?;
-        self.exchange.file(follow_up.filings);
-        self.exchange.complain(follow_up.complaints);
+        let volumes = &self.folder.volumes;
+        let (mut plans, strangers) = table.route(&self.store, volumes, found).await?;
+        for (id, run) in &mut self.plans.runs {
+            let found = plans.remove(id);
+            run.due |= found.is_some();
+            // Also if nothing was found: heartbeats may have gone.
+            let follow_up = run.found(found.unwrap_or_default()).await?;
+            self.exchange.file(follow_up.filings);
+            self.exchange.complain(follow_up.complaints);
+        }
         if self.exchange.pass_on(strangers).await? {
             // A question to a role goes to a person immediately.
-            self.run.maintain_at = self.run.clock.now();
+            for run in self.plans.runs.values_mut() {
+                (run.maintain_at, run.due) = (self.clock.now(), true);
+            }
         }
         Ok(())
     }
 
-    /// Starts everything that is missing.
-    fn start(&mut self, view: &LoopView) {
-        self.run.start(view, &self.exchange.shown);
-        let now = self.run.world.now;
-        if self.run.take_scan_request() {
-            self.exchange.scan_by(now);
-        }
-        self.exchange.start(now, view.status.settled());
-        if let Some(at) = self.exchange.wakes_at(now) {
-            self.run.wake_at = self.run.wake_at.min(at);
-        }
-    }
-
     /// Waits until something happens and applies it.
     async fn next(&mut self) {
-        let wait = self.run.wake_at.since(self.run.clock.now());
+        let now = self.clock.now();
+        let runs = self.plans.runs.values().map(|run| run.wake_at);
+        let exchange = self.exchange.wakes_at(now);
+        let wake = runs.chain(exchange).chain([self.look_at]).min();
+        let wait = wake.unwrap_or(now).since(now);
+        let wait = match self.plans.runs.values().any(|run| run.due) || self.stored {
+            true => Duration::ZERO,
+            false => wait,
+        };
         tokio::select! {
             biased;
-            (key, result) = self.run.effects.next() => self.run.apply(key, result).await,
+            event = self.plans.next_event() => self.happened(event).await,
             (key, result) = self.exchange.effects.next() => self.exchange.apply(&key, result),
-            () = self.exchange.wake.notified() => self.exchange.scan_by(self.run.clock.now()),
-            () = self.exchange.stored.notified() => {}
-            Ok(()) = self.run.moved.changed() => {}
-            Ok(()) = self.run.started_workers.gone.changed() => {}
+            () = self.exchange.wake.notified() => self.exchange.scan_by(self.clock.now()),
+            () = self.exchange.stored.notified() => self.stored = true,
+            Ok(()) = self.moved.changed() => self.stored = true,
+            Some(_) = self.closing.join_next() => {}
             () = tokio::time::sleep(wait) => {}
         }
         // Results that exist already belong to the same turn.
-        while let Some((key, result)) = self.run.effects.try_next() {
-            self.run.apply(key, result).await;
+        for run in self.plans.runs.values_mut() {
+            while let Some((key, result)) = run.effects.try_next() {
+                run.due = true;
+                run.apply(key, result).await;
+            }
         }
         while let Some((key, result)) = self.exchange.effects.try_next() {
             self.exchange.apply(&key, result);
         }
     }
 
-    /// Returns how the daemon ends, if nothing is left to do.
-    fn end(&self, view: &LoopView) -> Option<DaemonEnd> {
-        let (exchange, run) = (&self.exchange, &self.run);
-        if run.is_busy() || exchange.is_busy() || !view.due.steps.is_empty() {
-            return None;
-        }
-        let (now, started) = (run.world.now, run.world.started);
-        let reported = run.mission.0 == view.seq && exchange.filings.is_empty();
-        if view.status.settled() {
-            // A report may exist that an earlier daemon applied and did not file, or that came late. What an agent
-            // writes long after the end delays nothing.
-            let quiet = exchange.is_quiet(run.settled_at.unwrap_or(now), now);
-            return (reported && quiet).then(|| DaemonEnd::Settled(view.status.clone()));
-        }
-        if view.status == PlanState::Idle {
-            return Some(DaemonEnd::NoPlan);
-        }
-        let shown = view.awaited.questions.is_subset(&exchange.shown);
-        if let Some(gone) = run.left_alone_at(view) {
-            return (shown && reported && exchange.is_quiet(gone, now)).then_some(DaemonEnd::Waits);
-        }
-        let paused = matches!(view.status, PlanState::Paused(_));
-        let stuck = view.due.look_again.is_none()
-            && !view.due.rescan
-            && (paused || !view.awaited.questions.is_empty());
-        // An answer may have been saved a moment before the start.
-        let scanned = exchange.scan_began.is_some() && exchange.is_finished(started, now);
-        let leaves = run.settings.human_wait == HumanWait::Leave;
-        let end = if view.stopped {
-            DaemonEnd::Budget
-        } else {
-            DaemonEnd::Waits
+    async fn happened(&mut self, event: PlanEvent) {
+        let (plan, ended) = match event {
+            PlanEvent::Opened(opened) => {
+                self.stored = true;
+                return self.plans.opened(opened).await;
+            }
+            PlanEvent::Effect(plan, key, result) => (plan, Some((key, result))),
+            PlanEvent::Gone(plan) => (plan, None),
         };
-        (leaves && stuck && shown && scanned && reported).then_some(end)
-    }
-
-    /// Removes what a settled plan no longer needs.
-    async fn clean_up(&mut self) {
-        let run = &self.run;
-        let (settings, store) = (&run.settings, &run.store);
-        effect_work::warn_of_unread_files(settings);
-        run.change_watch.clear().await;
-        proof_runs::clear(settings).await;
-        internal_plans::tidy(store, &settings.volumes, &settings.plan, run.clock.now()).await;
-        if let Err(error) = worktrees::clean_up(settings, store).await {
-            tracing::warn!(error = format!("{error:#}"), "worktrees stay behind");
+        if let Some(run) = self.plans.runs.get_mut(&plan) {
+            run.due = true;
+            if let Some((key, result)) = ended {
+                run.apply(key, result).await;
+            }
         }
     }
+}
+
+/// What came of a turn of a plan.
+#[derive(Default)]
+struct Turn {
+    end: Option<DaemonEnd>,
+    settled: bool,
+}
+
+/// Returns how a plan ends for now, if nothing is left to do. What `others` have in the folder delays no plan.
+fn end_of(run: &PlanRun, exchange: &Exchange, view: &LoopView, others: bool) -> Option<DaemonEnd> {
+    let files = !others && exchange.is_busy();
+    if run.is_busy() || files || !view.due.steps.is_empty() {
+        return None;
+    }
+    let (now, started) = (run.world.now, run.world.started);
+    let reported = run.mission.0 == view.seq && (others || exchange.filings.is_empty());
+    if view.status.settled() {
+        // A report may exist that an earlier daemon applied and did not file, or that came late. What an agent
+        // writes long after the end delays nothing.
+        let quiet = exchange.is_quiet(run.settled_at.unwrap_or(now), now);
+        return (reported && quiet).then(|| DaemonEnd::Settled(view.status.clone()));
+    }
+    if view.status == PlanState::Idle {
+        return Some(DaemonEnd::NoPlan);
+    }
+    let shown = view.awaited.questions.is_subset(&exchange.shown);
+    if let Some(gone) = run.left_alone_at(view) {
+        return (shown && reported && exchange.is_quiet(gone, now)).then_some(DaemonEnd::Waits);
+    }
+    let paused = matches!(view.status, PlanState::Paused(_));
+    let stuck = view.due.look_again.is_none()
+        && !view.due.rescan
+        && (paused || !view.awaited.questions.is_empty());
+    // An answer may have been saved a moment before the start.
+    let scanned = exchange.scan_began.is_some() && exchange.is_finished(started, now);
+    let leaves = run.settings.human_wait == HumanWait::Leave;
+    let end = if view.stopped {
+        DaemonEnd::Budget
+    } else {
+        DaemonEnd::Waits
+    };
+    (leaves && stuck && shown && scanned && reported).then_some(end)
 }

@@ -8,8 +8,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use tokio::sync::watch;
-
 use super::apply_input::{FollowUp, apply_found, apply_result};
 use super::background_effects::Effects;
 use super::carry_out_steps::{Decider, OutgoingCommand};
@@ -17,9 +15,12 @@ use super::changed_files::{ChangeWatch, Inspected};
 use super::effect_work::{CheckOutcome, ModelOutcome};
 use super::hooks::{Hook, HookNews, HookState};
 use super::input_routing::FoundInput;
-use super::proof_runs::{EarlierRuns, recorded_runs};
+use super::internal_plans;
+use super::loop_view::Demand;
+use super::proof_runs::{self, EarlierRuns, recorded_runs};
+use super::settings::EndWorkers;
 use super::worktrees::{self, BranchReport};
-use super::{BY, DaemonSettings, HumanWait, LoopView, StartedWorkers, effect_work};
+use super::{BY, DaemonSettings, HumanWait, LoopView, PlanAtWork, StartedWorkers, effect_work};
 use crate::plan::{
     CheckBefore, CheckResult, CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan,
     QuestionId, Refusal, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
@@ -129,7 +130,14 @@ pub(super) struct PlanRun {
     pub earlier_runs: EarlierRuns,
     /// When the plan was first read as settled: one more scan begins after that, for what came meanwhile.
     pub settled_at: Option<Time>,
-    pub moved: watch::Receiver<u64>,
+    /// Something happened to it since its last turn.
+    pub due: bool,
+    /// What it needs beside other plans, when it was last read.
+    pub demand: Demand,
+    /// When a command of it was last sent.
+    pub began_task_at: Time,
+    /// Ends its workers.
+    pub end_workers: EndWorkers,
     pub started_workers: StartedWorkers,
     /// When the workers of a role, or those for all other tasks, were found to have ended.
     pub gone_at: BTreeMap<Option<String>, Time>,
@@ -153,11 +161,8 @@ impl PlanRun {
     ///
     /// # Errors
     /// The plan cannot be read or started, or the workspace cannot be made.
-    pub async fn begin(
-        settings: Arc<DaemonSettings>,
-        store: Store,
-        clock: Clock,
-    ) -> anyhow::Result<Self> {
+    pub async fn begin(at_work: PlanAtWork, store: Store, clock: Clock) -> anyhow::Result<Self> {
+        let settings = Arc::new(at_work.settings);
         if !worktrees::begin(&settings, &store).await? {
             effect_work::make_workspace(&settings.workspace)?;
         }
@@ -166,14 +171,24 @@ impl PlanRun {
         // The hooks get all changes of a plan that has just been made.
         let before = store.read(&plan, |_, seq| seq).await?;
         let before = if before == 1 { 0 } else { before };
-        let start = move |draft: &mut Draft<'_>| match draft.plan().status().settled() {
-            true => Ok(false),
-            false => draft.start(policy, &workspace),
+        let now = clock.now();
+        let start = move |draft: &mut Draft<'_>| {
+            if draft.plan().status().settled() {
+                return Ok(false);
+            }
+            if draft.plan().head().queue.is_some() {
+                draft.describe(|head| {
+                    if let Some(entry) = &mut head.queue {
+                        (entry.begun, entry.waits) = (Some(now), None);
+                    }
+                });
+            }
+            draft.start(policy, &workspace)
         };
         store.change(&plan, BY, "the daemon starts", start).await?;
         let earlier = store.read(&plan, |plan, _| recorded_runs(plan)).await?;
         tracing::info!(%plan, workspace = %settings.workspace.display(), "the daemon starts");
-        let (now, waits) = (clock.now(), settings.timing.plan);
+        let waits = settings.timing.plan;
         Ok(Self {
             decider: Decider {
                 settings: Arc::clone(&settings),
@@ -191,7 +206,10 @@ impl PlanRun {
                 change: before,
                 ..HookState::default()
             },
-            moved: store.moved(),
+            due: true,
+            demand: Demand::default(),
+            began_task_at: now,
+            end_workers: at_work.end_workers,
             started_workers: settings.started_workers.clone(),
             settings,
             store,
@@ -246,6 +264,18 @@ impl PlanRun {
     /// Returns whether a scan is to begin now, and forgets it.
     pub fn take_scan_request(&mut self) -> bool {
         std::mem::take(&mut self.scan_wanted)
+    }
+
+    /// Limits the lanes, as other plans need some; is turned once more if that makes a difference.
+    pub fn set_lanes(&mut self, left: Option<usize>) {
+        let before = std::mem::replace(&mut self.world.lanes_left, left);
+        let usable = |left: Option<usize>| left.unwrap_or(usize::MAX);
+        self.due |= usable(left) > usable(before) && self.demand.wants > self.demand.busy;
+    }
+
+    /// Returns whether it is time for its next turn.
+    pub fn is_due(&self) -> bool {
+        self.due || self.wake_at <= self.clock.now()
     }
 
     /// Reads the clock. If that is far later than planned, the process was stopped or the machine suspended, and
@@ -311,12 +341,11 @@ impl PlanRun {
 
     /// Returns the plan as it is committed now.
     pub async fn view(&mut self) -> Result<LoopView, StoreError> {
-        // Before the read: a change that is committed from here on makes the loop turn once more.
-        self.moved.borrow_and_update();
         let world = self.world();
         let read = move |plan: &Plan, seq| LoopView::of(plan, seq, &world);
         let view = self.read(read).await?;
         self.works = view.works();
+        self.demand = view.demand;
         self.world.ends_published.clone_from(&view.ends_published);
         self.note_at_work(&view.at_work);
         Ok(view)
@@ -552,6 +581,29 @@ impl PlanRun {
             self.change_watch.remember_quick(&quick);
         }
         Ok(follow_up)
+    }
+
+    /// Ends its effects and its workers. Removes what a `settled` plan no longer needs; of another one MISSION.md stays as
+    /// it is now, unless another daemon writes it.
+    pub async fn close(mut self, settled: bool, own_folder: bool) {
+        self.effects.shut_down().await;
+        if settled {
+            self.clean_up().await;
+        } else if own_folder {
+            self.leave_mission().await;
+        }
+        (self.end_workers)().await;
+    }
+
+    async fn clean_up(&mut self) {
+        let (settings, store) = (&self.settings, &self.store);
+        effect_work::warn_of_unread_files(settings);
+        self.change_watch.clear().await;
+        proof_runs::clear(settings).await;
+        internal_plans::tidy(store, &settings.volumes, &settings.plan, self.clock.now()).await;
+        if let Err(error) = worktrees::clean_up(settings, store).await {
+            tracing::warn!(error = format!("{error:#}"), "worktrees stay behind");
+        }
     }
 
     /// Observes the heartbeats, and returns those that are new.

@@ -4,20 +4,63 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use crate::config::{HooksConfig, Timing};
 use crate::exec::{CheckConfig, JudgingFiles};
 use crate::llm::{Model, Prompts};
-use crate::plan::{PlanId, PlanPolicy, PlanState};
-use crate::volumes::{LockPlace, Volumes};
+use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState};
+use crate::volumes::{DaemonInfo, LockPlace, Volumes};
 use crate::wire::team_file::Team;
 
-/// The settings of a daemon.
-pub struct DaemonSettings {
+/// Reports trouble that is not in a plan to a person, such as a full disk.
+pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// What all plans of a daemon share.
+pub struct FolderSettings {
     pub volumes: Volumes,
     /// The lock by which this process has the folder.
     pub lock: LockPlace,
+    /// What other processes may know of this one, but for its plans.
+    pub info: DaemonInfo,
+    pub timing: Timing,
+    /// What a person types to call this program.
+    pub program: String,
+    pub notice: Notice,
+    /// The most tasks under way over all plans; `None` if only each plan has a limit.
+    pub max_parallel: Option<u32>,
+    /// The most plans that are carried out at once.
+    pub max_plans: u32,
+    pub ends_when: EndsWhen,
+}
+
+/// When a daemon ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndsWhen {
+    /// The plan that it began with has ended.
+    FirstEnds,
+    /// Every plan has ended, and none is queued.
+    AllEnded,
+    /// Never.
+    Stopped,
+}
+
+/// Ends workers, and waits until what they were at is released.
+pub type EndWorkers = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// A plan with what carries it out.
+pub struct PlanAtWork {
+    pub settings: DaemonSettings,
+    pub end_workers: EndWorkers,
+}
+
+/// Makes ready what a queued plan needs, as the person who queued it confirmed it.
+pub type TakeUp = dyn Fn(PlanHead) -> BoxFuture<'static, anyhow::Result<PlanAtWork>> + Send + Sync;
+
+/// The settings of a plan that a daemon carries out.
+pub struct DaemonSettings {
+    pub volumes: Volumes,
     pub plan: PlanId,
     /// The folder that agents work in; absolute.
     pub workspace: PathBuf,
@@ -50,8 +93,7 @@ pub struct DaemonSettings {
     pub folder: PathBuf,
     /// What a person types to call this program, as in `plan-agent --config my.toml`.
     pub program: String,
-    /// Reports trouble that is not in the plan to a person, such as a full disk.
-    pub notice: Arc<dyn Fn(&str) + Send + Sync>,
+    pub notice: Notice,
 }
 
 /// The models for each kind of question.
@@ -103,6 +145,8 @@ pub enum DaemonEnd {
     Budget,
     /// The goal has no plan and the model gave none; the goal is kept.
     NoPlan,
+    /// No plan is left, and none is queued.
+    Idle,
     /// It was asked to stop; the next daemon resumes the plan.
     Interrupted,
     /// The lock at this path was removed or replaced, so another daemon may have the folder.

@@ -36,6 +36,9 @@ impl PlanRun {
     /// Publishes new commands immediately: to write one takes less time than to wake another thread for it. A command
     /// that cannot be written now is kept for [`Self::publish`].
     pub(super) fn send(&mut self, outgoing: Vec<OutgoingCommand>) {
+        if !outgoing.is_empty() {
+            self.began_task_at = self.clock.now();
+        }
         for command in outgoing {
             if command.is_ready() {
                 let volumes = &self.settings.volumes;

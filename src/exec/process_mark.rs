@@ -36,8 +36,14 @@ pub enum MarkKind {
 }
 
 impl MarkKind {
-    /// Those that only a daemon starts.
-    pub const OF_DAEMON: [Self; 3] = [Self::Check, Self::Question, Self::Hook];
+    /// Those that only a daemon and the roles in its process start.
+    pub const OF_DAEMON: [Self; 5] = [
+        Self::Check,
+        Self::Question,
+        Self::Hook,
+        Self::Step,
+        Self::Server,
+    ];
 
     /// Returns the text between the name of the process and its group.
     fn ending(self) -> &'static str {

@@ -78,6 +78,8 @@ pub struct Observations {
     pub held: BTreeMap<String, Time>,
     /// Sessions whose `end` command was published; the plan may not have recorded this yet.
     pub ends_published: BTreeSet<SessionId>,
+    /// The lanes that other plans of the same daemon leave; `None` if there are no others.
+    pub lanes_left: Option<usize>,
 }
 
 impl Observations {
@@ -177,6 +179,8 @@ pub struct Due {
     pub rescan: bool,
     /// Something would be under way if the workers for it could work.
     pub held: bool,
+    /// Other plans of the same daemon have lanes that this one may use later.
+    pub crowded: bool,
 }
 
 impl Due {
@@ -524,7 +528,11 @@ impl DueSearch<'_> {
             }
         } else {
             self.dispatch();
-            if self.due.nothing() && !self.due.held && plan.open_attempts().next().is_none() {
+            if self.due.nothing()
+                && !self.due.held
+                && !self.due.crowded
+                && plan.open_attempts().next().is_none()
+            {
                 self.stuck("nothing can start any more");
             }
         }
@@ -549,6 +557,10 @@ impl DueSearch<'_> {
     fn dispatch(&mut self) {
         let (plan, world) = (self.plan, self.world);
         let mut lanes = Lanes::of(plan);
+        if let Some(left) = world.lanes_left {
+            self.due.crowded = left < lanes.most;
+            lanes.most = lanes.most.min(left);
+        }
         if lanes.full() {
             lanes.most += self.untaken();
         }

@@ -427,6 +427,14 @@ impl Store {
             .await
     }
 
+    /// Returns the plans that a daemon of the folder is to carry out and that have not ended, the oldest first.
+    ///
+    /// # Errors
+    /// A failure of the database, or a plan that cannot be read.
+    pub async fn queued(&self) -> Result<Vec<ListedPlan>> {
+        self.with(|owner| owner.listed(Tables::queued_heads)).await
+    }
+
     /// Returns the plans that an owner has archived, also those that were recovered later, newest first: at most
     /// `limit` after the first `offset`, and their total number.
     ///

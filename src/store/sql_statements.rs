@@ -9,7 +9,7 @@ use super::text_store::{NoText, Texts, names, names_others, pack, unpack};
 use crate::plan::{ArchiveState, CommandId, PlanHead, PlanId, RowKey};
 
 /// The version of the tables that this program writes. A database with a higher one is refused.
-const FORMAT: i64 = 4;
+const FORMAT: i64 = 5;
 
 /// The first format in which long values are texts of their own.
 const PACKED: i64 = 4;
@@ -46,6 +46,11 @@ const MIGRATIONS: [&[&str]; FORMAT as usize] = [
     ],
     // Long values of rows and log entries, by their hashes.
     &["CREATE TABLE texts (hash TEXT PRIMARY KEY, text TEXT NOT NULL)"],
+    // Plans that a daemon of the folder is to carry out: asked for after every change of another process.
+    &[
+        "ALTER TABLE plans ADD COLUMN queued BIGINT NOT NULL DEFAULT 0",
+        "CREATE INDEX plans_queued ON plans (queued)",
+    ],
 ];
 
 /// The fields by which a plan is looked up: copied from its head, and written whenever they change.
@@ -57,6 +62,7 @@ pub(super) struct Lookup {
     shelf: &'static str,
     kept: i64,
     taken_up: i64,
+    queued: i64,
 }
 
 impl Lookup {
@@ -69,16 +75,18 @@ impl Lookup {
             shelf: head.archive_state.as_str(),
             kept: i64::from(there && (head.put_away.is_some() || history)),
             taken_up: head.taken_up.unwrap_or(head.created_at).0,
+            queued: i64::from(there && head.queue.is_some() && !head.status.settled()),
         }
     }
 
-    fn values(&self) -> [&dyn Param; 5] {
+    fn values(&self) -> [&dyn Param; 6] {
         [
             &self.key,
             &self.owner,
             &self.shelf,
             &self.kept,
             &self.taken_up,
+            &self.queued,
         ]
     }
 }
@@ -382,10 +390,10 @@ impl Tables {
         created_at: i64,
         lookup: &Lookup,
     ) -> Result<bool> {
-        let [key, owner, shelf, kept, taken_up] = lookup.values();
+        let [key, owner, shelf, kept, taken_up, queued] = lookup.values();
         let added = self.database.execute(
-            "INSERT INTO plans (id, seq, created_at, key, owner, shelf, kept, taken_up) \
-             VALUES ($1, 0, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
+            "INSERT INTO plans (id, seq, created_at, key, owner, shelf, kept, taken_up, queued) \
+             VALUES ($1, 0, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
             &[
                 &plan.as_str(),
                 &created_at,
@@ -394,6 +402,7 @@ impl Tables {
                 shelf,
                 kept,
                 taken_up,
+                queued,
             ],
         )?;
         Ok(added == 1)
@@ -401,10 +410,10 @@ impl Tables {
 
     /// Sets the lookup fields of a plan; fails if the key belongs to another plan.
     pub(super) fn set_lookup(&mut self, plan: &PlanId, lookup: &Lookup) -> Result<()> {
-        let [key, owner, shelf, kept, taken_up] = lookup.values();
+        let [key, owner, shelf, kept, taken_up, queued] = lookup.values();
         self.run(
-            "UPDATE plans SET key = $1, owner = $2, shelf = $3, kept = $4, taken_up = $5 WHERE id = $6",
-            &[key, owner, shelf, kept, taken_up, &plan.as_str()],
+            "UPDATE plans SET key = $1, owner = $2, shelf = $3, kept = $4, taken_up = $5, queued = $6 WHERE id = $7",
+            &[key, owner, shelf, kept, taken_up, queued, &plan.as_str()],
         )
     }
 
@@ -439,6 +448,14 @@ impl Tables {
         self.heads_where(
             "AND plans.owner = $1 AND plans.shelf = 'current' ORDER BY plans.created_at, plans.id",
             &[&owner],
+        )
+    }
+
+    /// Returns the plans that a daemon of the folder is to carry out, oldest plan first.
+    pub(super) fn queued_heads(&mut self) -> Result<Vec<HeadRecord>> {
+        self.heads_where(
+            "AND plans.queued = 1 ORDER BY plans.created_at, plans.id",
+            &[],
         )
     }
 

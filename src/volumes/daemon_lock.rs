@@ -37,9 +37,9 @@ pub struct DaemonInfo {
     pub started_at: String,
     #[serde(default)]
     pub version: String,
-    /// The plan that it carries out, once it has one.
+    /// The plans that it carries out; `None` before it has said so.
     #[serde(default)]
-    pub plan: Option<String>,
+    pub plans: Option<Vec<String>>,
     #[serde(default)]
     pub root: PathBuf,
 }
@@ -47,8 +47,8 @@ pub struct DaemonInfo {
 impl DaemonInfo {
     /// Returns whether it carries out a plan. A daemon that has not said yet which plan is its own counts.
     pub fn carries_out(&self, plan: &PlanId) -> bool {
-        let own = self.plan.as_deref();
-        own.is_none_or(|own| own == plan.as_str())
+        let own = self.plans.as_ref();
+        own.is_none_or(|own| own.iter().any(|own| own == plan.as_str()))
     }
 }
 
@@ -189,6 +189,16 @@ impl Volumes {
         self.read_json(FAREWELL)
     }
 
+    /// Writes the note about this process, which holds the lock, for other commands; is repeated when the content changes.
+    ///
+    /// # Errors
+    /// When the note cannot be written.
+    pub fn announce(&self, info: &DaemonInfo) -> Result<()> {
+        self.write_json(NOTE, info)?;
+        let earlier = self.root().join(FAREWELL);
+        remove_if_there(&earlier).cannot("remove", &earlier)
+    }
+
     /// Returns a daemon that has ended without removing its note.
     pub fn vanished(&self) -> Option<DaemonInfo> {
         // The lock is checked last: a daemon may have started just now.
@@ -225,16 +235,6 @@ impl DaemonLock {
     pub fn into_file(self) -> Result<File> {
         let file = self.file.try_clone();
         file.cannot("hand over", &self.volumes.lock_path())
-    }
-
-    /// Writes the note about this daemon for other commands; may be repeated when the content changes.
-    ///
-    /// # Errors
-    /// When the note cannot be written.
-    pub fn announce(&self, info: &DaemonInfo) -> Result<()> {
-        self.volumes.write_json(NOTE, info)?;
-        let earlier = self.volumes.root().join(FAREWELL);
-        remove_if_there(&earlier).cannot("remove", &earlier)
     }
 
     /// Records how this daemon ends, unless the folder belongs to another daemon by now.
@@ -288,7 +288,7 @@ mod tests {
             pid: std::process::id(),
             started_at: "2026-01-01T00:00:00Z".into(),
             version: "1.2.3".into(),
-            plan: Some("abcdefgh".into()),
+            plans: Some(vec!["abcdefgh".into()]),
             root: volumes.root().to_owned(),
         }
     }
@@ -299,7 +299,7 @@ mod tests {
         let volumes = Volumes::open(root.path()).unwrap();
         assert_eq!(volumes.running(), None);
         let lock = volumes.lock().unwrap();
-        lock.announce(&info(&volumes)).unwrap();
+        volumes.announce(&info(&volumes)).unwrap();
         let LockError::Held { pid } = volumes.lock().unwrap_err() else {
             panic!("the lock is held");
         };
@@ -325,7 +325,7 @@ mod tests {
             (Some(word), None)
         );
         let lock = volumes.lock().unwrap();
-        lock.announce(&info(&volumes)).unwrap();
+        volumes.announce(&info(&volumes)).unwrap();
         assert_eq!(volumes.last_word(), None);
     }
 
@@ -358,7 +358,7 @@ mod tests {
         let _lock = volumes.lock().unwrap();
         assert_eq!(volumes.vanished(), None);
         let found = volumes.running().unwrap();
-        assert_eq!((found.pid, found.plan), (std::process::id(), None));
+        assert_eq!((found.pid, found.plans), (std::process::id(), None));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::RoleFilter;
 use crate::own_files;
-use crate::plan::CommandId;
+use crate::plan::{CommandId, PlanId};
 use crate::volumes::{Folder, Heartbeat, Volumes, VolumesError};
 use crate::wire::command_file::CommandFile;
 use crate::wire::text::one_line;
@@ -38,6 +38,8 @@ pub struct Claim {
 pub(super) struct Claimer<'a> {
     pub(super) agent: &'a str,
     pub(super) role: &'a RoleFilter,
+    /// The plan whose commands it takes; `None` for those of all.
+    pub(super) plan: Option<&'a PlanId>,
 }
 
 /// Commands that a worker leaves alone for a while, longer each time: something still runs for them that it cannot end.
@@ -124,11 +126,14 @@ impl Claimer<'_> {
         };
         let mut signed = signed.lines();
         let agent = signed.next();
-        let role = match agent {
-            Some(_) => signed.next().map(str::to_owned),
-            None => assignee(taken, Folder::CommandsProcessed, id),
-        };
-        let mine = self.role.takes_from(taken, role.as_deref());
+        let mut addressee = Addressee::default();
+        if agent.is_none() || self.plan.is_some() {
+            addressee = Addressee::of(taken, Folder::CommandsProcessed, id);
+        }
+        if agent.is_some() {
+            addressee.role = signed.next().map(str::to_owned);
+        }
+        let mine = self.takes(taken, &addressee);
         claim.of_another = agent.is_some_and(|agent| agent != self.agent);
         claim.volumes = taken.clone();
         Ok(Some(claim).filter(|_| mine))
@@ -143,14 +148,14 @@ impl Claimer<'_> {
         volumes: &Volumes,
         id: &CommandId,
     ) -> Result<Option<Claim>, VolumesError> {
-        let assignee = assignee(volumes, Folder::CommandsPending, id);
-        if !self.role.takes_from(volumes, assignee.as_deref()) {
+        let addressee = Addressee::of(volumes, Folder::CommandsPending, id);
+        if !self.takes(volumes, &addressee) {
             return Ok(None);
         }
         let Some((mut claim, _)) = Claim::lock(volumes, id, true)? else {
             return Ok(None);
         };
-        claim.sign(self.agent, assignee.as_deref())?;
+        claim.sign(self.agent, addressee.role.as_deref())?;
         match volumes.claim(id) {
             Ok(()) => {
                 tracing::info!(command = %id, "taken");
@@ -166,6 +171,12 @@ impl Claimer<'_> {
                 if left { Ok(None) } else { Err(error) }
             }
         }
+    }
+
+    fn takes(self, volumes: &Volumes, addressee: &Addressee) -> bool {
+        let plan = addressee.plan.as_ref();
+        let of_plan = plan.is_none() || self.plan.is_none() || plan == self.plan;
+        of_plan && self.role.takes_from(volumes, addressee.role.as_deref())
     }
 }
 
@@ -231,11 +242,11 @@ impl Claim {
     /// # Errors
     /// What the file system says; it is still the other's then.
     pub(super) fn take_over(&mut self, agent: &str) -> Result<(), VolumesError> {
-        let assignee = assignee(&self.volumes, Folder::CommandsProcessed, &self.id);
+        let addressee = Addressee::of(&self.volumes, Folder::CommandsProcessed, &self.id);
         // First: what the other printed must never be read as this one's.
         self.volumes.live(&self.id, &Heartbeat::default())?;
         self.of_another = false;
-        self.sign(agent, assignee.as_deref())
+        self.sign(agent, addressee.role.as_deref())
     }
 
     /// Returns the id of the command.
@@ -266,9 +277,25 @@ impl Claim {
     }
 }
 
-/// Returns the role that a command is assigned to, on one line; `None` if it is for all, or cannot be read.
-fn assignee(volumes: &Volumes, folder: Folder, id: &CommandId) -> Option<String> {
-    let text = volumes.read_command(folder, id).ok()?;
-    let assignee = CommandFile::parse(&text).ok()?.assignee?;
-    Some(one_line(&assignee, MAX_ROLE))
+/// Whom a command is for.
+#[derive(Debug, Default)]
+struct Addressee {
+    /// The role that it is assigned to, on one line; `None` if it is for all.
+    role: Option<String>,
+    plan: Option<PlanId>,
+}
+
+impl Addressee {
+    /// Reads it from a command's file; one that cannot be read is for all.
+    fn of(volumes: &Volumes, folder: Folder, id: &CommandId) -> Self {
+        let text = volumes.read_command(folder, id).ok();
+        let Some(command) = text.and_then(|text| CommandFile::parse(&text).ok()) else {
+            return Self::default();
+        };
+        let assignee = command.assignee.as_deref();
+        Self {
+            role: assignee.map(|role| one_line(role, MAX_ROLE)),
+            plan: command.plan,
+        }
+    }
 }

@@ -18,7 +18,11 @@ pub async fn left_behind(
     commands: &[CommandId],
 ) -> Result<Vec<Claim>, VolumesError> {
     let role = &RoleFilter::All;
-    let claimer = Claimer { agent, role };
+    let claimer = Claimer {
+        agent,
+        role,
+        plan: None,
+    };
     let mut found = Vec::new();
     for id in commands {
         let Some(claim) = claimer.take_up(volumes, id)? else {

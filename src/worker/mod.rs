@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use crate::agents::Agent;
 use crate::config::Config;
-use crate::plan::{ReportStatus, Time};
+use crate::plan::{PlanId, ReportStatus, Time};
 use crate::volumes::{Volumes, VolumesError};
 use agent_doer::AgentDoer;
 pub use command_claim::Claim;
@@ -35,6 +35,8 @@ pub struct WorkerOptions {
     pub agent: Agent,
     /// Whose commands it takes.
     pub role: RoleFilter,
+    /// The plan whose commands it takes; `None` for those of all.
+    pub plan: Option<PlanId>,
     /// An agent may work that long on a command.
     pub deadline: Duration,
     pub health: WorkerHealth,
@@ -109,6 +111,7 @@ pub async fn run(
         volumes,
         config: options.config,
         role: options.role,
+        plan: options.plan,
         health: options.health,
         events: options.events,
         changes: watch::channel(0).1,

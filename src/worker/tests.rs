@@ -93,6 +93,7 @@ impl Given {
             config: self.config(),
             agent,
             role,
+            plan: None,
             deadline,
             health: WorkerHealth::default(),
             events: None,
@@ -171,6 +172,7 @@ fn what_others_wait_for_goes_before_what_is_older() {
     let claimer = Claimer {
         agent: "shell",
         role: &RoleFilter::All,
+        plan: None,
     };
     let next = || claimer.next(&given.volumes, &passed, &first).unwrap();
     let claims: Vec<Claim> = std::iter::from_fn(next).collect();
@@ -257,6 +259,7 @@ async fn stopping_worker_claims_only_end_commands() {
     given.volumes.publish(&end, text).unwrap();
     let worker = Worker {
         role: RoleFilter::All,
+        plan: None,
         volumes: given.volumes.clone(),
         config: given.config(),
         health: WorkerHealth::default(),

@@ -18,7 +18,7 @@ use super::{RoleFilter, WorkerError, WorkerEvent, WorkerHealth};
 use crate::agents::{CodingAgent, MOST_PRINTED};
 use crate::config::Config;
 use crate::exec::ChildOutput;
-use crate::plan::{CommandId, ReportStatus, SessionId, Time};
+use crate::plan::{CommandId, PlanId, ReportStatus, SessionId, Time};
 use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes, VolumesError, Watch};
 use crate::wire::command_file::{CommandFile, CommandType};
 use crate::wire::report_file::{ReportFile, render};
@@ -64,6 +64,8 @@ pub(super) struct Worker {
     pub(super) volumes: Volumes,
     pub(super) config: Arc<Config>,
     pub(super) role: RoleFilter,
+    /// The plan whose commands it takes; `None` for those of all.
+    pub(super) plan: Option<PlanId>,
     pub(super) health: WorkerHealth,
     pub(super) events: Option<UnboundedSender<WorkerEvent>>,
     /// Moves when there may be something to do although no file has come.
@@ -220,6 +222,7 @@ impl Worker {
         Claimer {
             agent: doer.name(),
             role: &self.role,
+            plan: self.plan.as_ref(),
         }
     }
 

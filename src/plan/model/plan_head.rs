@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Budget, Granted, IntegrationBranch, Language, PlanId, Repository, ResultsMove, RunOptions,
-    TaskId, Time, Usage,
+    Budget, Granted, IntegrationBranch, Language, PlanId, QueueEntry, Repository, ResultsMove,
+    RunOptions, TaskId, Time, Usage,
 };
 
 /// Where a plan or a task came from: decides whether text in it may be executed.
@@ -344,6 +344,9 @@ pub struct PlanHead {
     /// What a person carries it out with; `None` for nothing but what the configuration says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<Box<RunOptions>>,
+    /// Set where any daemon of the folder is to carry it out, until it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Box<QueueEntry>>,
     pub order: TaskOrder,
     pub status: PlanState,
     pub policy: PlanPolicy,

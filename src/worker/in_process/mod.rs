@@ -19,12 +19,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config::Config;
-use crate::exec::{MarkKind, end_left_behind};
 use crate::llm::Prompts;
+use crate::plan::PlanId;
 use crate::plan_time::Clock;
 use crate::role::{Framework, Role, RoleId};
 use crate::store::Store;
-use crate::volumes::{Folder, Volumes};
+use crate::volumes::Volumes;
 use lane_work::Lane;
 use role_doer::RoleDoer;
 use role_link::RoleLink;
@@ -59,6 +59,8 @@ pub struct Member {
 
 /// What the roles in the process work with.
 pub struct RoleHost {
+    /// The plan that they work for.
+    pub plan: PlanId,
     pub config: Arc<Config>,
     pub store: Store,
     pub volumes: Volumes,
@@ -110,9 +112,7 @@ impl InProcessRoles {
     }
 
     async fn work(self, stopping: watch::Receiver<bool>) {
-        // They would work in the same files as those that begin now.
         let host = &self.shared.host;
-        end_left_behind(&host.volumes.path(Folder::Active), &[MarkKind::Step]).await;
         // Before any lane takes something new.
         if let Err(error) = self.shared.recover().await {
             tracing::warn!(%error, "what roles waited for is known when they wait again");
@@ -124,6 +124,7 @@ impl InProcessRoles {
                     volumes: host.volumes.clone(),
                     config: Arc::clone(&host.config),
                     role: RoleFilter::Only(resident.id.to_string()),
+                    plan: Some(host.plan.clone()),
                     health: WorkerHealth::default(),
                     events: None,
                     changes: self.shared.registry.changes(),

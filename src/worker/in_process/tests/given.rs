@@ -120,6 +120,7 @@ impl Given {
         config.role.max_depth = 3;
         config.run.task_timeout = LONG;
         RoleHost {
+            plan: top(),
             config: Arc::new(config),
             store: self.store.clone(),
             volumes: self.volumes.clone(),

@@ -1,0 +1,340 @@
+//! The plans that a daemon carries out at once: takes them up from the queue, shares the lanes between them, and says when
+//! something happens to one.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures_util::future::{pending, select_all};
+use tokio::task::{Id, JoinError, JoinSet};
+
+use super::plan_run::{EffectKey, EffectResult, PlanRun};
+use super::{BY, FolderSettings, PlanAtWork, TakeUp};
+use crate::plan::{PlanHead, PlanId, PlanState};
+use crate::plan_time::Clock;
+use crate::store::{ListedPlan, Store, StoreError};
+use crate::wire::text::one_line;
+
+/// The longest reason that is kept with a plan that waits.
+const REASON: usize = 400;
+
+/// The plans of a daemon.
+pub(super) struct PlansAtWork {
+    folder: Arc<FolderSettings>,
+    store: Store,
+    clock: Clock,
+    pub runs: BTreeMap<PlanId, PlanRun>,
+    /// Makes ready what a queued plan needs; `None` if this daemon takes none up.
+    take_up: Option<Arc<TakeUp>>,
+    opening: JoinSet<anyhow::Result<PlanRun>>,
+    /// The plans that are being opened, with the tasks that open them.
+    opened_by: BTreeMap<Id, PlanHead>,
+    /// Plans that could not go on, by their last change: a later one is a reason to try again.
+    left: BTreeMap<PlanId, i64>,
+}
+
+/// What came of opening a plan.
+pub(super) type Opened = Result<(Id, anyhow::Result<PlanRun>), JoinError>;
+
+/// Something that happened to a plan.
+pub(super) enum PlanEvent {
+    Effect(PlanId, EffectKey, anyhow::Result<EffectResult>),
+    /// Workers have ended.
+    Gone(PlanId),
+    Opened(Opened),
+}
+
+impl PlansAtWork {
+    pub fn new(
+        folder: Arc<FolderSettings>,
+        store: Store,
+        clock: Clock,
+        take_up: Option<Arc<TakeUp>>,
+    ) -> Self {
+        Self {
+            folder,
+            store,
+            clock,
+            runs: BTreeMap::new(),
+            take_up,
+            opening: JoinSet::new(),
+            opened_by: BTreeMap::new(),
+            left: BTreeMap::new(),
+        }
+    }
+
+    /// Returns whether no plan is carried out or about to be.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.opened_by.is_empty()
+    }
+
+    /// Returns the plans that are carried out, or about to be.
+    pub fn ids(&self) -> Vec<PlanId> {
+        let opening = self.opened_by.values().map(|head| &head.id);
+        self.runs.keys().chain(opening).cloned().collect()
+    }
+
+    /// Leaves a plan alone until it changes.
+    pub fn leave(&mut self, plan: PlanId, seq: i64) {
+        self.left.insert(plan, seq);
+    }
+
+    /// Begins with every queued plan that may begin, and notes at the others what they wait for.
+    ///
+    /// # Errors
+    /// A failure of the store.
+    pub async fn take_up(&mut self) -> Result<(), StoreError> {
+        let Some(take_up) = self.take_up.clone() else {
+            return Ok(());
+        };
+        let mut queued = self.store.queued().await?;
+        queued.retain(|listed| self.is_new(listed));
+        queued.sort_by_key(|ListedPlan { head, .. }| {
+            let entry = head.queue.as_deref().cloned().unwrap_or_default();
+            (Reverse(entry.priority), entry.at)
+        });
+        for listed in queued {
+            if let Some(waits) = self.waits(&listed.head).await? {
+                self.note_wait(&listed, waits).await?;
+                continue;
+            }
+            let (store, clock, head) = (self.store.clone(), self.clock, listed.head);
+            let prepared = take_up(head.clone());
+            let mission = self.mission_aside(&head);
+            let opened = self.opening.spawn(async move {
+                let mut at_work = prepared.await?;
+                if let Some(aside) = mission {
+                    at_work.settings.mission = aside;
+                }
+                open(at_work, store, clock).await
+            });
+            self.opened_by.insert(opened.id(), head);
+        }
+        Ok(())
+    }
+
+    fn is_new(&self, listed: &ListedPlan) -> bool {
+        let id = &listed.head.id;
+        let at_work = self.runs.contains_key(id) || self.others().any(|head| head.id == *id);
+        !at_work && self.left.get(id) != Some(&listed.seq)
+    }
+
+    /// Returns the plans that are being opened.
+    fn others(&self) -> impl Iterator<Item = &PlanHead> {
+        self.opened_by.values()
+    }
+
+    /// Returns why a queued plan does not begin now, if it does not.
+    async fn waits(&self, head: &PlanHead) -> Result<Option<String>, StoreError> {
+        if let PlanState::Paused(why) = &head.status {
+            return Ok(Some(format!("paused: {why}")));
+        }
+        let after = head.queue.as_ref().and_then(|entry| entry.after.as_ref());
+        if let Some(after) = after {
+            let open = self.store.read(after, |plan, _| !plan.status().settled());
+            match open.await {
+                Ok(true) => return Ok(Some(format!("for plan {after} to end"))),
+                Ok(false) | Err(StoreError::UnknownPlan(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let same = |other: &Path, isolated: bool| {
+            let own = Path::new(&head.workspace);
+            let within = other.starts_with(own) || own.starts_with(other);
+            within && !(isolated && head.is_isolated())
+        };
+        let runs = self.runs.values().map(|run| {
+            let (settings, isolated) = (&run.settings, run.demand.isolated);
+            (&settings.plan, settings.workspace.as_path(), isolated)
+        });
+        let opening = self.others().map(|head| {
+            let isolated = head.is_isolated();
+            (&head.id, Path::new(&head.workspace), isolated)
+        });
+        if let Some((other, ..)) = runs
+            .chain(opening)
+            .find(|(_, folder, isolated)| same(folder, *isolated))
+        {
+            let folder = one_line(&head.workspace, 200);
+            return Ok(Some(format!(
+                "for plan {other} to end, which works in the same folder `{folder}`"
+            )));
+        }
+        let busy = self.runs.values().filter(|run| !run.demand.rests).count();
+        let busy = busy + self.opened_by.len();
+        let most = usize::try_from(self.folder.max_plans).unwrap_or(usize::MAX);
+        Ok((busy >= most.max(1)).then(|| {
+            format!("for one of {busy} other plans to end or to ask (`run.max_plans` is {most})")
+        }))
+    }
+
+    /// Notes at a plan what it waits for, for whoever queued it.
+    async fn note_wait(&mut self, listed: &ListedPlan, waits: String) -> Result<(), StoreError> {
+        let noted = listed.head.queue.as_ref().and_then(|e| e.waits.as_ref());
+        if noted == Some(&waits) {
+            return Ok(());
+        }
+        let note = self.store.change(&listed.head.id, BY, "it waits", |draft| {
+            draft.describe(|head| {
+                if let Some(entry) = &mut head.queue {
+                    entry.waits = Some(waits);
+                }
+            });
+            Ok(())
+        });
+        match note.await {
+            Err(error @ (StoreError::Database(_) | StoreError::Panicked(_))) => Err(error),
+            // It was deleted meanwhile.
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns where MISSION.md of a plan goes if another plan has the usual place.
+    fn mission_aside(&self, head: &PlanHead) -> Option<PathBuf> {
+        let same = |folder: &str| folder == head.workspace;
+        let taken = (self.runs.values()).any(|run| same(&run.settings.workspace.to_string_lossy()))
+            || self.others().any(|other| same(&other.workspace));
+        let missions = self.folder.volumes.root().join("missions");
+        taken.then(|| missions.join(head.id.as_str()))
+    }
+
+    /// Adds a plan that was opened.
+    pub async fn opened(&mut self, opened: Opened) {
+        let (id, opened) = match opened {
+            Ok((id, opened)) => (id, opened),
+            Err(error) => (error.id(), Err(error.into())),
+        };
+        let head = self.opened_by.remove(&id).unwrap_or_default();
+        match opened {
+            Ok(run) => {
+                tracing::info!(plan = %head.id, "taken up from the queue");
+                self.runs.insert(head.id.clone(), run);
+            }
+            Err(error) => {
+                let reason = one_line(&format!("{error:#}"), REASON);
+                tracing::error!(plan = %head.id, reason, "a queued plan cannot begin");
+                let (id, seq) = (head.id.clone(), 0);
+                let listed = ListedPlan { head, seq };
+                let noted = self.note_wait(&listed, format!("it cannot begin: {reason}"));
+                // Its own note is no reason to try again.
+                if noted.await.is_ok()
+                    && let Ok(seq) = self.store.read(&id, |_, seq| seq).await
+                {
+                    self.left.insert(id, seq);
+                }
+            }
+        }
+    }
+
+    /// Waits until something happens to a plan; for ever if there is none. A dropped future loses nothing.
+    pub async fn next_event(&mut self) -> PlanEvent {
+        let events = self.runs.iter_mut().map(|(id, run)| {
+            Box::pin(async {
+                tokio::select! {
+                    biased;
+                    (key, result) = run.effects.next() => PlanEvent::Effect(id.clone(), key, result),
+                    Ok(()) = run.started_workers.gone.changed() => PlanEvent::Gone(id.clone()),
+                }
+            })
+        });
+        let mut events: Vec<_> = events.collect();
+        let any = async {
+            match events.is_empty() {
+                true => pending().await,
+                false => select_all(&mut events).await.0,
+            }
+        };
+        tokio::select! {
+            biased;
+            event = any => event,
+            Some(opened) = self.opening.join_next_with_id() => PlanEvent::Opened(opened),
+            else => pending().await,
+        }
+    }
+
+    /// Marks the plans that were changed since they were read last.
+    ///
+    /// # Errors
+    /// A failure of the store.
+    pub async fn note_moved(&mut self) -> Result<(), StoreError> {
+        let several = self.runs.len() > 1;
+        for run in self.runs.values_mut().filter(|run| !run.due) {
+            run.due = !several || run.read(|_, seq| seq).await? != run.demand.seq;
+        }
+        Ok(())
+    }
+
+    /// Shares the lanes between the plans: each gets as many as it wants as long as there are enough, else none gets more
+    /// than another one wants; of equal ones the plan that began a task longest ago comes first.
+    pub fn share_lanes(&mut self) {
+        let Some(most) = self.folder.max_parallel.filter(|_| self.runs.len() > 1) else {
+            let alone = self.runs.values_mut();
+            return alone.for_each(|run| run.set_lanes(None));
+        };
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let mut runs: Vec<&mut PlanRun> = self.runs.values_mut().collect();
+        runs.sort_by_key(|run| run.began_task_at);
+        let wants: Vec<usize> = runs.iter().map(|run| run.demand.wants).collect();
+        let busy: usize = runs.iter().map(|run| run.demand.busy).sum();
+        let mut free = most.saturating_sub(busy);
+        for (run, share) in runs.into_iter().zip(fair_shares(&wants, most)) {
+            // A lane that another plan still has is not given twice.
+            let more = share.saturating_sub(run.demand.busy).min(free);
+            free -= more;
+            run.set_lanes(Some(share.min(run.demand.busy) + more));
+        }
+    }
+}
+
+/// Shares lanes: in rounds, one to each that wants another one.
+fn fair_shares(wants: &[usize], mut lanes: usize) -> Vec<usize> {
+    let mut shares = vec![0; wants.len()];
+    while lanes > 0 {
+        let hungry = (0..wants.len()).filter(|at| shares[*at] < wants[*at]);
+        let hungry: Vec<usize> = hungry.take(lanes).collect();
+        if hungry.is_empty() {
+            break;
+        }
+        lanes -= hungry.len();
+        hungry.into_iter().for_each(|at| shares[at] += 1);
+    }
+    shares
+}
+
+/// Opens a plan: what an earlier daemon left of it is found before anything new begins.
+///
+/// # Errors
+/// The plan cannot be read or started, or the workspace cannot be made.
+pub(super) async fn open(
+    at_work: PlanAtWork,
+    store: Store,
+    clock: Clock,
+) -> anyhow::Result<PlanRun> {
+    let mut run = PlanRun::begin(at_work, store, clock).await?;
+    run.inspect_first().await?;
+    run.recover().await?;
+    // The recovery of a large plan takes time; the process was not suspended.
+    run.wake_at = run.clock.now();
+    Ok(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fair_shares;
+
+    #[test]
+    fn small_plan_is_not_starved() {
+        let rows: [(&[usize], usize, &[usize]); 6] = [
+            (&[1000, 3], 4, &[2, 2]),
+            (&[1000, 1], 4, &[3, 1]),
+            (&[1000, 3], 1, &[1, 0]),
+            (&[1, 1], 8, &[1, 1]),
+            (&[5, 5, 5], 8, &[3, 3, 2]),
+            (&[0, 0], 2, &[0, 0]),
+        ];
+        for (wants, lanes, shares) in rows {
+            assert_eq!(fair_shares(wants, lanes), shares, "{wants:?} of {lanes}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! A plan that waits for, or is carried out by, whichever daemon its folder has.
+
+use serde::{Deserialize, Serialize};
+
+use super::{PlanId, Time};
+
+/// What a person queued a plan with. It stays with the plan, so that the next daemon of the folder goes on with it after a
+/// kill.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QueueEntry {
+    /// Since when; the oldest of equal priority begins first.
+    pub at: Time,
+    /// Higher ones begin first.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub priority: i32,
+    /// The plan that has to end before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<PlanId>,
+    /// The configuration file that the person named; absolute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    /// What the person had confirmed of the configuration: a daemon carries the plan out with that only.
+    pub confirmed: String,
+    /// What plans and judges, in words without keys.
+    pub model: String,
+    /// Why a daemon does not carry it out yet; `None` until one has seen it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// When a daemon began to carry it out last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Time>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(priority: &i32) -> bool {
+    *priority == 0
+}
