@@ -242,6 +242,11 @@ impl App {
         Ok(lock)
     }
 
+    /// Works with a store that is open already: one thread of a process owns a database.
+    pub fn use_store(&mut self, store: Store) {
+        self.store = OnceCell::new_with(Some(store));
+    }
+
     /// Starts the log in the exchange folder.
     ///
     /// # Errors

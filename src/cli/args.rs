@@ -134,16 +134,8 @@ pub enum CliCommand {
     Restore(RestoreArgs),
     /// Take commands, run an agent for each, write the reports
     Worker(WorkerArgs),
-    /// What `--detach` leaves behind
-    #[command(hide = true)]
-    Daemon {
-        /// The plan to carry out
-        plan: String,
-
-        /// What stands for the settings that the process which starts it made sure of
-        #[arg(long)]
-        confirmed: String,
-    },
+    /// Carry out the plans that are queued in this folder, until it is stopped
+    Daemon(DaemonArgs),
     /// List the tools through which agents read and change plans
     Tools(ToolsArgs),
     /// Call a tool
@@ -189,7 +181,49 @@ pub struct RunArgs {
     pub review: bool,
 
     #[command(flatten)]
+    pub queue: QueueArgs,
+
+    #[command(flatten)]
     pub carry_out: CarryOut,
+}
+
+/// What `daemon` carries out: what is queued, until it is stopped, unless `run` leaves it behind for more.
+#[derive(Debug, Args)]
+pub struct DaemonArgs {
+    /// The plan to carry out first
+    #[arg(hide = true, requires = "confirmed")]
+    pub plan: Option<String>,
+
+    /// What stands for the settings that the process which starts it made sure of
+    #[arg(long, hide = true)]
+    pub confirmed: Option<String>,
+
+    /// Without a terminal, until every queued plan has ended
+    #[arg(long, hide = true, conflicts_with = "plan")]
+    pub rest: bool,
+}
+
+/// Whether and when a daemon of the folder carries a new plan out.
+#[derive(Debug, Default, Args)]
+pub struct QueueArgs {
+    /// Leave the plan to the daemon of this folder, and return
+    #[arg(long, conflicts_with_all = ["detach", "json", "quiet"])]
+    pub queue: bool,
+
+    /// Begin when this plan has ended
+    #[arg(long, value_name = "PLAN", requires = "queue")]
+    pub after: Option<String>,
+
+    /// Begin before queued plans of a lower number
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        requires = "queue",
+        allow_negative_numbers = true,
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    pub priority: i32,
 }
 
 /// What a new plan is called, where its tasks are done, and the workflow that it is made from without asking a model.

@@ -14,17 +14,21 @@ use super::new_plan::usable_project;
 use super::run_terminal::{self, Foreground};
 use super::team_file::TeamFile;
 use super::worker_pools::TeamWorkers;
-use super::{App, Ended, Exit, Process, Result, complain, detach, in_process_roles, unless};
+use super::{
+    App, Ended, Exit, Process, Result, complain, detach, in_process_roles, queued_plans, unless,
+};
 use crate::agents::Agent;
 use crate::config::Planner;
-use crate::daemon::{self, DaemonEnd, DaemonSettings, HumanWait, Models, StartedWorkers};
+use crate::daemon::{
+    self, DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, Models, Notice,
+    PlanAtWork, StartedWorkers,
+};
 use crate::exec::JudgingFiles;
 use crate::llm::Prompts;
 use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState, TaskId};
 use crate::volumes::{DaemonFarewell, DaemonInfo, DaemonLock};
 use crate::wire::team_file::Team;
 use crate::wire::text::{one_line, time_text};
-use crate::worker::in_process::InProcessRoles;
 
 /// How long workers and roles may take to end.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
@@ -138,7 +142,6 @@ impl App {
         &self,
         prepared: &PreparedRun,
         head: &PlanHead,
-        lock: &DaemonLock,
         human_wait: HumanWait,
     ) -> DaemonSettings {
         let (config, team) = (&self.config, self.team.as_ref());
@@ -149,7 +152,6 @@ impl App {
         });
         DaemonSettings {
             volumes: self.volumes.clone(),
-            lock: lock.place().clone(),
             plan: head.id.clone(),
             workspace: PathBuf::from(&head.workspace),
             mission: config.mission_folder(Path::new(&head.workspace)),
@@ -174,8 +176,59 @@ impl App {
             hooks: config.hooks.clone(),
             folder: config.folder().to_owned(),
             program: self.program.to_string(),
-            notice: Arc::new(|text| complain(&format!("! {text}\n"))),
+            notice: notice(),
         }
+    }
+
+    /// Returns what all plans of a daemon in this folder share.
+    pub fn folder_settings(&self, lock: &DaemonLock, ends_when: EndsWhen) -> FolderSettings {
+        FolderSettings {
+            volumes: self.volumes.clone(),
+            lock: lock.place().clone(),
+            info: DaemonInfo {
+                pid: std::process::id(),
+                started_at: time_text(self.clock.now()),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                plans: None,
+                root: self.volumes.root().to_owned(),
+            },
+            timing: self.config.timing,
+            program: self.program.to_string(),
+            notice: notice(),
+            max_parallel: self.config.run.max_parallel,
+            max_plans: self.config.run.max_plans,
+            ends_when,
+        }
+    }
+
+    /// Makes everything ready for a plan, and starts its workers and the roles of its team.
+    ///
+    /// # Errors
+    /// Something cannot be started.
+    pub async fn at_work(
+        &self,
+        prepared: &PreparedRun,
+        workers: &TeamWorkers,
+        head: &PlanHead,
+        human_wait: HumanWait,
+    ) -> Result<PlanAtWork> {
+        let mut settings = self.settings(prepared, head, human_wait);
+        workers.configure(&mut settings)?;
+        let general = workers.general.as_ref();
+        settings.gives_files = general.is_some_and(Agent::is_given_files);
+        let roles = in_process_roles::ready(&settings, self, head.is_isolated());
+        let roles = Box::pin(roles).await?;
+        daemon::set_torn_aside(&settings, self.store().await?).await?;
+        let (stop, stopping) = watch::channel(false);
+        let mut tasks = workers.start_workers(&mut settings, &stopping);
+        if let Some(roles) = roles {
+            tasks.spawn(roles.run(stopped(&stopping)));
+        }
+        let started = Started { stop, tasks };
+        Ok(PlanAtWork {
+            settings,
+            end_workers: Box::new(|| Box::pin(started.end())),
+        })
     }
 }
 
@@ -205,84 +258,65 @@ impl Work {
             false => HumanWait::Leave,
         };
         let kept = app.program.goes_on(head.id.as_str());
-        let ready = self.ready(head, human_wait, &kept, &mut process.ended);
-        let (mut settings, roles) = ready.await?;
+        let at_work = self.begin(head, human_wait);
+        let at_work = unless(&mut process.ended, &kept, at_work).await?;
         let with_workers = self.workers.general.is_some() || app.team.is_some();
-        let foreground = Foreground::new(app, &settings, how, with_workers, process.output);
-        let foreground = foreground.await?;
-        let started = self.start(&mut settings, roles);
-        let stopped = stopped(&started.stop.subscribe());
-        let store = app.store().await?.clone();
-        let daemon = tokio::spawn(daemon::run(settings, store, app.clock, stopped));
-        let followed = foreground.follow(daemon, &started.stop, process.ended);
-        let (end, signal) = followed.await?;
-        started.end().await;
-        drop(self.lock);
+        let of = (&head.id, at_work.settings.policy.clone());
+        let foreground = Foreground::new(app, of, how, with_workers, process.output).await?;
+        let (stop, stopping) = watch::channel(false);
+        let daemon = tokio::spawn(daemon::run(
+            app.folder_settings(&self.lock, EndsWhen::FirstEnds),
+            Some(at_work),
+            Some(queued_plans::take_up(app).await?),
+            app.store().await?.clone(),
+            app.clock,
+            stopped(&stopping),
+        ));
+        let (end, signal) = foreground.follow(daemon, &stop, process.ended).await?;
+        if !matches!(end, DaemonEnd::Displaced(_)) {
+            detach::leave_to_daemon(&self.app, self.lock, &head.id).await?;
+        }
         Ok(exit_of(&end, signal))
     }
 
-    /// Carries a plan out without a terminal: waits for answers, records in the folder how it ended.
+    /// Carries a plan out without a terminal, and then those that are queued: waits for answers, records in the folder how it
+    /// ended.
     ///
     /// # Errors
     /// Something cannot be started, or the daemon fails.
     pub async fn unseen(self, head: &PlanHead, kept: &str, mut ended: Ended) -> Result<Exit> {
-        let ready = self.ready(head, HumanWait::Wait, kept, &mut ended);
-        let (mut settings, roles) = ready.await?;
-        let started = self.start(&mut settings, roles);
-        let store = self.app.store().await?.clone();
+        let at_work = self.begin(head, HumanWait::Wait);
+        let at_work = unless(&mut ended, kept, at_work).await?;
         let mut exit = None;
         let shutdown = async {
             let signal = exit.insert(ended.await);
             tracing::info!(exit = ?signal, "asked to stop");
         };
-        let end = daemon::run(settings, store, self.app.clock, shutdown).await;
-        started.end().await;
+        let end = daemon::run(
+            self.app.folder_settings(&self.lock, EndsWhen::AllEnded),
+            Some(at_work),
+            Some(queued_plans::take_up(&self.app).await?),
+            self.app.store().await?.clone(),
+            self.app.clock,
+            shutdown,
+        );
+        let end = end.await;
         self.leave_word(&head.id, &end);
         Ok(exit_of(&end?, exit))
     }
 
-    /// Makes everything ready, and announces a daemon at work; `kept` is printed if a signal comes first.
-    async fn ready(
-        &self,
-        head: &PlanHead,
-        human_wait: HumanWait,
-        kept: &str,
-        ended: &mut Ended,
-    ) -> Result<(DaemonSettings, Option<InProcessRoles>)> {
-        let app = &self.app;
-        app.log()?;
-        let mut settings = app.settings(&self.prepared, head, &self.lock, human_wait);
-        self.workers.configure(&mut settings)?;
-        let general = self.workers.general.as_ref();
-        settings.gives_files = general.is_some_and(Agent::is_given_files);
-        let worktrees = head.is_isolated();
-        let roles = Box::pin(in_process_roles::ready(&settings, app, worktrees));
-        let roles = unless(ended, kept, roles).await?;
-        daemon::set_torn_aside(&settings, app.store().await?).await?;
-        // From now on the process that started this takes it for at work.
-        self.lock.announce(&DaemonInfo {
-            pid: std::process::id(),
-            started_at: time_text(app.clock.now()),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            plan: Some(head.id.to_string()),
-            root: app.volumes.root().to_owned(),
-        })?;
-        Ok((settings, roles))
-    }
-
-    fn start(&self, settings: &mut DaemonSettings, roles: Option<InProcessRoles>) -> Started {
-        let (stop, stopping) = watch::channel(false);
-        let mut tasks = self.workers.start_workers(settings, &stopping);
-        if let Some(roles) = roles {
-            tasks.spawn(roles.run(stopped(&stopping)));
-        }
-        Started { stop, tasks }
+    /// Ends what an earlier daemon left, and makes everything ready.
+    async fn begin(&self, head: &PlanHead, human_wait: HumanWait) -> Result<PlanAtWork> {
+        self.app.log()?;
+        daemon::end_left_behind(&self.app.volumes).await;
+        let (app, prepared) = (&self.app, &self.prepared);
+        app.at_work(prepared, &self.workers, head, human_wait).await
     }
 
     /// Records how a daemon without a terminal ends, unless the plan itself shows it.
     fn leave_word(&self, plan: &PlanId, end: &anyhow::Result<DaemonEnd>) {
         let why = match end {
-            Ok(DaemonEnd::Settled(_)) => return,
+            Ok(DaemonEnd::Settled(_) | DaemonEnd::Idle) => return,
             Ok(DaemonEnd::Interrupted) => "it was asked to stop".to_owned(),
             Ok(DaemonEnd::Displaced(_)) => "its lock was gone".to_owned(),
             Ok(DaemonEnd::Waits) => "it had to wait for a person".to_owned(),
@@ -315,6 +349,11 @@ impl Started {
     }
 }
 
+/// Shows a person what is wrong beside the plans.
+fn notice() -> Notice {
+    Arc::new(|text| complain(&format!("! {text}\n")))
+}
+
 /// Resolves when something says stop, or has gone, which means the same.
 pub fn stopped(stop: &watch::Receiver<bool>) -> impl Future<Output = ()> + Send + use<> {
     let mut stop = stop.clone();
@@ -323,7 +362,7 @@ pub fn stopped(stop: &watch::Receiver<bool>) -> impl Future<Output = ()> + Send 
 
 pub fn exit_of(end: &DaemonEnd, signal: Option<Exit>) -> Exit {
     match end {
-        DaemonEnd::Settled(PlanState::Completed) => Exit::Done,
+        DaemonEnd::Settled(PlanState::Completed) | DaemonEnd::Idle => Exit::Done,
         DaemonEnd::Settled(PlanState::Abandoned) => Exit::Aborted,
         DaemonEnd::Settled(_) | DaemonEnd::NoPlan => Exit::Failed,
         DaemonEnd::Waits => Exit::Waiting,

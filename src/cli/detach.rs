@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{App, Exit, Failure, Process, Result, logging, unless};
+use super::{App, Exit, Failure, Process, Result, complain, logging, unless};
 use crate::exec::tail_of;
 use crate::plan::PlanId;
 use crate::volumes::DaemonLock;
@@ -54,21 +54,8 @@ pub async fn detach(
     lock: DaemonLock,
     mut process: Process<'_>,
 ) -> Result<Exit> {
-    let log = app.log_file();
-    let executable = std::env::current_exe().context("failed to find this program")?;
-    let mut command = Command::new(executable);
-    if let Some(file) = app.config.file() {
-        command.arg("--config").arg(file);
-    }
-    command.args(["daemon", plan.as_str(), "--confirmed", &app.fingerprint()]);
-    let out = logging::open(&log)?;
-    let err = out
-        .try_clone()
-        .context("failed to open the log a second time")?;
-    command.stdin(lock.into_file()?).stdout(out).stderr(err);
-    let mut child = command.spawn().context("failed to start the daemon")?;
-    // It keeps the lock open: from now on only the daemon holds it.
-    drop(command);
+    let arguments = ["daemon", plan.as_str(), "--confirmed", &app.fingerprint()];
+    let mut child = start(&arguments, app, lock)?;
     let (program, pid) = (&app.program, child.id());
     let goes_on = program.goes_on(plan.as_str());
     let kept = format!("the plan is kept: {goes_on}");
@@ -83,7 +70,7 @@ pub async fn detach(
             format!("plan {plan} is done; `{program} status {plan}` shows it")
         }
         Ok(Some(status)) => {
-            let log = tail_of(&log, TAIL);
+            let log = tail_of(&app.log_file(), TAIL);
             let error = anyhow!("the daemon ended at once ({status})\n{}", log.trim_end());
             return Err(Failure::failed(error).hint(kept));
         }
@@ -94,6 +81,52 @@ pub async fn detach(
     };
     process.output.line(&said)?;
     Ok(Exit::Done)
+}
+
+/// Leaves the queued plans of a folder to a daemon in the background, as this process ends, and says so. Nothing if there are
+/// none.
+///
+/// # Errors
+/// It cannot be started.
+pub async fn leave_to_daemon(app: &App, lock: DaemonLock, own: &PlanId) -> Result {
+    let mut queued = app.store().await?.queued().await?;
+    queued.retain(|listed| listed.head.id != *own);
+    if queued.is_empty() {
+        return Ok(());
+    }
+    let names = queued.iter().map(|listed| listed.head.id.to_string());
+    let names = names.collect::<Vec<_>>().join(", ");
+    let kept = format!("`{} daemon` carries them out", app.program);
+    let mut child = start(&["daemon", "--rest"], app, lock)?;
+    let ended = await_start(&mut child, app, &kept).await?;
+    match ended.filter(|status| !status.success()) {
+        None => complain(&format!(
+            "other plans go on in the background (pid {}): {names}\n",
+            child.id()
+        )),
+        Some(status) => {
+            let error = anyhow!("the daemon for other plans ({names}) ended at once ({status})");
+            return Err(Failure::failed(error).hint(kept));
+        }
+    }
+    Ok(())
+}
+
+/// Starts this program again as a daemon, which gets the lock.
+fn start(arguments: &[&str], app: &App, lock: DaemonLock) -> Result<Child> {
+    let executable = std::env::current_exe().context("failed to find this program")?;
+    let mut command = Command::new(executable);
+    if let Some(file) = app.config.file() {
+        command.arg("--config").arg(file);
+    }
+    command.args(arguments);
+    let out = logging::open(&app.log_file())?;
+    let err = out
+        .try_clone()
+        .context("failed to open the log a second time")?;
+    command.stdin(lock.into_file()?).stdout(out).stderr(err);
+    // With the command, the last file goes by which this process has the lock.
+    Ok(command.spawn().context("failed to start the daemon")?)
 }
 
 /// Waits until a daemon works, or has ended: with this status.

@@ -34,6 +34,7 @@ mod output;
 mod plan_by_name;
 mod plan_display;
 mod prompt;
+mod queued_plans;
 mod remembered;
 mod results;
 mod run;
@@ -164,8 +165,8 @@ async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
         CliCommand::Run(args) => return Box::pin(run::run(args, process(output))).await,
         CliCommand::Plan(args) => return Box::pin(run::plan(args, process(output))).await,
         CliCommand::Resume(args) => return Box::pin(run::resume(args, process(output))).await,
-        CliCommand::Daemon { plan, confirmed } => {
-            return Box::pin(run::daemon(&plan, &confirmed, process(output))).await;
+        CliCommand::Daemon(args) => {
+            return Box::pin(run::daemon(args, process(output))).await;
         }
         CliCommand::Worker(args) => return run::worker(args, process(output)).await,
         CliCommand::Abort(args) => return run::abort(args, process(output)).await,

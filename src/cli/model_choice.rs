@@ -50,16 +50,22 @@ impl App {
     /// # Errors
     /// It cannot be started.
     pub async fn introduce(&self, planner: &Planner) -> Result {
+        if let Planner::Agent { name, .. } = planner {
+            usable(coding(name), &self.environment).await?;
+        }
+        complain(&self.planner_line(planner));
+        Ok(())
+    }
+
+    /// Returns who plans and judges, on a line; nothing where rules do.
+    pub fn planner_line(&self, planner: &Planner) -> String {
         match planner {
-            Planner::Rules { .. } => {}
-            Planner::Model { endpoint, why } => complain(&self.of_endpoint(endpoint, why)),
+            Planner::Rules { .. } => String::new(),
+            Planner::Model { endpoint, why } => self.of_endpoint(endpoint, why),
             Planner::Agent { name, why } => {
-                usable(coding(name), &self.environment).await?;
-                let said = format!("the coding agent {name} plans and judges: {why}\n");
-                complain(&said);
+                format!("the coding agent {name} plans and judges: {why}\n")
             }
         }
-        Ok(())
     }
 
     fn of_endpoint(&self, endpoint: &ModelEndpoint, why: &str) -> String {

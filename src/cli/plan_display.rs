@@ -128,7 +128,7 @@ fn last_daemon(plan: &PlanId, app: &App) -> Option<LastDaemon> {
         });
     }
     let gone = app.volumes.vanished()?;
-    (gone.plan.as_deref() == Some(plan.as_str())).then(|| LastDaemon::Gone {
+    (gone.plans.is_some() && gone.carries_out(plan)).then(|| LastDaemon::Gone {
         pid: gone.pid,
         started_at: one_line(&gone.started_at, 40),
     })

@@ -7,16 +7,20 @@ use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
-use super::args::{AbortArgs, AgentArgs, CarryOut, MakePlan, ResumeArgs, RunArgs, WorkerArgs};
-use super::carry_out_plan::Work;
+use super::args::{
+    AbortArgs, AgentArgs, CarryOut, DaemonArgs, MakePlan, QueueArgs, ResumeArgs, RunArgs,
+    WorkerArgs,
+};
+use super::carry_out_plan::{Work, exit_of};
 use super::new_plan::Wanted;
+use super::queued_plans::{self, CarriedOutBy};
 use super::worker_pools::{self, TeamWorkers};
 use super::{
-    Access, App, BY, Exit, Failure, Process, Result, can_ask, complain, confirm, detach,
+    Access, App, BY, Exit, Failure, Output, Process, Result, can_ask, complain, confirm, detach,
     remembered, run_terminal, secret_arguments, unless,
 };
 use crate::config::Planner;
-use crate::daemon::{self, HumanWait};
+use crate::daemon::{self, EndsWhen, HumanWait, PlanAtWork};
 use crate::plan::{Draft, Origin, PlanHead, PlanId, PlanState, ReviewPolicy, RunOptions, TaskSpec};
 use crate::plan_time::Clock;
 use crate::view::clock_time;
@@ -48,23 +52,57 @@ pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
         let options = app.options(agent, team, &planner, &RunOptions::default())?;
         new.0.options = remembered::some(options);
         app.introduce(&planner).await?;
-        let work = Work {
-            prepared: app.prepare(&planner)?,
-            lock: app.take(None).await?,
-            workers,
-            app,
+        let prepared = app.prepare(&planner)?;
+        let by = match args.queue.queue {
+            true => CarriedOutBy::Daemon,
+            false => app.take_or_hand_over(None).await?,
         };
-        Ok((work, new))
+        if matches!(by, CarriedOutBy::Daemon) {
+            app.make_store().await?;
+            let entry = app.queue_entry(&planner, &args.queue).await?;
+            new.0.queue = Some(Box::new(entry));
+        }
+        Ok((app, prepared, workers, by, new))
     };
-    let (work, (mut head, tasks)) = unless(&mut process.ended, NO_PLAN, opened).await?;
+    let (app, prepared, workers, by, (mut head, tasks)) =
+        unless(&mut process.ended, NO_PLAN, opened).await?;
     if args.review {
         head.review = ReviewPolicy::Wanted;
     }
-    let (app, workers, how) = (&work.app, &work.workers, &args.carry_out);
-    let placed = app.decide_isolation(&mut head, workers, how, &mut process.output);
+    let how = &args.carry_out;
+    let placed = app.decide_isolation(&mut head, &workers, how, &mut process.output);
     unless(&mut process.ended, NO_PLAN, placed).await?;
-    let head = create(&work.app, head, tasks).await?;
-    work.in_sight(&head, &args.carry_out, process).await
+    let head = create(&app, head, tasks).await?;
+    match by {
+        CarriedOutBy::This(lock) => {
+            let work = Work {
+                app,
+                prepared,
+                workers,
+                lock,
+            };
+            work.in_sight(&head, how, process).await
+        }
+        CarriedOutBy::Daemon if args.queue.queue || how.detach => {
+            say_queued(&app, &head, &mut process.output)?;
+            Ok(Exit::Done)
+        }
+        CarriedOutBy::Daemon => {
+            queued_plans::hand_over(app, (prepared, workers), head, how, process).await
+        }
+    }
+}
+
+/// Says who carries a queued plan out, and what to type.
+fn say_queued(app: &App, head: &PlanHead, output: &mut Output) -> Result {
+    let (plan, program) = (&head.id, &app.program);
+    let who = match app.daemon() {
+        Some(pid) => format!("the daemon of this folder (pid {pid}) carries it out"),
+        None => format!("no daemon works here yet: `{program} daemon` carries it out"),
+    };
+    output.line(&format!(
+        "plan {plan} is queued; {who}\n`{program} plans` shows the queue, `{program} status {plan}` how far it is"
+    ))
 }
 
 /// Makes a plan for a goal, or of a workflow, and shows it.
@@ -100,7 +138,7 @@ pub async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exit> {
     let (store, plan) = (app.store().await?, &head.id);
     let resume = format!("`{} resume {plan}`", app.program);
     if asks {
-        let settings = app.settings(&prepared, &head, &lock, HumanWait::Leave);
+        let settings = app.settings(&prepared, &head, HumanWait::Leave);
         let kept = format!("the goal is kept: {resume} asks again");
         unless(&mut process.ended, &kept, async {
             let made = daemon::make_plan(&settings, store).await;
@@ -141,7 +179,8 @@ pub async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit> 
         process.output.line(&format!("plan {plan} goes on"))?;
         return Ok(Exit::Done);
     }
-    let lock = unless(&mut process.ended, &goes_on, app.take(None)).await?;
+    let by = app.take_or_hand_over(Some(&plan));
+    let by = unless(&mut process.ended, &goes_on, by).await?;
     let mut found = app.found(&plan).await?;
     app.check_found(&found).await?;
     let placed = app.resume_isolation(&mut found, &workers, &how, &mut process.output);
@@ -159,13 +198,31 @@ pub async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit> 
         app.introduce(&planner).await?;
         app.remember(&plan, options, &before).await?;
     }
-    let work = Work {
-        app,
-        prepared,
-        workers,
-        lock,
-    };
-    work.in_sight(&found.head, &how, process).await
+    match by {
+        CarriedOutBy::This(lock) => {
+            // With this process, and not after it.
+            if found.head.queue.is_some() {
+                app.set_queue(&plan, None).await?;
+            }
+            let work = Work {
+                app,
+                prepared,
+                workers,
+                lock,
+            };
+            work.in_sight(&found.head, &how, process).await
+        }
+        CarriedOutBy::Daemon => {
+            let entry = app.queue_entry(&planner, &QueueArgs::default()).await?;
+            app.set_queue(&plan, Some(entry)).await?;
+            let head = app.found(&plan).await?.head;
+            if how.detach {
+                say_queued(&app, &head, &mut process.output)?;
+                return Ok(Exit::Done);
+            }
+            queued_plans::hand_over(app, (prepared, workers), head, &how, process).await
+        }
+    }
 }
 
 /// Lets a paused plan go on that a living daemon carries out; `false` if none does, or the plan is not paused.
@@ -213,11 +270,17 @@ pub async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit> {
         let prepared = app.prepare(&Planner::Rules { why })?;
         let lock = app.take(None).await?;
         let head = app.found(&plan).await?.head;
-        let settings = app.settings(&prepared, &head, &lock, HumanWait::Leave);
+        daemon::end_left_behind(&app.volumes).await;
+        let first = PlanAtWork {
+            settings: app.settings(&prepared, &head, HumanWait::Leave),
+            end_workers: Box::new(|| Box::pin(async {})),
+        };
+        let folder = app.folder_settings(&lock, EndsWhen::FirstEnds);
         let shutdown = async {
             process.ended.await;
         };
-        daemon::run(settings, app.store().await?.clone(), app.clock, shutdown).await?;
+        let store = app.store().await?.clone();
+        daemon::run(folder, Some(first), None, store, app.clock, shutdown).await?;
     }
     let (program, kept) = (
         &app.program,
@@ -247,8 +310,56 @@ impl App {
     }
 }
 
+/// A daemon: the one that `--detach` leaves behind for a plan, or one for all that is queued.
+pub async fn daemon(args: DaemonArgs, process: Process<'_>) -> Result<Exit> {
+    match (&args.plan, &args.confirmed) {
+        (Some(plan), Some(confirmed)) => daemon_of(plan, confirmed, process).await,
+        _ => daemon_of_queue(args.rest, process).await,
+    }
+}
+
+/// Carries out what is queued: until every plan has ended, without a terminal, or until it is stopped.
+async fn daemon_of_queue(rest: bool, mut process: Process<'_>) -> Result<Exit> {
+    let handed = match rest {
+        true => {
+            detach::leave_terminal();
+            detach::handed_over()?
+        }
+        false => None,
+    };
+    let opened = async {
+        let app = App::open(process.start, Access::Run).await?;
+        let lock = app.take(handed).await?;
+        app.log()?;
+        Ok((app, lock))
+    };
+    let (app, lock) = unless(&mut process.ended, "nothing was begun", opened).await?;
+    daemon::end_left_behind(&app.volumes).await;
+    let (ends_when, root) = match rest {
+        true => (EndsWhen::AllEnded, None),
+        false => (EndsWhen::Stopped, Some(app.config.root())),
+    };
+    if let Some(root) = root {
+        complain(&format!(
+            "carrying out the plans that are queued in `{}`; Ctrl-C ends\n",
+            root.display()
+        ));
+    }
+    let mut exit = None;
+    let ended = daemon::run(
+        app.folder_settings(&lock, ends_when),
+        None,
+        Some(queued_plans::take_up(&app).await?),
+        app.store().await?.clone(),
+        app.clock,
+        async { exit = Some(process.ended.await) },
+    );
+    let end = ended.await?;
+    Ok(exit_of(&end, exit))
+}
+
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.
-pub async fn daemon(plan: &str, confirmed: &str, mut process: Process<'_>) -> Result<Exit> {
+async fn daemon_of(plan: &str, confirmed: &str, mut process: Process<'_>) -> Result<Exit> {
     detach::leave_terminal();
     let kept = "the plan goes on with the next daemon";
     let opened = async {

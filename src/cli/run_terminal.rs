@@ -19,14 +19,14 @@ use super::editor::Editor;
 use super::live_area::{self, LiveArea};
 use super::prompt::Prompt;
 use super::{App, Ended, Exit, Output, Result, complain, shown_from_here};
-use crate::daemon::{DaemonEnd, DaemonSettings, HumanWait};
+use crate::daemon::DaemonEnd;
 use crate::plan::{
     Event, HumanQuestion, ModelQuestion, Plan, PlanId, PlanPolicy, PlanState, QuestionId,
     ReviewPolicy, Row, Task, TaskId, TaskState,
 };
 use crate::store::{Change, Store};
 use crate::view::{self, EventView, FinishedView, RepeatedFailures, Style};
-use crate::volumes::Folder;
+use crate::volumes::{DaemonInfo, Folder};
 use crate::wire::text::{one_line, printable, time_text};
 use questions::OpenQuestion;
 
@@ -82,12 +82,12 @@ impl<'a> Foreground<'a> {
     /// The plan cannot be read.
     pub async fn new(
         app: &'a App,
-        settings: &DaemonSettings,
+        (plan, policy): (&PlanId, PlanPolicy),
         how: &CarryOut,
         with_workers: bool,
         mut output: Output,
     ) -> Result<Self> {
-        let (plan, json, silent) = (&settings.plan, how.json, how.json || how.quiet);
+        let (json, silent) = (how.json, how.json || how.quiet);
         let store = app.store().await?;
         let seen = store.read(plan, |plan, seq| (seq, plan.tasks().map(named).collect()));
         let (seq, names) = seen.await?;
@@ -101,8 +101,8 @@ impl<'a> Foreground<'a> {
             plan: plan.clone(),
             json,
             quiet: how.quiet,
-            asks: settings.human_wait == HumanWait::Wait,
-            policy: settings.policy.clone(),
+            asks: may_ask(how),
+            policy,
             resume: format!("{} resume {plan}", app.program),
             live: LiveArea::new(app, &output).filter(|_| !silent),
             output,
@@ -358,7 +358,7 @@ impl<'a> Foreground<'a> {
                 "error: `{}` was removed or replaced: another daemon may have the folder\nHint: `{resume}` goes on where it was, once none has\n",
                 shown_from_here(lock)
             )),
-            DaemonEnd::Interrupted => {
+            DaemonEnd::Interrupted | DaemonEnd::Idle => {
                 self.output.text(&format!("\n{}", results.trim_end()))?;
                 self.close_stopped()?;
             }
@@ -367,7 +367,15 @@ impl<'a> Foreground<'a> {
     }
 
     fn close_stopped(&mut self) -> Result {
-        let stopped = format!("\nstopped; `{}` goes on where it was\n", self.resume);
+        let daemon = self.app.volumes.daemon_of(&self.plan);
+        let stopped = match daemon.filter(|daemon| daemon.pid != std::process::id()) {
+            Some(DaemonInfo { pid, .. }) => format!(
+                "\nplan {} goes on in the background (pid {pid}): `{program} status` shows it, `pause` and `abort` end it\n",
+                self.plan,
+                program = self.app.program
+            ),
+            None => format!("\nstopped; `{}` goes on where it was\n", self.resume),
+        };
         self.output.prose(&stopped)
     }
 

@@ -121,6 +121,9 @@ pub struct RunConfig {
     /// Tasks that may be in progress at the same time; if left out, one, or with a team as many as its roles do together.
     #[serde(default, deserialize_with = "read_config::positive_if_any")]
     pub max_parallel: Option<u32>,
+    /// Plans that a daemon carries out at the same time; those that wait for a person do not count.
+    #[serde(deserialize_with = "read_config::positive")]
+    pub max_plans: u32,
     pub confirm_abort: ConfirmAbort,
     /// Whether the model audits the goal before a plan is completed.
     pub audit: bool,

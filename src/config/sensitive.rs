@@ -14,7 +14,7 @@ use crate::wire::text::parse_span;
 /// Keys that neither run a program nor widen what is allowed. What the team file and the prompts say counts by their content.
 const HARMLESS: &str = "
     llm.provider llm.model llm.agent llm.tries llm.retry_delay llm.plan.model llm.judge.when llm.judge.model
-    run.isolation run.team run.session run.task_timeout run.task_deadline run.max_attempts run.max_replans run.max_parallel
+    run.isolation run.team run.session run.task_timeout run.task_deadline run.max_attempts run.max_replans run.max_parallel run.max_plans
     run.audit run.language run.protect worker.retries worker.retry_delay tools.max_subtasks prompts.dir
     role.classify role.max_steps role.step_timeout role.max_depth";
 

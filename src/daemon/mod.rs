@@ -47,7 +47,7 @@ use plan_run::PlanRun;
 use plans_at_work::{PlanEvent, PlansAtWork, open};
 pub use recovery::set_torn_aside;
 pub use settings::{
-    DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, Models, PlanAtWork,
+    DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, Models, Notice, PlanAtWork,
     StartedWorkers, TakeUp,
 };
 
@@ -85,10 +85,13 @@ pub async fn run(
     let displaced = matches!(end, Ok(DaemonEnd::Displaced(_)));
     daemon.shut_down(displaced).await;
     let end = end?;
-    tokio::select! {
-        biased;
-        () = &mut shutdown => {}
-        () = daemon.closed() => {}
+    match end {
+        DaemonEnd::Interrupted => daemon.closed().await,
+        _ => tokio::select! {
+            biased;
+            () = &mut shutdown => {}
+            () = daemon.closed() => {}
+        },
     }
     tracing::info!(?end, "the daemon ends");
     Ok(end)

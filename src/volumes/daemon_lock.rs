@@ -324,7 +324,7 @@ mod tests {
             (volumes.last_word(), volumes.vanished()),
             (Some(word), None)
         );
-        let lock = volumes.lock().unwrap();
+        let _lock = volumes.lock().unwrap();
         volumes.announce(&info(&volumes)).unwrap();
         assert_eq!(volumes.last_word(), None);
     }

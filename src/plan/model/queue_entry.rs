@@ -27,6 +27,9 @@ pub struct QueueEntry {
     /// Why a daemon does not carry it out yet; `None` until one has seen it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
+    /// What the daemon plans and judges with, if that differs from `model`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub differs: Option<String>,
     /// When a daemon began to carry it out last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub begun: Option<Time>,
