@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::timeout;
 
 use super::{App, Exit, Failure, Process, Result, complain, logging, unless};
 use crate::exec::tail_of;
@@ -19,6 +20,9 @@ const CHECK_EVERY: Duration = Duration::from_millis(20);
 
 /// Checks before the daemon counts as not started. They are counted because a busy machine delays it as well as them.
 const CHECKS: u128 = 1_000;
+
+/// How long the queue may take to be read as this process ends.
+const READ_WITHIN: Duration = Duration::from_secs(2);
 
 /// Bytes of its log that are shown when it does not start.
 const TAIL: usize = 2_000;
@@ -89,7 +93,12 @@ pub async fn detach(
 /// # Errors
 /// It cannot be started.
 pub async fn leave_to_daemon(app: &App, lock: DaemonLock, own: &PlanId) -> Result {
-    let mut queued = app.store().await?.queued().await?;
+    let store = app.store().await?;
+    // A store that is busy keeps no process from ending; the plans stay queued.
+    let Ok(queued) = timeout(READ_WITHIN, store.queued()).await else {
+        return Ok(());
+    };
+    let mut queued = queued?;
     queued.retain(|listed| listed.head.id != *own);
     if queued.is_empty() {
         return Ok(());

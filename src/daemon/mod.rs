@@ -30,7 +30,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use crate::exec;
 use crate::plan::{PlanId, PlanState, Time};
@@ -83,14 +82,15 @@ pub async fn run(
         end = Box::pin(daemon.carry_out(first)) => end,
     };
     let displaced = matches!(end, Ok(DaemonEnd::Displaced(_)));
-    daemon.shut_down(displaced).await;
+    daemon.plans.close_all(!displaced);
+    daemon.exchange.effects.shut_down().await;
     let end = end?;
     match end {
-        DaemonEnd::Interrupted => daemon.closed().await,
+        DaemonEnd::Interrupted => daemon.plans.closed().await,
         _ => tokio::select! {
             biased;
             () = &mut shutdown => {}
-            () = daemon.closed() => {}
+            () = daemon.plans.closed() => {}
         },
     }
     tracing::info!(?end, "the daemon ends");
@@ -113,8 +113,6 @@ struct Daemon {
     plans: PlansAtWork,
     /// The plan with which the daemon ends.
     first: Option<PlanId>,
-    /// Plans that have ended, while the last of their effects end.
-    closing: JoinSet<()>,
     moved: watch::Receiver<u64>,
     /// Something may have been written to the store since the plans were read.
     stored: bool,
@@ -140,7 +138,6 @@ impl Daemon {
             store,
             clock,
             first: None,
-            closing: JoinSet::new(),
             stored: true,
             look_at: clock.now(),
             announced: None,
@@ -285,26 +282,9 @@ impl Daemon {
 
     /// Lets go of a plan that has ended.
     fn close(&mut self, id: &PlanId, end: &DaemonEnd) {
-        let Some(run) = self.plans.runs.remove(id) else {
-            return;
-        };
         self.exchange.routes.0.remove(id);
-        self.plans.leave(id.clone(), run.demand.seq);
         let settled = matches!(end, DaemonEnd::Settled(_));
-        self.closing.spawn(run.close(settled, true));
-    }
-
-    /// Ends the effects of all plans, and their workers.
-    async fn shut_down(&mut self, displaced: bool) {
-        for run in std::mem::take(&mut self.plans.runs).into_values() {
-            self.closing.spawn(run.close(false, !displaced));
-        }
-        self.exchange.effects.shut_down().await;
-    }
-
-    /// Waits until the effects of all plans that have ended are over.
-    async fn closed(&mut self) {
-        while self.closing.join_next().await.is_some() {}
+        self.plans.close(id, settled, true);
     }
 
     /// Scans the folders if it is time to, and applies what is new. Returns whether a scan was applied.
@@ -398,7 +378,6 @@ impl Daemon {
             () = self.exchange.wake.notified() => self.exchange.scan_by(self.clock.now()),
             () = self.exchange.stored.notified() => self.stored = true,
             Ok(()) = self.moved.changed() => self.stored = true,
-            Some(_) = self.closing.join_next() => {}
             () = tokio::time::sleep(wait) => {}
         }
         // Results that exist already belong to the same turn.
@@ -421,6 +400,10 @@ impl Daemon {
             }
             PlanEvent::Effect(plan, key, result) => (plan, Some((key, result))),
             PlanEvent::Gone(plan) => (plan, None),
+            PlanEvent::Closed => {
+                self.stored = true;
+                return;
+            }
         };
         if let Some(run) = self.plans.runs.get_mut(&plan) {
             run.due = true;

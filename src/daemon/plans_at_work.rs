@@ -2,7 +2,7 @@
 //! something happens to one.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,6 +30,9 @@ pub(super) struct PlansAtWork {
     opening: JoinSet<anyhow::Result<PlanRun>>,
     /// The plans that are being opened, with the tasks that open them.
     opened_by: BTreeMap<Id, PlanHead>,
+    /// The plans that have ended, while the last of their effects end.
+    closing: JoinSet<PlanId>,
+    closes: BTreeSet<PlanId>,
     /// Plans that could not go on, by their last change: a later one is a reason to try again.
     left: BTreeMap<PlanId, i64>,
 }
@@ -43,6 +46,7 @@ pub(super) enum PlanEvent {
     /// Workers have ended.
     Gone(PlanId),
     Opened(Opened),
+    Closed,
 }
 
 impl PlansAtWork {
@@ -60,24 +64,47 @@ impl PlansAtWork {
             take_up,
             opening: JoinSet::new(),
             opened_by: BTreeMap::new(),
+            closing: JoinSet::new(),
+            closes: BTreeSet::new(),
             left: BTreeMap::new(),
         }
     }
 
     /// Returns whether no plan is carried out or about to be.
     pub fn is_empty(&self) -> bool {
-        self.runs.is_empty() && self.opened_by.is_empty()
+        self.runs.is_empty() && self.opened_by.is_empty() && self.closes.is_empty()
     }
 
     /// Returns the plans that are carried out, or about to be.
     pub fn ids(&self) -> Vec<PlanId> {
         let opening = self.opened_by.values().map(|head| &head.id);
-        self.runs.keys().chain(opening).cloned().collect()
+        let all = self.runs.keys().chain(opening).chain(&self.closes);
+        all.cloned().collect()
     }
 
-    /// Leaves a plan alone until it changes.
-    pub fn leave(&mut self, plan: PlanId, seq: i64) {
-        self.left.insert(plan, seq);
+    /// Lets go of a plan that has ended for now, and leaves it alone until it changes.
+    pub fn close(&mut self, id: &PlanId, settled: bool, own_folder: bool) {
+        if let Some(run) = self.runs.remove(id) {
+            self.left.insert(id.clone(), run.demand.seq);
+            self.closes.insert(id.clone());
+            let id = id.clone();
+            self.closing.spawn(async move {
+                run.close(settled, own_folder).await;
+                id
+            });
+        }
+    }
+
+    /// Lets go of all plans, as the daemon ends.
+    pub fn close_all(&mut self, own_folder: bool) {
+        self.opening.abort_all();
+        let all: Vec<PlanId> = self.runs.keys().cloned().collect();
+        all.iter().for_each(|id| self.close(id, false, own_folder));
+    }
+
+    /// Waits until the effects and workers of all plans that have ended are over.
+    pub async fn closed(&mut self) {
+        while self.closing.join_next().await.is_some() {}
     }
 
     /// Begins with every queued plan that may begin, and notes at the others what they wait for.
@@ -116,7 +143,9 @@ impl PlansAtWork {
 
     fn is_new(&self, listed: &ListedPlan) -> bool {
         let id = &listed.head.id;
-        let at_work = self.runs.contains_key(id) || self.others().any(|head| head.id == *id);
+        let at_work = self.runs.contains_key(id)
+            || self.closes.contains(id)
+            || self.others().any(|head| head.id == *id);
         !at_work && self.left.get(id) != Some(&listed.seq)
     }
 
@@ -249,6 +278,14 @@ impl PlansAtWork {
             biased;
             event = any => event,
             Some(opened) = self.opening.join_next_with_id() => PlanEvent::Opened(opened),
+            Some(closed) = self.closing.join_next() => {
+                match closed {
+                    Ok(id) => drop(self.closes.remove(&id)),
+                    // A panic has printed itself.
+                    Err(_) => self.closes.clear(),
+                }
+                PlanEvent::Closed
+            }
             else => pending().await,
         }
     }

@@ -1,7 +1,6 @@
 //! Daemons under outside influence: pause, stop, abort, signals, kills, a second daemon.
 
 use std::io::Write;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -85,11 +84,7 @@ fn second_daemon_exits_and_names_first() {
     let scene = Scene::by_rules("");
     let daemon = scene.leave("run --plan one.md");
     let pid = format!("pid {}", daemon.pid.as_raw_pid());
-    for args in [
-        &["run", "--plan", "one.md"][..],
-        &["resume"],
-        &["plan", "Do it"],
-    ] {
+    for args in [&["resume"][..], &["plan", "Do it"]] {
         let second = scene.run(args);
         if args[0] == "plan" {
             // There is no model here for planning.
@@ -105,37 +100,29 @@ fn second_daemon_exits_and_names_first() {
 }
 
 #[test]
-fn concurrent_starts_make_one_plan() {
-    // In the foreground the working one does not end by itself.
-    for (flag, ends) in [("--detach", 6), ("--no-input", 5)] {
-        let scene = Scene::by_rules("");
-        let args = ["run", "--plan", "one.md", flag];
-        let (done, ended) = mpsc::channel();
-        thread::scope(|threads| {
-            for _ in 0..6 {
-                let (done, scene, args) = (done.clone(), &scene, args);
-                threads.spawn(move || done.send(scene.run(args)).unwrap());
-            }
-            let mut losers = 0;
-            for _ in 0..ends {
-                let ran = ended.recv_timeout(DEADLINE).unwrap();
-                if ran.code == Some(0) {
-                    continue;
+fn concurrent_starts_keep_every_plan_that_was_accepted() {
+    let scene = Scene::by_rules("");
+    let args = ["run", "--plan", "one.md", "--detach"];
+    let accepted = thread::scope(|threads| {
+        let starts: Vec<_> = (0..6).map(|_| threads.spawn(|| scene.run(args))).collect();
+        let mut accepted = 0;
+        for start in starts {
+            let ran = start.join().unwrap();
+            match ran.code {
+                Some(0) => accepted += 1,
+                // The daemon had the folder and did not say yet that it takes plans over.
+                code => {
+                    assert_eq!(code, Some(5), "{ran:?}");
+                    ran.has_stderr(["(pid ", "Hint:"]);
                 }
-                assert_eq!(ran.code, Some(5), "{ran:?}");
-                ran.has_stderr(["(pid ", "Hint:"]);
-                losers += 1;
             }
-            assert_eq!(losers, 5);
-            // The daemon that holds the folder is known to the others before its plan is made.
-            wait_until("the plan is made", || {
-                !scene.works("plans --json").starts_with("[]")
-            });
-            scene.works("stop");
-        });
-        let plans: Value = scene.json("plans --json");
-        assert_eq!(plans.as_array().unwrap().len(), 1, "{plans}");
-    }
+        }
+        accepted
+    });
+    let plans: Value = scene.json("plans --json");
+    assert!(accepted > 0);
+    assert_eq!(plans.as_array().unwrap().len(), accepted, "{plans}");
+    scene.works("stop");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::role_link::{RoleLink, message_of};
 use super::*;
-use crate::exec::{CheckConfig, MarkKind, check_marked};
+use crate::exec::{CheckConfig, MarkKind, check_marked, end_left_behind};
 use crate::plan::{
     AnswerChoice, Attempt, AttemptKind, CommandId, DAEMON, HumanQuestionKind, ModelCost,
     NewCommand, PlanHead, PlanId, PlanPolicy, PlanState, QuestionId, Report, ReportStatus, TaskId,
@@ -415,11 +415,10 @@ async fn start_ends_leftover_check_of_killed_process() {
     });
     let marked = || std::fs::read_dir(&marks).unwrap().count() > 0;
     given.until("the check runs", marked).await;
-    let idle = resident(&given, "writer", LONG, vec![acts("hang", &[])]);
-    let running = given.start(vec![idle], &[]);
+    // As the daemon does before the roles of its process start.
+    end_left_behind(&marks, &MarkKind::OF_DAEMON).await;
     let ended = left.await.unwrap().unwrap().unwrap();
     assert!(!ended.passed && ended.tail.contains("signal"), "{ended:?}");
-    running.stop().await;
 }
 
 #[tokio::test]
