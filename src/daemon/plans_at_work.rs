@@ -132,6 +132,7 @@ impl PlansAtWork {
             let opened = self.opening.spawn(async move {
                 let mut at_work = prepared.await?;
                 if let Some(aside) = mission {
+                    std::fs::create_dir_all(&aside)?;
                     at_work.settings.mission = aside;
                 }
                 open(at_work, store, clock).await

@@ -1,0 +1,211 @@
+//! Several plans in one daemon: handed over, queued, followed, shared lanes, and what a kill leaves.
+
+use super::*;
+
+impl Scene {
+    /// Starts the program in the foreground, beside others.
+    fn start_as(&self, name: &str, args: impl Args) -> Foreground {
+        let [out, err] = ["out", "err"].map(|end| self.env.path(format!("{name}.{end}")));
+        let [to_out, to_err] = [&out, &err].map(|file| File::create(file).unwrap());
+        let running = self.env.spawn(args, to_out, to_err);
+        Foreground { running, out, err }
+    }
+
+    /// Makes the folders that plans work in.
+    fn with_folders(self) -> Self {
+        for folder in ["a", "b", "c"] {
+            fs::create_dir_all(self.env.path(folder)).unwrap();
+        }
+        self
+    }
+
+    /// Returns the name of the plan that a command is of.
+    fn name_of(&self, command: &Command) -> String {
+        let plans: Value = self.json("plans --json");
+        let mut plans = plans.as_array().unwrap().iter();
+        let plan = plans.find(|plan| plan["id"] == plan_of(command));
+        plan.unwrap()["name"].as_str().unwrap().to_owned()
+    }
+
+    fn states(&self) -> Vec<String> {
+        let plans: Value = self.json("plans --json");
+        let plans = plans.as_array().unwrap().iter();
+        plans
+            .map(|plan| plan["status"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    fn await_states(&self, states: &[&str]) {
+        wait_until("the plans are so far", || self.states() == states);
+    }
+
+    /// Waits until a foreground has printed something on its standard error.
+    fn await_said(&self, name: &str, said: &str) {
+        let file = format!("{name}.err");
+        wait_until(said, || self.env.read(&file).contains(said));
+    }
+}
+
+impl Foreground {
+    fn kill(self) {
+        self.signal(Signal::KILL);
+        self.end();
+    }
+}
+
+fn plan_of(command: &Command) -> &str {
+    command.field("plan").unwrap()
+}
+
+#[test]
+fn run_beside_daemon_is_handed_over_and_followed() {
+    let scene = Scene::by_rules("").with_folders();
+    let host = scene.start_as("host", "run --plan one.md --workspace a");
+    let first = scene.take_any();
+    let guest = scene.start_as("guest", "run --plan two.md --workspace b");
+    let second = scene.take_any();
+    assert_ne!(plan_of(&first), plan_of(&second));
+    let carried: Value = scene.json("status --json");
+    let pid = host.running.child.id();
+    assert_eq!(carried["daemon"]["pid"], pid, "{carried}");
+    scene.succeed(&second, "done");
+    let third = scene.take_any();
+    scene.succeed(&third, "done");
+    let ended = guest.end().exits(0);
+    ended.has_stdout(["dispatched", "completed"]);
+    scene.succeed(&first, "done");
+    host.end().exits(0).has_stdout("completed");
+    assert_eq!(scene.states(), ["completed", "completed"]);
+}
+
+#[test]
+fn plans_in_one_folder_go_one_after_the_other() {
+    let scene = Scene::by_rules("");
+    let host = scene.start_as("host", "run --plan one.md");
+    let first = scene.take_any();
+    let guest = scene.start_as("guest", "run --plan one.md");
+    scene.await_said("guest", "which works in the same folder");
+    assert_eq!(scene.pending().len(), 0);
+    scene.succeed(&first, "done");
+    let second = scene.take_any();
+    assert_ne!(plan_of(&first), plan_of(&second));
+    host.end()
+        .exits(0)
+        .has_stderr("other plans go on in the background");
+    scene.succeed(&second, "done");
+    guest.end().exits(0).has_stdout("completed");
+    scene.await_end();
+}
+
+#[test]
+fn guest_of_killed_daemon_carries_its_plan_out_itself() {
+    let scene = Scene::by_rules("");
+    let host = scene.start_as("host", "run --plan one.md");
+    let first = scene.take_any();
+    let guest = scene.start_as("guest", "run --plan one.md");
+    scene.await_said("guest", "is queued: it waits");
+    host.kill();
+    let second = scene.take_any();
+    assert_ne!(plan_of(&first), plan_of(&second));
+    scene.succeed(&second, "done");
+    guest.end().exits(0).has_stdout("completed");
+    assert_eq!(scene.states(), ["completed", "running"]);
+}
+
+#[test]
+fn queue_is_carried_out_by_priority_and_order() {
+    let scene = Scene::by_rules("");
+    let queue = |name: &str, flags: &str| {
+        scene.works(format!("run --queue --plan one.md --name {name} {flags}"));
+    };
+    queue("a", "");
+    queue("b", "--priority 5");
+    let b = plan_id(&scene);
+    queue("c", &format!("--priority 9 --after {b}"));
+    assert_eq!(scene.states(), ["idle", "idle", "idle"]);
+    let daemon = scene.start_as("daemon", "daemon");
+    let names: Vec<String> = (0..3)
+        .map(|_| {
+            let command = scene.take_any();
+            scene.succeed(&command, "done");
+            scene.name_of(&command)
+        })
+        .collect();
+    assert_eq!(names, ["b", "c", "a"]);
+    scene.await_states(&["completed", "completed", "completed"]);
+    assert_eq!(daemon.interrupted().code, Some(130));
+}
+
+#[test]
+fn killed_daemon_goes_on_with_every_plan() {
+    let scene = Scene::by_rules("").with_folders();
+    for folder in ["a", "b", "c"] {
+        scene.works(format!("run --queue --plan two.md --workspace {folder}"));
+    }
+    let mut seen = Vec::new();
+    for round in 0..4 {
+        let daemon = scene.start_as(&format!("daemon-{round}"), "daemon");
+        // Those that were taken and reported stay so; the others are the same commands.
+        wait_until("each plan has a command", || {
+            scene.pending().len() >= 3 - usize::from(round > 0)
+        });
+        if let Some(command) = scene.pending().into_iter().next() {
+            assert!(scene.claim(&command.id));
+            scene.succeed(&command, "done");
+            seen.push(command.id);
+        }
+        daemon.kill();
+    }
+    let agent = scene.agent(|_| Act::success("done"));
+    let daemon = scene.start_as("last", "daemon");
+    scene.await_states(&["completed"; 3]);
+    assert_eq!(agent.seen().len() + seen.len(), 6);
+    let again = agent
+        .seen()
+        .iter()
+        .any(|command| seen.contains(&command.id));
+    assert!(!again, "{seen:?}");
+    drop(agent);
+    daemon.interrupted();
+}
+
+#[test]
+fn lanes_are_shared_between_plans() {
+    let scene = Scene::by_rules("run.max_parallel = 2").with_folders();
+    scene.write("many.md", &many(8));
+    let host = scene.start_as("host", "run --plan many.md --workspace a");
+    let large = [scene.take_any(), scene.take_any()];
+    scene.works("run --queue --plan one.md --workspace b");
+    scene.await_states(&["running", "running"]);
+    scene.succeed(&large[0], "done");
+    // The lane goes to the plan that has none.
+    let small = scene.take_any();
+    assert_ne!(plan_of(&small), plan_of(&large[0]));
+    scene.succeed(&small, "done");
+    let next = scene.take_any();
+    assert_eq!(plan_of(&next), plan_of(&large[0]));
+    assert_eq!(host.interrupted().code, Some(130));
+}
+
+#[test]
+fn daemon_takes_up_nothing_that_no_person_confirmed() {
+    let scene = Scene::by_rules("");
+    scene.works("run --queue --plan one.md");
+    scene.write(
+        "config.toml",
+        "llm.provider = 'none'\n[checks.evil]\ncommand = ['touch', 'evil']\n",
+    );
+    let daemon = scene.start_as("daemon", "daemon");
+    scene.await_said("daemon", "carrying out");
+    wait_until("it says why not", || {
+        let plans: Value = scene.json("status --json");
+        plans
+            .to_string()
+            .contains("has changed since it was confirmed")
+            || scene
+                .daemon_log()
+                .contains("has changed since it was confirmed")
+    });
+    assert_eq!(scene.pending().len(), 0);
+    daemon.interrupted();
+}
