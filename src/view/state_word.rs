@@ -127,7 +127,7 @@ mod tests {
         AnswerChoice, Attempt, CommandId, HumanQuestion, HumanQuestionKind, QuestionId,
         ReplanRequest, Row, TaskId, Time,
     };
-    use crate::store::ListedPlan;
+    use crate::store::{ListedPlan, TalliedPlan};
     use crate::wire::graph_text;
     use crate::wire::sample_plans::{NOW, head, plan, task};
 
@@ -157,12 +157,15 @@ mod tests {
     fn assert_plan(plan: &Plan, carried_out: bool, word: StateWord) {
         let (head, text) = (plan.head(), word.as_str());
         assert_chinese(word);
-        let listed = ListedPlan {
-            seq: 1,
-            head: head.clone(),
+        let listed = TalliedPlan {
+            plan: ListedPlan {
+                seq: 1,
+                head: head.clone(),
+            },
+            tally: plan.tally(),
         };
         let listed = ListedView::of(&listed, carried_out);
-        let line = listed.line(&TimeZone::UTC, Paint::none());
+        let line = listed.line(NOW, Paint::none());
         assert!(
             line.starts_with(&format!("abcdefgh  {text:<11}  ")),
             "{line}"
