@@ -27,6 +27,7 @@ mod judge_and_facts;
 mod judging;
 mod killed;
 mod lanes;
+mod locks;
 mod more_tricks;
 mod own;
 mod planning;

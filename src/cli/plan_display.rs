@@ -88,7 +88,12 @@ fn limit(wanted: usize, screen: Option<(usize, usize)>) -> usize {
 
 async fn plan_view(most: usize, plan: &PlanId, app: &App, daemon: Option<u32>) -> Result<PlanView> {
     let now = app.clock.now();
-    let seen = app.read(plan, move |plan, seq| PlanView::of(plan, seq, most, now));
+    let others = app.store().await?.locks_beside(plan).await?;
+    let seen = app.read(plan, move |plan, seq| {
+        let mut view = PlanView::of(plan, seq, most, now);
+        view.wait_for_locks(plan, &others);
+        view
+    });
     let mut view = seen.await?;
     view.carried_out_by(daemon.map(|pid| DaemonView { pid }));
     if daemon.is_none() {
@@ -173,7 +178,8 @@ pub async fn why(args: &OnTask, app: &App, output: &mut Output) -> Result {
     let id = app.plan(args.plan.as_deref()).await?;
     let (task, now, paint) = (args.task, app.clock.now(), output.paint());
     let program = app.program.clone();
-    let why = move |plan: &Plan, _| view::why(plan, task, now, paint, &program);
+    let others = app.store().await?.locks_beside(&id).await?;
+    let why = move |plan: &Plan, _| view::why(plan, task, now, paint, &program, &others);
     let why = app.read(&id, why).await?;
     output.prose(&why.ok_or_else(|| app.no_task(&id, task))?)
 }

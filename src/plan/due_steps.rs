@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::concurrency::Lanes;
 use super::counted;
 use super::draft::acceptable;
+use super::locks::HeldLocks;
 use super::model::{
     ActiveTime, Attempt, AttemptState, BudgetLimit, CommandId, HumanQuestion, HumanQuestionKind,
     IntegrationBranch, JudgePolicy, ModelAway, ModelQuestionKind, PlanState, ReportStatus,
@@ -76,6 +77,10 @@ pub struct Observations {
     pub pools: WorkerPools,
     /// Until when a role was seen at work: its other tasks wait for the role itself, so a worker is not missing.
     pub held: BTreeMap<String, Time>,
+    /// The locks that tasks of other plans hold now. The daemon computes what is due again when it changes.
+    pub held_locks: HeldLocks,
+    /// The most tasks of the plan that may be under way now, because other plans use lanes, too; `None`: as its policy says.
+    pub lanes: Option<usize>,
     /// Sessions whose `end` command was published; the plan may not have recorded this yet.
     pub ends_published: BTreeSet<SessionId>,
 }
@@ -177,6 +182,8 @@ pub struct Due {
     pub rescan: bool,
     /// Something would be under way if the workers for it could work.
     pub held: bool,
+    /// Something would be under way if no task of another plan held its lock.
+    pub locked: bool,
 }
 
 impl Due {
@@ -524,7 +531,8 @@ impl DueSearch<'_> {
             }
         } else {
             self.dispatch();
-            if self.due.nothing() && !self.due.held && plan.open_attempts().next().is_none() {
+            let waits = self.due.held || self.due.locked;
+            if self.due.nothing() && !waits && plan.open_attempts().next().is_none() {
                 self.stuck("nothing can start any more");
             }
         }
@@ -552,6 +560,8 @@ impl DueSearch<'_> {
         if lanes.full() {
             lanes.most += self.untaken();
         }
+        lanes.most = lanes.most.min(world.lanes.unwrap_or(usize::MAX));
+        let mut locks = plan.held_locks();
         let mut retries = plan.in_progress().filter(|task| {
             let current = plan.current_attempt(task);
             current.is_none_or(|current| !current.state.open())
@@ -573,6 +583,12 @@ impl DueSearch<'_> {
             if plan.asks_about(task.number) {
                 continue;
             }
+            let here = |lock: &String| locks.get(lock).is_some_and(|by| *by != task.number);
+            let elsewhere = |lock: &String| world.held_locks.contains_key(lock);
+            if task.locks.iter().any(|lock| here(lock) || elsewhere(lock)) {
+                self.due.locked |= task.locks.iter().any(elsewhere);
+                continue;
+            }
             // A recalled attempt must be withdrawn before its successor begins. It ends soon: its lane stays reserved, so that
             // no other task starts before the retry.
             if !plan.recalls().any(|attempt| attempt.task == task.number) {
@@ -584,6 +600,7 @@ impl DueSearch<'_> {
                 }
                 self.due.step(DueStep::Issue(task.number));
             }
+            locks.extend(task.locks.iter().map(|lock| (lock.clone(), task.number)));
             lanes.occupy(task.assignee.as_deref(), task.number);
         }
         self.due.held |= held.get();

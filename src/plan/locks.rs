@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{PlanId, Task, TaskId};
+use super::model::{PlanId, Task, TaskId, TaskState};
 use super::plan_in_memory::Plan;
 
 /// The most locks of one task.
@@ -34,7 +34,10 @@ impl Plan {
 
     /// Returns the first lock of a task that another task holds, with its holder.
     pub fn lock_waited_for(&self, task: &Task, others: &HeldLocks) -> Option<(String, LockHolder)> {
-        if task.locks.is_empty() {
+        let current = self.current_attempt(task);
+        let retried = task.status == TaskState::InProgress
+            && current.is_none_or(|current| !current.state.open());
+        if task.locks.is_empty() || !(retried || self.is_ready(task)) {
             return None;
         }
         let own = self.held_locks();
@@ -59,10 +62,10 @@ pub fn lock_problem(locks: &[String]) -> Option<String> {
         ));
     }
     let wrong = |lock: &&String| {
-        lock.trim().is_empty() || lock.len() > MAX_LOCK || lock.contains(char::is_control)
+        let odd = |c: char| c.is_control() || c == ',';
+        lock.trim().is_empty() || lock.len() > MAX_LOCK || lock.contains(odd)
     };
-    locks
-        .iter()
-        .find(wrong)
-        .map(|_| format!("the name of a lock has 1 to {MAX_LOCK} bytes and no control characters"))
+    locks.iter().find(wrong).map(|_| {
+        format!("the name of a lock has 1 to {MAX_LOCK} bytes, no comma and no control characters")
+    })
 }

@@ -32,7 +32,7 @@ pub use event::{EventView, FinishedView};
 pub use event_lines::lines;
 pub use marks::Mark;
 pub use outcomes::{Outcomes, PastTasks, agent_of};
-pub use plan::{DaemonView, LastDaemon, ListedView, PlanView};
+pub use plan::{DaemonView, LastDaemon, ListedView, PlanView, QuestionView};
 pub use program_name::ProgramName;
 pub use repeated_failures::RepeatedFailures;
 pub use review::review;
@@ -98,9 +98,10 @@ impl ListedView<'_> {
 
 /// Returns an age in its largest unit, days included.
 fn age(age: Duration) -> String {
-    match age.as_secs() / 86_400 {
-        0 | 1 => span(age),
-        days => format!("{days} d"),
+    match age.as_secs() {
+        0..60 => "now".to_owned(),
+        60..172_800 => span(age),
+        seconds => format!("{} d", seconds / 86_400),
     }
 }
 

@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::StateWord;
 use super::lanes::LanesView;
-use super::task::{TaskView, WaitView};
+use super::task::{TaskView, WaitView, lock_wait};
 use super::usage::{self, PlanUsage};
 use crate::plan::{
-    AnswerChoice, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanHead, PlanId,
-    PlanState, Tally, Task, TaskId, TaskState, Time,
+    AnswerChoice, HeldLocks, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanHead,
+    PlanId, PlanState, Tally, Task, TaskId, TaskState, Time,
 };
 use crate::store::{ListedPlan, TalliedPlan};
 use crate::wire::text::time_text;
@@ -177,6 +177,13 @@ impl PlanView {
         }
     }
 
+    /// Says for which locks tasks wait, also those that other plans hold.
+    pub fn wait_for_locks(&mut self, plan: &Plan, others: &HeldLocks) {
+        for task in &mut self.tasks {
+            task.waits_for_lock = lock_wait(plan, task.id, others);
+        }
+    }
+
     /// Says which process carries the plan out, if one does.
     pub fn carried_out_by(&mut self, daemon: Option<DaemonView>) {
         self.plan.state = StateWord::of_plan(&self.head, daemon.is_some());
@@ -260,6 +267,11 @@ fn by_state(plan: &Plan) -> BTreeMap<StateWord, usize> {
 }
 
 impl QuestionView {
+    /// Returns the open questions of a plan.
+    pub fn open_of(plan: &Plan) -> Vec<Self> {
+        plan.open_questions().map(Self::of).collect()
+    }
+
     fn of(question: &HumanQuestion) -> Self {
         Self {
             id: question.id.to_string(),

@@ -119,12 +119,10 @@ impl StateWord {
 
 #[cfg(test)]
 mod tests {
-    use jiff::tz::TimeZone;
-
     use super::super::{DaemonView, ListedView, Paint, PlanView, ProgramName, mission, why};
     use super::*;
     use crate::plan::{
-        AnswerChoice, Attempt, CommandId, HumanQuestion, HumanQuestionKind, QuestionId,
+        AnswerChoice, Attempt, CommandId, HeldLocks, HumanQuestion, HumanQuestionKind, QuestionId,
         ReplanRequest, Row, TaskId, Time,
     };
     use crate::store::{ListedPlan, TalliedPlan};
@@ -301,7 +299,7 @@ mod tests {
                 mission.contains(&format!("] {number} · {name} — {text}")),
                 "{mission}"
             );
-            let why = why(plan, id, NOW, Paint::none(), &program).unwrap();
+            let why = why(plan, id, NOW, Paint::none(), &program, &HeldLocks::new()).unwrap();
             assert!(
                 why.starts_with(&format!("{number} · {name}: {text}\n")),
                 "{why}"
