@@ -140,6 +140,7 @@ async fn use_of_all_plans_is_summed_by_quarters_of_an_hour() {
 
 #[tokio::test]
 #[ignore = "prints figures: 100 plans of 1,000 tasks"]
+#[expect(clippy::print_stdout, reason = "figures are for a person")]
 async fn figures_of_list_of_many_plans() {
     let given = Given::new(Kinds::File);
     let store = given.open().await;
