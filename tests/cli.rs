@@ -1,6 +1,7 @@
 //! The command line from outside: help, exit codes, bad input, and every command that works on plans without a daemon.
 
 mod home;
+mod plans;
 
 use std::fs::File;
 use std::io::Write;
@@ -45,6 +46,7 @@ fn help_is_short_and_lists_exit_codes() {
       log          Show what happened to a plan
       logs         Print what the agent of a task said and did
       outcomes     Count what came of the tasks of all plans
+      questions    List what you are asked, over all plans
       answer       Answer a question
       tell         Say something to the agent of a task
       retry        Have a task tried again
@@ -487,7 +489,7 @@ fn attempt(draft: &mut Draft<'_>, task: u32, command: &str, status: ReportStatus
 fn plan_is_shown_by_all_views() {
     let env = with_a_plan("Count words");
     insta::assert_snapshot!(env.run("plans").seen(&env), @r"
-    abcdefgh  stopped      [TIME]  Word counter
+    abcdefgh  stopped          1 of 3    now  Word counter · asks you · ~ 1 accepted
     exit 0
     ");
     insta::assert_snapshot!(env.run("status").seen(&env), @r"

@@ -27,6 +27,7 @@ mod judge_and_facts;
 mod judging;
 mod killed;
 mod lanes;
+mod locks;
 mod many_plans;
 mod more_tricks;
 mod own;

@@ -5,6 +5,7 @@ mod disk;
 mod faults;
 mod keys;
 mod rows;
+mod tallies;
 mod texts;
 
 use std::collections::BTreeMap;

@@ -108,6 +108,8 @@ pub enum CliCommand {
     Logs(LogsArgs),
     /// Count what came of the tasks of all plans
     Outcomes(OutcomesArgs),
+    /// List what you are asked, over all plans
+    Questions(QuestionsArgs),
     /// Answer a question
     Answer(AnswerArgs),
     /// Say something to the agent of a task
@@ -321,6 +323,13 @@ pub struct PlansArgs {
     #[arg(long)]
     pub all: bool,
 
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct QuestionsArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,

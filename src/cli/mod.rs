@@ -34,6 +34,7 @@ mod output;
 mod plan_by_name;
 mod plan_display;
 mod prompt;
+mod questions;
 mod queued_plans;
 mod remembered;
 mod results;
@@ -181,6 +182,7 @@ async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
         CliCommand::Skip(args) => steer::skip(&args, &control().await?, out).await,
         CliCommand::Done(args) => steer::done(&args, &control().await?, out).await,
         CliCommand::Add(args) => steer::add(&args, &control().await?, out).await,
+        CliCommand::Questions(args) => questions::questions(&args, &read().await?, out).await,
         CliCommand::Answer(args) => control::answer(&args, &control().await?, out).await,
         CliCommand::Restore(args) => control::restore(&args, &control().await?, out).await,
         CliCommand::Pause(args) => control::pause(&args, &control().await?, out).await,

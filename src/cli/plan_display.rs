@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::args::{LogArgs, OnTask, PlanFormat, PlansArgs, ShowArgs, StatusArgs};
 use super::{App, Failure, Output, Result};
-use crate::plan::{ArchiveState, Plan, PlanId, ROLE, Task};
-use crate::store::{ListedPlan, StoreError};
+use crate::plan::{ArchiveState, Plan, PlanHead, PlanId, ROLE, Task};
+use crate::store::{StoreError, TalliedPlan};
 use crate::view::{self, DaemonView, EventView, LastDaemon, ListedView, PlanView, StateWord};
 use crate::wire::text::{one_line, printable};
 use crate::wire::{graph_text, plan_file};
@@ -29,26 +29,27 @@ const PAGE: usize = 500;
 
 /// Lists the plans, the newest first; those that were put away, and what roles make of their tasks, only if all are wanted.
 pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result {
-    let mut plans = match app.store_if_any().await? {
-        Some(store) => store.plans().await?,
+    let all = args.all;
+    let wanted = move |head: &PlanHead| {
+        all || (head.archive_state == ArchiveState::Current && head.owner != ROLE)
+    };
+    let plans = match app.store_if_any().await? {
+        Some(store) => store.tallied(wanted).await?,
         None => Vec::new(),
     };
-    plans.retain(|ListedPlan { head, .. }| {
-        args.all || (head.archive_state == ArchiveState::Current && head.owner != ROLE)
-    });
     let daemon = app.volumes.running();
     let carried_out = |id: &PlanId| daemon.as_ref().is_some_and(|it| it.carries_out(id));
-    let view = |plan| ListedView::of(plan, carried_out(&plan.head.id));
-    let plans: Vec<ListedView> = plans.iter().map(view).collect();
+    let view = |plan: &TalliedPlan| carried_out(&plan.plan.head.id);
+    let plans = plans.iter().map(|plan| ListedView::of(plan, view(plan)));
+    let plans: Vec<ListedView> = plans.collect();
     if args.json {
         return output.json(&plans);
     }
     if plans.is_empty() {
         return output.line(&format!("no plans yet: `{} run` makes one", app.program));
     }
-    let zone = TimeZone::system();
-    let paint = output.paint();
-    let lines = plans.iter().map(|plan| plan.line(&zone, paint) + "\n");
+    let (now, paint) = (app.clock.now(), output.paint());
+    let lines = plans.iter().map(|plan| plan.line(now, paint) + "\n");
     output.prose(&lines.collect::<String>())
 }
 
@@ -87,7 +88,12 @@ fn limit(wanted: usize, screen: Option<(usize, usize)>) -> usize {
 
 async fn plan_view(most: usize, plan: &PlanId, app: &App, daemon: Option<u32>) -> Result<PlanView> {
     let now = app.clock.now();
-    let seen = app.read(plan, move |plan, seq| PlanView::of(plan, seq, most, now));
+    let others = app.store().await?.locks_beside(plan).await?;
+    let seen = app.read(plan, move |plan, seq| {
+        let mut view = PlanView::of(plan, seq, most, now);
+        view.wait_for_locks(plan, &others);
+        view
+    });
     let mut view = seen.await?;
     view.carried_out_by(daemon.map(|pid| DaemonView { pid }));
     if daemon.is_none() {
@@ -172,7 +178,8 @@ pub async fn why(args: &OnTask, app: &App, output: &mut Output) -> Result {
     let id = app.plan(args.plan.as_deref()).await?;
     let (task, now, paint) = (args.task, app.clock.now(), output.paint());
     let program = app.program.clone();
-    let why = move |plan: &Plan, _| view::why(plan, task, now, paint, &program);
+    let others = app.store().await?.locks_beside(&id).await?;
+    let why = move |plan: &Plan, _| view::why(plan, task, now, paint, &program, &others);
     let why = app.read(&id, why).await?;
     output.prose(&why.ok_or_else(|| app.no_task(&id, task))?)
 }

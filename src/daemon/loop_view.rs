@@ -19,6 +19,8 @@ pub(super) struct Demand {
     pub(super) wants: usize,
     /// It waits for a person, or is paused.
     pub(super) rests: bool,
+    /// A task of it waits for a lock that another plan has.
+    pub(super) locked: bool,
     /// Each of its tasks has a worktree.
     pub(super) isolated: bool,
     /// Something of it is decided only after the next scan.
@@ -40,6 +42,7 @@ impl Demand {
             wants: busy + fresh.take(more).count(),
             rests: matches!(status, PlanState::Paused(_))
                 || (asks && busy == 0 && due.steps.is_empty()),
+            locked: due.locked,
             isolated: plan.head().is_isolated(),
             awaits_scan: due.rescan || status.settled() || asks,
         }

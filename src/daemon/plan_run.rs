@@ -22,8 +22,8 @@ use super::settings::EndWorkers;
 use super::worktrees::{self, BranchReport};
 use super::{BY, DaemonSettings, HumanWait, LoopView, PlanAtWork, StartedWorkers, effect_work};
 use crate::plan::{
-    CheckBefore, CheckResult, CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan,
-    QuestionId, Refusal, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
+    CheckBefore, CheckResult, CommandId, Draft, DueStep, HeldLocks, ModelQuestionKind,
+    Observations, Plan, QuestionId, Refusal, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
 };
 use crate::plan_time::{Clock, LATE};
 use crate::store::{Store, StoreError};
@@ -132,6 +132,8 @@ pub(super) struct PlanRun {
     pub settled_at: Option<Time>,
     /// Something happened to it since its last turn.
     pub due: bool,
+    /// The daemon carries out others, too.
+    pub several: bool,
     /// What it needs beside other plans, when it was last read.
     pub demand: Demand,
     /// When a command of it was last sent.
@@ -207,6 +209,7 @@ impl PlanRun {
                 ..HookState::default()
             },
             due: true,
+            several: false,
             demand: Demand::default(),
             began_task_at: now,
             end_workers: at_work.end_workers,
@@ -268,7 +271,7 @@ impl PlanRun {
 
     /// Limits the lanes, as other plans need some; is turned once more if that makes a difference.
     pub fn set_lanes(&mut self, left: Option<usize>) {
-        let before = std::mem::replace(&mut self.world.lanes_left, left);
+        let before = std::mem::replace(&mut self.world.lanes, left);
         let usable = |left: Option<usize>| left.unwrap_or(usize::MAX);
         self.due |= usable(left) > usable(before) && self.demand.wants > self.demand.busy;
     }
@@ -341,6 +344,10 @@ impl PlanRun {
 
     /// Returns the plan as it is committed now.
     pub async fn view(&mut self) -> Result<LoopView, StoreError> {
+        self.world.held_locks = match self.several {
+            true => self.store.locks_beside(&self.settings.plan).await?,
+            false => HeldLocks::default(),
+        };
         let world = self.world();
         let read = move |plan: &Plan, seq| LoopView::of(plan, seq, &world);
         let view = self.read(read).await?;
@@ -524,6 +531,11 @@ impl PlanRun {
         change: impl Fn(&mut Draft<'_>) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
         let (decider, plan) = (self.decider.clone(), &self.settings.plan);
+        let mut world = world;
+        if self.several {
+            // Read now: the other plans of this daemon decide before or after this one, never at the same time.
+            world.held_locks = self.store.locks_beside(plan).await?;
+        }
         let volumes = self.settings.volumes.clone();
         // The commands are written while the change is flushed. After the flush only a rename is left, which the
         // store's thread does: no other thread has to wake for it.

@@ -298,7 +298,8 @@ impl PlansAtWork {
     pub async fn note_moved(&mut self) -> Result<(), StoreError> {
         let several = self.runs.len() > 1;
         for run in self.runs.values_mut().filter(|run| !run.due) {
-            run.due = !several || run.read(|_, seq| seq).await? != run.demand.seq;
+            run.due =
+                !several || run.demand.locked || run.read(|_, seq| seq).await? != run.demand.seq;
         }
         Ok(())
     }
@@ -306,6 +307,8 @@ impl PlansAtWork {
     /// Shares the lanes between the plans: each gets as many as it wants as long as there are enough, else none gets more
     /// than another one wants; of equal ones the plan that began a task longest ago comes first.
     pub fn share_lanes(&mut self) {
+        let several = self.runs.len() > 1;
+        self.runs.values_mut().for_each(|run| run.several = several);
         let Some(most) = self.folder.max_parallel.filter(|_| self.runs.len() > 1) else {
             let alone = self.runs.values_mut();
             return alone.for_each(|run| run.set_lanes(None));

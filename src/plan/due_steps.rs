@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::concurrency::Lanes;
 use super::counted;
 use super::draft::acceptable;
+use super::locks::HeldLocks;
 use super::model::{
     ActiveTime, Attempt, AttemptState, BudgetLimit, CommandId, HumanQuestion, HumanQuestionKind,
     IntegrationBranch, JudgePolicy, ModelAway, ModelQuestionKind, PlanState, ReportStatus,
@@ -76,10 +77,12 @@ pub struct Observations {
     pub pools: WorkerPools,
     /// Until when a role was seen at work: its other tasks wait for the role itself, so a worker is not missing.
     pub held: BTreeMap<String, Time>,
+    /// The locks that tasks of other plans hold now. The daemon computes what is due again when it changes.
+    pub held_locks: HeldLocks,
+    /// The most tasks of the plan that may be under way now, because other plans use lanes, too; `None`: as its policy says.
+    pub lanes: Option<usize>,
     /// Sessions whose `end` command was published; the plan may not have recorded this yet.
     pub ends_published: BTreeSet<SessionId>,
-    /// The lanes that other plans of the same daemon leave; `None` if there are no others.
-    pub lanes_left: Option<usize>,
 }
 
 impl Observations {
@@ -181,6 +184,8 @@ pub struct Due {
     pub held: bool,
     /// Other plans of the same daemon have lanes that this one may use later.
     pub crowded: bool,
+    /// Something would be under way if no task of another plan held its lock.
+    pub locked: bool,
 }
 
 impl Due {
@@ -528,11 +533,8 @@ impl DueSearch<'_> {
             }
         } else {
             self.dispatch();
-            if self.due.nothing()
-                && !self.due.held
-                && !self.due.crowded
-                && plan.open_attempts().next().is_none()
-            {
+            let waits = self.due.held || self.due.locked || self.due.crowded;
+            if self.due.nothing() && !waits && plan.open_attempts().next().is_none() {
                 self.stuck("nothing can start any more");
             }
         }
@@ -557,13 +559,13 @@ impl DueSearch<'_> {
     fn dispatch(&mut self) {
         let (plan, world) = (self.plan, self.world);
         let mut lanes = Lanes::of(plan);
-        if let Some(left) = world.lanes_left {
-            self.due.crowded = left < lanes.most;
-            lanes.most = lanes.most.min(left);
-        }
+        let own = lanes.most;
         if lanes.full() {
             lanes.most += self.untaken();
         }
+        lanes.most = lanes.most.min(world.lanes.unwrap_or(usize::MAX));
+        self.due.crowded = lanes.most < own;
+        let mut locks = plan.held_locks();
         let mut retries = plan.in_progress().filter(|task| {
             let current = plan.current_attempt(task);
             current.is_none_or(|current| !current.state.open())
@@ -585,6 +587,12 @@ impl DueSearch<'_> {
             if plan.asks_about(task.number) {
                 continue;
             }
+            let here = |lock: &String| locks.get(lock).is_some_and(|by| *by != task.number);
+            let elsewhere = |lock: &String| world.held_locks.contains_key(lock);
+            if task.locks.iter().any(|lock| here(lock) || elsewhere(lock)) {
+                self.due.locked |= task.locks.iter().any(elsewhere);
+                continue;
+            }
             // A recalled attempt must be withdrawn before its successor begins. It ends soon: its lane stays reserved, so that
             // no other task starts before the retry.
             if !plan.recalls().any(|attempt| attempt.task == task.number) {
@@ -596,6 +604,7 @@ impl DueSearch<'_> {
                 }
                 self.due.step(DueStep::Issue(task.number));
             }
+            locks.extend(task.locks.iter().map(|lock| (lock.clone(), task.number)));
             lanes.occupy(task.assignee.as_deref(), task.number);
         }
         self.due.held |= held.get();

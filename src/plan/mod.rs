@@ -7,12 +7,14 @@ mod dependency_cycles;
 mod draft;
 mod due_steps;
 mod event;
+mod locks;
 pub mod model;
 mod plan_in_memory;
 mod produced_files;
 pub mod proof;
 mod ranked_set;
 pub mod rule_decisions;
+mod tally;
 mod task_index;
 pub mod test_commands;
 #[cfg(test)]
@@ -32,10 +34,12 @@ pub use draft::{
 };
 pub use due_steps::{Due, DueStep, Observations, Timeouts, awaits_before, due, waits_for_checks};
 pub use event::Event;
+pub use locks::{HeldLocks, LockHolder, lock_problem};
 pub use model::*;
 pub use plan_in_memory::{Plan, Row, RowKey};
 pub use produced_files::{MAX_PRODUCED, within_workspace};
 pub use ranked_set::Tasks;
+pub use tally::Tally;
 pub use task_index::{Counts, Startable, TaskFilter};
 pub use worker_pool_state::{WorkerPoolState, WorkerPools};
 

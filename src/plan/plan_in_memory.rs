@@ -154,6 +154,7 @@ pub struct Plan {
     attempts_of: HashMap<TaskId, BTreeSet<CommandId>>,
     recalls: BTreeSet<CommandId>,
     attempts_made: u64,
+    proven: usize,
 }
 
 impl Plan {
@@ -414,6 +415,11 @@ impl Plan {
         self.attempts_made
     }
 
+    /// Returns how many completed tasks are proven.
+    pub fn proven_count(&self) -> usize {
+        self.proven
+    }
+
     /// Returns a question by its id.
     pub fn question(&self, id: &QuestionId) -> Option<&HumanQuestion> {
         self.questions.rows.get(id)
@@ -512,7 +518,9 @@ impl Plan {
             Row::Task(task) => {
                 let id = task.number;
                 let unmet = self.unmet(&task).len();
+                self.proven += usize::from(is_proven(&task));
                 let old = self.tasks.insert(id, *task);
+                self.proven -= usize::from(old.as_ref().is_some_and(is_proven));
                 if let Some(task) = self.tasks.get(&id) {
                     self.index.update(old.as_ref(), task, unmet);
                 }
@@ -555,6 +563,7 @@ impl Plan {
             RowKey::Task(id) => {
                 if let Some(old) = self.tasks.remove(id) {
                     self.index.leave(&old);
+                    self.proven -= usize::from(is_proven(&old));
                     self.refresh_dependants(*id, Some(&old));
                 }
             }
@@ -585,6 +594,12 @@ impl Plan {
             }
         }
     }
+}
+
+fn is_proven(task: &Task) -> bool {
+    let proven = |evidence: &Evidence| evidence.proven;
+    let completed = !task.removed && task.status == TaskState::Completed;
+    completed && task.evidence.as_ref().is_some_and(proven)
 }
 
 fn was_made(attempt: &Attempt) -> bool {

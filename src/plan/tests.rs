@@ -6,6 +6,7 @@ mod hand;
 mod judging;
 mod lanes;
 mod line;
+mod locks;
 mod random;
 mod steering;
 pub(crate) mod testing;

@@ -18,7 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::own_files;
-use crate::plan::{CommandId, Delta, Draft, Plan, PlanHead, PlanId, Refusal, Time};
+use crate::plan::{
+    CommandId, Delta, Draft, HeldLocks, Plan, PlanHead, PlanId, Refusal, Spent, Tally, Time,
+};
 pub use committed_notes::Lost;
 use committed_notes::Notes;
 use database_drivers::{DatabasePlace, NOT_OURS, beside};
@@ -101,6 +103,13 @@ pub struct Change {
 pub struct ListedPlan {
     pub seq: i64,
     pub head: PlanHead,
+}
+
+/// A plan in the list of plans, with its numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TalliedPlan {
+    pub plan: ListedPlan,
+    pub tally: Tally,
 }
 
 /// A handle to the store; clones share it.
@@ -394,6 +403,35 @@ impl Store {
     /// A failure of the database, or a plan that cannot be read.
     pub async fn plans(&self) -> Result<Vec<ListedPlan>> {
         self.with(|owner| owner.listed(Tables::heads)).await
+    }
+
+    /// Returns the wanted plans with their numbers, newest first. The cost does not depend on the sizes of the plans.
+    ///
+    /// # Errors
+    /// As [`Store::plans`].
+    pub async fn tallied(
+        &self,
+        wanted: impl Fn(&PlanHead) -> bool + Send + 'static,
+    ) -> Result<Vec<TalliedPlan>> {
+        self.with(move |owner| owner.tallied(wanted)).await
+    }
+
+    /// Returns the locks that tasks of other plans hold now.
+    ///
+    /// # Errors
+    /// As [`Store::plans`].
+    pub async fn locks_beside(&self, plan: &PlanId) -> Result<HeldLocks> {
+        let plan = plan.clone();
+        self.with(move |owner| owner.locks_beside(&plan)).await
+    }
+
+    /// Returns what all plans together have used since a time, which is rounded up to a quarter of an hour.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn spent_since(&self, since: Time) -> Result<Spent> {
+        self.with(move |owner| Ok(owner.tables()?.spent_since(since.0)?))
+            .await
     }
 
     /// Returns the plan with a key, unless it was deleted.

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::database_drivers::{Database, DatabaseError, DatabasePlace, Param, Record, Result};
 use super::stored_delta::pack_delta;
 use super::text_store::{NoText, Texts, names, names_others, pack, unpack};
-use crate::plan::{ArchiveState, CommandId, PlanHead, PlanId, RowKey};
+use crate::plan::{ArchiveState, CommandId, PlanHead, PlanId, RowKey, Spent};
 
 /// The version of the tables that this program writes. A database with a higher one is refused.
 const FORMAT: i64 = 5;
@@ -50,6 +50,11 @@ const MIGRATIONS: [&[&str]; FORMAT as usize] = [
     &[
         "ALTER TABLE plans ADD COLUMN queued BIGINT NOT NULL DEFAULT 0",
         "CREATE INDEX plans_queued ON plans (queued)",
+        // The numbers of a plan and the change after which they were so; and what plans used, by quarters of an hour.
+        "ALTER TABLE plans ADD COLUMN tally TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE plans ADD COLUMN tallied BIGINT NOT NULL DEFAULT 0",
+        "CREATE TABLE spent (quarter BIGINT PRIMARY KEY, llm_calls BIGINT NOT NULL, llm_tokens BIGINT NOT NULL, \
+     micro_usd BIGINT NOT NULL)",
     ],
 ];
 
@@ -344,9 +349,53 @@ impl Tables {
         }
     }
 
-    pub(super) fn set_seq(&mut self, plan: &PlanId, seq: i64) -> Result<()> {
-        let statement = "UPDATE plans SET seq = $1 WHERE id = $2";
-        self.run(statement, &[&seq, &plan.as_str()])
+    /// Sets the last change of a plan, with its numbers after it.
+    pub(super) fn set_seq(&mut self, plan: &PlanId, seq: i64, tally: &str) -> Result<()> {
+        let statement = "UPDATE plans SET seq = $1, tallied = $2, tally = $3 WHERE id = $4";
+        self.run(statement, &[&seq, &seq, &tally, &plan.as_str()])
+    }
+
+    /// Sets the numbers of a plan that has not changed since.
+    pub(super) fn set_tally(&mut self, plan: &PlanId, seq: i64, tally: &str) -> Result<()> {
+        let statement = "UPDATE plans SET tallied = $1, tally = $2 WHERE id = $3 AND seq = $4";
+        self.run(statement, &[&seq, &tally, &plan.as_str(), &seq])
+    }
+
+    /// Returns the numbers of each plan, with the change after which they were so.
+    pub(super) fn tallies(&mut self) -> Result<HashMap<String, (i64, String)>> {
+        let rows = self
+            .database
+            .query("SELECT id, tallied, tally FROM plans", &[])?;
+        let tally = |mut row: Record| Ok((row.text(0)?, (row.number(1)?, row.text(2)?)));
+        rows.into_iter().map(tally).collect()
+    }
+
+    /// Adds to what plans used in the quarter of an hour that began at a time.
+    pub(super) fn add_spent(&mut self, quarter: i64, spent: &Spent) -> Result<()> {
+        let [calls, tokens, cost] = [spent.llm_calls, spent.llm_tokens, spent.micro_usd]
+            .map(|number| i64::try_from(number).unwrap_or(i64::MAX));
+        self.run(
+            "INSERT INTO spent (quarter, llm_calls, llm_tokens, micro_usd) VALUES ($1, $2, $3, $4) \
+             ON CONFLICT (quarter) DO UPDATE SET llm_calls = spent.llm_calls + excluded.llm_calls, \
+             llm_tokens = spent.llm_tokens + excluded.llm_tokens, micro_usd = spent.micro_usd + excluded.micro_usd",
+            &[&quarter, &calls, &tokens, &cost],
+        )
+    }
+
+    /// Returns what plans used in the quarters that began since a time.
+    pub(super) fn spent_since(&mut self, since: i64) -> Result<Spent> {
+        let rows = self.database.query(
+            "SELECT llm_calls, llm_tokens, micro_usd FROM spent WHERE quarter >= $1",
+            &[&since],
+        )?;
+        let mut sum = Spent::default();
+        for row in rows {
+            let number = |column| Ok::<_, DatabaseError>(row.number(column)?.max(0).unsigned_abs());
+            sum.llm_calls = sum.llm_calls.saturating_add(number(0)?);
+            sum.llm_tokens = sum.llm_tokens.saturating_add(number(1)?);
+            sum.micro_usd = sum.micro_usd.saturating_add(number(2)?);
+        }
+        Ok(sum)
     }
 
     /// Writes a packed row in place of the one with the same key.

@@ -17,7 +17,9 @@ use super::sql_statements::{LogRecord, Lookup, Tables};
 use super::stored_delta;
 use super::text_store::{Texts, pack};
 use super::{Change, OnlyWhile, Result, StoreError};
-use crate::plan::{ArchiveState, Delta, Draft, Plan, PlanHead, PlanId, Refusal, Row, RowKey, Time};
+use crate::plan::{
+    ArchiveState, DAEMON, Delta, Draft, Plan, PlanHead, PlanId, Refusal, Row, RowKey, Spent, Time,
+};
 use database_file::DatabaseFile;
 use plan_lookup::write_lookup;
 
@@ -43,6 +45,9 @@ const NOW: Timestamps = {
 /// less to read.
 const FOLD_IDLE: usize = 128 * 1024;
 const FOLD_BUSY: usize = 4 * 1024 * 1024;
+
+/// A quarter of an hour in microseconds: each day begins with one, in every zone of our time.
+const QUARTER: i64 = 15 * 60 * 1_000_000;
 
 type Answer<T> = oneshot::Sender<Result<T>>;
 
@@ -105,6 +110,8 @@ struct Ran {
     after: i64,
     at: Time,
     lookups: [Lookup; 2],
+    /// What the change added to what the planner's model and agents used.
+    spent: Spent,
     delta: Delta,
 }
 
@@ -134,6 +141,10 @@ struct BatchWrites {
     texts: Texts,
     log: Vec<LogRecord>,
     seqs: BTreeMap<PlanId, i64>,
+    /// The numbers of the plans.
+    tallies: BTreeMap<PlanId, String>,
+    /// What was used in quarters of an hour.
+    spent: Vec<(i64, Spent)>,
     /// Bytes of the log's deltas.
     size: usize,
 }
@@ -393,7 +404,7 @@ impl Owner {
         };
         let before = cached.plan.head();
         let deleted = !new && before.archive_state == ArchiveState::Deleted;
-        let before = Lookup::of(before);
+        let (before, usage) = (Lookup::of(before), before.usage);
         let mut draft = Draft::new(&mut cached.plan, at);
         let ran = match guarded(|| (job.run)(&mut draft)) {
             Ok(ran) => ran,
@@ -421,6 +432,11 @@ impl Owner {
             after: cached.seq,
             at,
             lookups: [before, Lookup::of(head)],
+            // What a role uses is part of what the agent of its plan reports.
+            spent: match head.owner == DAEMON {
+                true => head.usage.since(&usage),
+                false => Spent::default(),
+            },
             delta,
         })
     }
@@ -432,16 +448,18 @@ impl Owner {
             write_lookup(self.tables()?, &job.plan, before, lookup)
                 .inspect_err(|_| drop(self.plans.remove(&job.plan)))?;
         }
+        let mut tally = String::new();
         let empty = ran.delta.rows.is_empty() && ran.delta.events.is_empty();
         if let Some(cached) = self.plans.get_mut(&job.plan) {
             cached.ahead = false;
             cached.seq += i64::from(!empty);
+            tally = tally_text(&cached.plan);
         }
         if empty {
             return Ok(());
         }
         // Rows of half a change may be among the others then: nothing of the batch is written.
-        let added = writes.add(job, ran);
+        let added = writes.add(job, ran, tally);
         added.map_err(|error| StoreError::Database(error.to_string()))
     }
 
@@ -566,6 +584,11 @@ impl Owner {
     }
 }
 
+/// Returns the numbers of a plan as they are stored; nothing if they cannot be written, so that they are counted again.
+pub(super) fn tally_text(plan: &Plan) -> String {
+    serde_json::to_string(&plan.tally()).unwrap_or_default()
+}
+
 /// Returns what was committed and is not in the tables any more.
 fn lost(tables: &mut Tables, noted: Vec<(PlanId, i64)>) -> Vec<Lost> {
     let lost = noted.into_iter().filter_map(|(plan, committed)| {
@@ -599,7 +622,7 @@ fn reason(error: StoreError) -> String {
 }
 
 impl BatchWrites {
-    fn add(&mut self, job: &ChangeJob, ran: &Ran) -> Result<(), serde_json::Error> {
+    fn add(&mut self, job: &ChangeJob, ran: &Ran, tally: String) -> Result<(), serde_json::Error> {
         let (plan, seq) = (&job.plan, ran.after + 1);
         let mut rows = Vec::new();
         for row in &ran.delta.rows {
@@ -620,6 +643,11 @@ impl BatchWrites {
             delta,
         });
         self.seqs.insert(plan.clone(), seq);
+        self.tallies.insert(plan.clone(), tally);
+        if ran.spent != Spent::default() {
+            let quarter = ran.at.0 - ran.at.0.rem_euclid(QUARTER);
+            self.spent.push((quarter, ran.spent));
+        }
         Ok(())
     }
 
@@ -628,7 +656,11 @@ impl BatchWrites {
         let new = tables.write_texts(&self.texts)?;
         self.write_rows(tables)?;
         for (plan, seq) in &self.seqs {
-            tables.set_seq(plan, *seq)?;
+            let tally = self.tallies.get(plan).map_or("", String::as_str);
+            tables.set_seq(plan, *seq, tally)?;
+        }
+        for (quarter, spent) in &self.spent {
+            tables.add_spent(*quarter, spent)?;
         }
         for entry in &self.log {
             tables.write_log(entry)?;

@@ -32,7 +32,7 @@ pub use event::{EventView, FinishedView};
 pub use event_lines::lines;
 pub use marks::Mark;
 pub use outcomes::{Outcomes, PastTasks, agent_of};
-pub use plan::{DaemonView, LastDaemon, ListedView, PlanView};
+pub use plan::{DaemonView, LastDaemon, ListedView, PlanView, QuestionView};
 pub use program_name::ProgramName;
 pub use repeated_failures::RepeatedFailures;
 pub use review::review;
@@ -56,8 +56,8 @@ const WAY_TO_A_WORKER: &str = "stop and resume with --agent, or start a worker w
 
 impl ListedView<'_> {
     /// Returns the plan as a line for a person.
-    pub fn line(&self, zone: &TimeZone, paint: Paint) -> String {
-        let head = &self.0.head;
+    pub fn line(&self, now: Time, paint: Paint) -> String {
+        let head = &self.listed.head;
         let (archived, key) = match head.archive_state {
             ArchiveState::Current => (None, head.key()),
             ArchiveState::History => (Some("in the history"), head.key()),
@@ -70,9 +70,38 @@ impl ListedView<'_> {
             true => String::new(),
             false => paint.text(Style::Dim, &format!("  ({})", known.join(", "))),
         };
-        let made = paint.text(Style::Dim, &moment(head.created_at, zone));
-        let (key, state, name) = (name(key), self.1.as_str(), name(&head.name));
-        format!("{key}  {state:<11}  {made}  {name}{known}")
+        let (key, plan_name) = (name(key), name(&head.name));
+        let state = paint.text(self.state.style(), &format!("{:<11}", self.state.as_str()));
+        let done = match self.tally.tasks {
+            0 => "no tasks".to_owned(),
+            tasks => format!("{} of {tasks}", self.tally.completed),
+        };
+        let age = age(now.since(head.created_at));
+        let marked = |mark: Mark, count: usize| {
+            let text = format!("{} {count} {}", mark.glyph(), mark.word());
+            (count > 0).then(|| paint.text(mark.style(), &text))
+        };
+        let asks = paint.text(Style::Bold, StateWord::AsksYou.as_str());
+        let details = [
+            (self.tally.questions > 0 && !head.status.settled()).then_some(asks),
+            head.status.why().map(|why| format!("waits: {}", name(why))),
+            marked(Mark::Proven, self.tally.proven),
+            marked(Mark::Accepted, self.accepted()),
+            marked(Mark::Failed, self.tally.failed),
+            usage::money(self.cost_usd()),
+        ];
+        let details = details.into_iter().flatten();
+        let details: String = details.map(|detail| format!(" · {detail}")).collect();
+        format!("{key}  {state}  {done:>10}  {age:>5}  {plan_name}{known}{details}")
+    }
+}
+
+/// Returns an age in its largest unit, days included.
+fn age(age: Duration) -> String {
+    match age.as_secs() {
+        0..60 => "now".to_owned(),
+        60..172_800 => span(age),
+        seconds => format!("{} d", seconds / 86_400),
     }
 }
 

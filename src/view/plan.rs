@@ -7,13 +7,13 @@ use serde_json::json;
 
 use super::StateWord;
 use super::lanes::LanesView;
-use super::task::{TaskView, WaitView};
+use super::task::{TaskView, WaitView, lock_wait};
 use super::usage::{self, PlanUsage};
 use crate::plan::{
-    AnswerChoice, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanHead, PlanId,
-    PlanState, Task, TaskId, TaskState, Time,
+    AnswerChoice, HeldLocks, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanHead,
+    PlanId, PlanState, Tally, Task, TaskId, TaskState, Time,
 };
-use crate::store::ListedPlan;
+use crate::store::{ListedPlan, TalliedPlan};
 use crate::wire::text::time_text;
 
 /// A plan: its JSON is what `status --json` prints, the terminal and MISSION.md print it in words. The shape is relied upon by
@@ -114,7 +114,11 @@ pub enum LastDaemon {
 
 /// A plan in the list of all: its JSON is a line of `plans --json`, with its fields in the order of the alphabet.
 #[derive(Debug)]
-pub struct ListedView<'a>(pub(super) &'a ListedPlan, pub(super) StateWord);
+pub struct ListedView<'a> {
+    pub(super) listed: &'a ListedPlan,
+    pub(super) tally: &'a Tally,
+    pub(super) state: StateWord,
+}
 
 impl PlanView {
     /// Returns the view of a plan with at most `limit` tasks, from a little before the first unsettled one.
@@ -170,6 +174,13 @@ impl PlanView {
             hidden: (before, after),
             no_worker: roles_only && plan.unsettled().any(|task| plan.has_no_worker(task)),
             used: usage::line(plan),
+        }
+    }
+
+    /// Says for which locks tasks wait, also those that other plans hold.
+    pub fn wait_for_locks(&mut self, plan: &Plan, others: &HeldLocks) {
+        for task in &mut self.tasks {
+            task.waits_for_lock = lock_wait(plan, task.id, others);
         }
     }
 
@@ -256,6 +267,11 @@ fn by_state(plan: &Plan) -> BTreeMap<StateWord, usize> {
 }
 
 impl QuestionView {
+    /// Returns the open questions of a plan.
+    pub fn open_of(plan: &Plan) -> Vec<Self> {
+        plan.open_questions().map(Self::of).collect()
+    }
+
     fn of(question: &HumanQuestion) -> Self {
         Self {
             id: question.id.to_string(),
@@ -270,26 +286,51 @@ impl QuestionView {
 
 impl<'a> ListedView<'a> {
     /// Returns the view of a plan in the list. `carried_out` says whether a daemon works on it now.
-    pub fn of(listed: &'a ListedPlan, carried_out: bool) -> Self {
-        Self(listed, StateWord::of_plan(&listed.head, carried_out))
+    pub fn of(plan: &'a TalliedPlan, carried_out: bool) -> Self {
+        let (listed, tally) = (&plan.plan, &plan.tally);
+        let state = StateWord::of_plan(&listed.head, carried_out);
+        Self {
+            listed,
+            tally,
+            state,
+        }
+    }
+
+    /// Returns how many completed tasks are not proven.
+    pub(super) fn accepted(&self) -> usize {
+        self.tally.completed.saturating_sub(self.tally.proven)
+    }
+
+    pub(super) fn cost_usd(&self) -> f64 {
+        usage::whole(&self.listed.head.usage).1
     }
 }
 
 impl Serialize for ListedView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let head = &self.0.head;
+        let (head, tally) = (&self.listed.head, self.tally);
         let value = json!({
+            "accepted": self.accepted(),
             "archive_state": head.archive_state,
+            "completed": tally.completed,
+            "cost_usd": self.cost_usd(),
             "created_at": time_text(head.created_at),
+            "failed": tally.failed,
             "finished_at": head.finished_at.map(time_text),
             "goal": head.goal,
             "id": head.id,
+            "in_progress": tally.in_progress,
             "key": head.key(),
             "name": head.name,
             "owner": head.owner,
-            "seq": self.0.seq,
-            "state": self.1,
+            "proven": tally.proven,
+            "questions": tally.questions,
+            "seq": self.listed.seq,
+            "skipped": tally.skipped,
+            "state": self.state,
             "status": head.status.as_str(),
+            "tasks": tally.tasks,
+            "waits": head.status.why(),
         });
         value.serialize(serializer)
     }

@@ -54,6 +54,7 @@ fn task(task: &Task, paint: Paint) -> Vec<String> {
         ("makes", list(&task.produces)),
         ("checks", list(&task.checks)),
         ("may change", list(&task.may_change)),
+        ("locks", list(&task.locks)),
         ("must keep to", task.constraints.clone()),
         ("done when", criterion_text::write(&task.criteria)),
     ];

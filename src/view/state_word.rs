@@ -119,15 +119,13 @@ impl StateWord {
 
 #[cfg(test)]
 mod tests {
-    use jiff::tz::TimeZone;
-
     use super::super::{DaemonView, ListedView, Paint, PlanView, ProgramName, mission, why};
     use super::*;
     use crate::plan::{
-        AnswerChoice, Attempt, CommandId, HumanQuestion, HumanQuestionKind, QuestionId,
+        AnswerChoice, Attempt, CommandId, HeldLocks, HumanQuestion, HumanQuestionKind, QuestionId,
         ReplanRequest, Row, TaskId, Time,
     };
-    use crate::store::ListedPlan;
+    use crate::store::{ListedPlan, TalliedPlan};
     use crate::wire::graph_text;
     use crate::wire::sample_plans::{NOW, head, plan, task};
 
@@ -157,12 +155,15 @@ mod tests {
     fn assert_plan(plan: &Plan, carried_out: bool, word: StateWord) {
         let (head, text) = (plan.head(), word.as_str());
         assert_chinese(word);
-        let listed = ListedPlan {
-            seq: 1,
-            head: head.clone(),
+        let listed = TalliedPlan {
+            plan: ListedPlan {
+                seq: 1,
+                head: head.clone(),
+            },
+            tally: plan.tally(),
         };
         let listed = ListedView::of(&listed, carried_out);
-        let line = listed.line(&TimeZone::UTC, Paint::none());
+        let line = listed.line(NOW, Paint::none());
         assert!(
             line.starts_with(&format!("abcdefgh  {text:<11}  ")),
             "{line}"
@@ -298,7 +299,7 @@ mod tests {
                 mission.contains(&format!("] {number} · {name} — {text}")),
                 "{mission}"
             );
-            let why = why(plan, id, NOW, Paint::none(), &program).unwrap();
+            let why = why(plan, id, NOW, Paint::none(), &program, &HeldLocks::new()).unwrap();
             assert!(
                 why.starts_with(&format!("{number} · {name}: {text}\n")),
                 "{why}"

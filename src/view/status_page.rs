@@ -157,8 +157,13 @@ impl TaskView {
     fn detail(&self, plan: &PlanState, stopped: bool, now: Time) -> Option<(String, Style)> {
         let reason = || (self.result.as_ref()).map(|reason| one_line(reason, RESULT));
         match self.status {
-            TaskState::Pending => (!self.unmet.is_empty())
-                .then(|| (format!("after {}", numbers(&self.unmet)), Style::Dim)),
+            TaskState::Pending if !self.unmet.is_empty() => {
+                Some((format!("after {}", numbers(&self.unmet)), Style::Dim))
+            }
+            TaskState::Pending => {
+                let wait = self.waits_for_lock.as_ref();
+                wait.map(|wait| (wait.clone(), Style::Dim))
+            }
             // The question itself stands below.
             TaskState::InProgress if self.asked.is_some() => None,
             TaskState::InProgress => Some((self.under_way(plan, stopped, now), Style::Plain)),
@@ -209,7 +214,8 @@ impl TaskView {
 }
 
 impl QuestionView {
-    fn text(&self, only: bool, paint: Paint, program: &ProgramName) -> String {
+    /// Returns the question with its answers. The only one is answered without its id.
+    pub fn text(&self, only: bool, paint: Paint, program: &ProgramName) -> String {
         let about = match self.task {
             Some(task) => format!("Question about task {task}"),
             None => "Question".to_owned(),

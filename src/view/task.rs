@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::StateWord;
 use super::usage::TaskUsage;
+use super::{StateWord, name};
 use crate::plan::{
-    Attempt, AttemptState, CriterionResult, Plan, RoleRequest, Task, TaskId, TaskState, Time,
-    Verdict,
+    Attempt, AttemptState, CriterionResult, HeldLocks, Plan, RoleRequest, Task, TaskId, TaskState,
+    Time, Verdict,
 };
 use crate::wire::text::time_text;
 
@@ -35,6 +35,9 @@ pub struct TaskView {
     /// The model behind its agent failed, and is asked again then.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_until: Option<String>,
+    /// The lock for which it waits, and who holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for_lock: Option<String>,
     pub result: Option<String>,
     pub usage: TaskUsage,
     /// The dependencies for which it waits.
@@ -104,6 +107,7 @@ impl TaskView {
             dependencies: task.dependencies.clone(),
             attempts: task.attempts,
             waits_until: model_asked_at.map(time_text),
+            waits_for_lock: lock_wait(plan, task.number, &HeldLocks::new()),
             result: task.result.clone(),
             usage: TaskUsage::default(),
             unmet: plan.unmet(task),
@@ -115,6 +119,18 @@ impl TaskView {
             attempt,
         }
     }
+}
+
+/// Returns for which lock a task waits that could start but for it, and who holds it; `others` are locks that tasks of other
+/// plans hold.
+pub fn lock_wait(plan: &Plan, task: TaskId, others: &HeldLocks) -> Option<String> {
+    let (lock, holder) = plan.lock_waited_for(plan.task(task)?, others)?;
+    let of_plan = match holder.plan == *plan.id() {
+        true => String::new(),
+        false => format!(" of plan {}", name(holder.plan.as_str())),
+    };
+    let (lock, task) = (name(&lock), holder.task);
+    Some(format!("waits for {lock}, held by task {task}{of_plan}"))
 }
 
 impl CurrentAttempt {

@@ -1,12 +1,12 @@
 //! Why a task is as it is, and what it waits for.
 
-use super::task::TaskView;
+use super::task::{TaskView, lock_wait};
 use super::{
     Paint, ProgramName, StateWord, Style, WAY_TO_A_WORKER, indented, name, numbers, span, usage,
 };
 use crate::plan::{
-    Attempt, AttemptState, CriterionResult, CriterionState, Lanes, Plan, PlanState, ReviewPolicy,
-    TaskId, TaskState, Time, word,
+    Attempt, AttemptState, CriterionResult, CriterionState, HeldLocks, Lanes, Plan, PlanState,
+    ReviewPolicy, TaskId, TaskState, Time, word,
 };
 use crate::wire;
 use crate::wire::team_file::ONLY_ITS_OWN;
@@ -34,15 +34,19 @@ const ANSWERS: usize = 5;
 /// Commands that an agent ran and that are named.
 const RAN: usize = 5;
 
-/// Returns what led a task to where it is, and what it waits for; `None` if there is no such task.
+/// Returns what led a task to where it is, and what it waits for; `None` if there is no such task. `others` are
+/// the locks that tasks of other plans hold.
 pub fn why(
     plan: &Plan,
     id: TaskId,
     now: Time,
     paint: Paint,
     program: &ProgramName,
+    others: &HeldLocks,
 ) -> Option<String> {
-    let task = &TaskView::of(plan, plan.task(id)?, now);
+    let mut task = TaskView::of(plan, plan.task(id)?, now);
+    task.waits_for_lock = lock_wait(plan, id, others);
+    let task = &task;
     let mut lines = vec![format!(
         "{id} · {}: {}",
         paint.text(Style::Bold, &name(&task.name)),
@@ -166,6 +170,9 @@ fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -
     if let Some(replan) = &head.replan {
         let why = line(&replan.why);
         return format!("the rest of the plan is being changed: {why}");
+    }
+    if let Some(wait) = &task.waits_for_lock {
+        return format!("it {wait}");
     }
     let lanes = Lanes::of(plan);
     let role = task.assignee.as_deref();
@@ -358,6 +365,7 @@ mod tests {
             NOW,
             Paint::none(),
             &ProgramName::with(None, None),
+            &HeldLocks::new(),
         )
         .unwrap()
     }
@@ -411,6 +419,7 @@ mod tests {
                 NOW,
                 Paint::none(),
                 &program,
+                &HeldLocks::new(),
             )
             .unwrap()
         };
@@ -435,6 +444,7 @@ mod tests {
             NOW,
             Paint::none(),
             &ProgramName::with(None, None),
+            &HeldLocks::new(),
         );
         insta::assert_snapshot!(said.unwrap(), @r"
         4 · Test: in progress
@@ -454,7 +464,8 @@ mod tests {
                 TaskId(9),
                 NOW,
                 Paint::none(),
-                &ProgramName::with(None, None)
+                &ProgramName::with(None, None),
+                &HeldLocks::new()
             ),
             None
         );

@@ -146,15 +146,15 @@ fn tool_plans_are_listed_but_not_default() {
     let shown = |args: &[&str]| scene.env.normal(&scene.works(args));
     let plans = shown(&["plans"]).replace(&own, "OWN");
     insta::assert_snapshot!(plans, @r"
-    release  running      [TIME]  Release it  (tasks)
-    OWN  completed    [TIME]  One
+    release  running          0 of 1    now  Release it  (tasks)
+    OWN  completed        1 of 1    now  One · ~ 1 accepted
     ");
     let plans = shown(&["plans", "--all"]).replace(&own, "OWN");
     insta::assert_snapshot!(plans, @r"
-    old one  not started  [TIME]  Release it  (tasks, in the history)
-    release  running      [TIME]  Release it  (tasks)
-    release  not started  [TIME]  Release it  (tasks, deleted)
-    OWN  completed    [TIME]  One
+    old one  not started      0 of 1    now  Release it  (tasks, in the history)
+    release  running          0 of 1    now  Release it  (tasks)
+    release  not started      0 of 1    now  Release it  (tasks, deleted)
+    OWN  completed        1 of 1    now  One · ~ 1 accepted
     ");
     let all: Value = scene.json("plans --all --json");
     let known = all.as_array().unwrap().iter();

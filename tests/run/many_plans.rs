@@ -193,7 +193,7 @@ fn daemon_takes_up_nothing_that_no_person_confirmed() {
     scene.works("run --queue --plan one.md");
     scene.write(
         "config.toml",
-        "llm.provider = 'none'\n[checks.evil]\ncommand = ['touch', 'evil']\n",
+        "llm.provider = 'none'\n[checks.evil]\nrun = ['touch', 'evil']\n",
     );
     let daemon = scene.start_as("daemon", "daemon");
     scene.await_said("daemon", "carrying out");

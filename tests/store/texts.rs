@@ -152,7 +152,18 @@ async fn make_older(given: &Given, store: Store) {
         ));
     }
     let format = "UPDATE meta SET value = 3 WHERE name = 'format'";
-    statements.extend(["DROP TABLE texts", format, "COMMIT"].map(str::to_owned));
+    let later = [
+        "DROP TABLE texts",
+        "DROP TABLE spent",
+        "ALTER TABLE plans DROP COLUMN tally",
+        "ALTER TABLE plans DROP COLUMN tallied",
+    ];
+    statements.extend(
+        later
+            .into_iter()
+            .chain([format, "COMMIT"])
+            .map(str::to_owned),
+    );
     drop(store);
     given.sql(&statements.join("; ")).await;
 }

@@ -309,6 +309,7 @@ impl Draft<'_> {
         task.criteria.clone_from(&spec.criteria);
         task.produces = produces;
         task.may_change.clone_from(&spec.may_change);
+        task.locks.clone_from(&spec.locks);
         task.optional = spec.optional;
         self.insert(task);
         Ok(seen.number)
@@ -407,12 +408,14 @@ fn same_text(one: &Task, other: &Task) -> bool {
             checks,
             produces,
             may_change,
+            locks,
             dependencies,
             ..
         } = task.clone();
         (
             (name, description, constraints, criteria, assignee),
-            (step, optional, checks, produces, may_change, dependencies),
+            (step, optional, checks, produces),
+            (may_change, locks, dependencies),
         )
     }
     text(one) == text(other)

@@ -131,6 +131,14 @@ pub struct ModelCost {
     pub cost_usd: f64,
 }
 
+/// What plans used of the limits that also hold for a day: the cost is in millionths of a US dollar.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    pub llm_calls: u64,
+    pub llm_tokens: u64,
+    pub micro_usd: u64,
+}
+
 /// How much of its active time a daemon has spent on a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActiveTime {
@@ -141,6 +149,26 @@ pub struct ActiveTime {
 }
 
 impl Usage {
+    /// Returns what was used since an earlier state.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the sums are bounded and positive; a cast saturates"
+    )]
+    pub fn since(&self, before: &Self) -> Spent {
+        let tokens = |usage: &Self| {
+            let (read, wrote) = (usage.llm_input_tokens, usage.llm_output_tokens);
+            read.saturating_add(wrote)
+        };
+        let cost =
+            |usage: &Self| ((usage.llm_cost_usd + usage.agent_cost_usd) * 1e6).round() as u64;
+        Spent {
+            llm_calls: self.llm_calls.saturating_sub(before.llm_calls),
+            llm_tokens: tokens(self).saturating_sub(tokens(before)),
+            micro_usd: cost(self).saturating_sub(cost(before)),
+        }
+    }
+
     /// Returns the time used, including the active time of a daemon that is not recorded yet. The result stays the same after
     /// that time is recorded.
     pub fn wall_time(&self, lived: ActiveTime) -> Duration {

@@ -87,6 +87,9 @@ pub struct Task {
     /// Patterns of files that judge and that its agent may change nevertheless; only a person's plan file has them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may_change: Vec<String>,
+    /// What only one task at a time may use, over all plans of the folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<String>,
     /// The programs of its checks, as they were before its first attempt; `None` before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub programs: Option<Vec<CheckProgram>>,
@@ -165,6 +168,7 @@ impl Task {
             checks,
             produces: spec.produces,
             may_change: spec.may_change,
+            locks: spec.locks,
             programs: None,
             metadata: Map::new(),
             origin: spec.origin,
@@ -267,6 +271,9 @@ pub struct TaskSpec {
     /// See [`Task::may_change`].
     #[serde(skip)]
     pub may_change: Vec<String>,
+    /// See [`Task::locks`].
+    #[serde(skip)]
+    pub locks: Vec<String>,
     #[serde(skip)]
     pub metadata: Map<String, Value>,
     #[serde(skip)]

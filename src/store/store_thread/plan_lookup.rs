@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 
-use super::Owner;
-use crate::plan::{CommandId, Plan, PlanHead, PlanId, Row, Time};
+use super::{Owner, tally_text};
+use crate::plan::{
+    CommandId, DAEMON, HeldLocks, LockHolder, Plan, PlanHead, PlanId, PlanState, Row, Tally, Time,
+};
 use crate::store::database_drivers;
 use crate::store::sql_statements::{HeadRecord, Lookup, Tables};
-use crate::store::{ListedPlan, OnlyWhile, Result, StoreError};
+use crate::store::{ListedPlan, OnlyWhile, Result, StoreError, TalliedPlan};
 
 impl Owner {
     /// Creates a row for a plan under its key, and returns its id: the id in its head, or another if that one is used.
@@ -77,6 +79,61 @@ impl Owner {
             }
         });
         listed.collect()
+    }
+}
+
+impl Owner {
+    /// Returns the wanted plans with their numbers, newest plan first. Only a plan that an older version changed last is read
+    /// whole, once.
+    pub(in crate::store) fn tallied(
+        &mut self,
+        wanted: impl Fn(&PlanHead) -> bool,
+    ) -> Result<Vec<TalliedPlan>> {
+        let mut plans = self.listed(Tables::heads)?;
+        plans.retain(|plan| wanted(&plan.head));
+        let mut known = self.tables()?.tallies()?;
+        let with_tally = plans.into_iter().map(|plan| {
+            let known = known.remove(plan.head.id.as_str());
+            let known = known.filter(|(seq, _)| *seq == plan.seq);
+            let tally = known.and_then(|(_, tally)| serde_json::from_str(&tally).ok());
+            let tally = match tally {
+                Some(tally) => tally,
+                None => self.count(&plan.head.id)?,
+            };
+            Ok(TalliedPlan { plan, tally })
+        });
+        with_tally.collect()
+    }
+
+    fn count(&mut self, id: &PlanId) -> Result<Tally> {
+        let (tally, text, seq) =
+            self.read(id, |plan, seq| (plan.tally(), tally_text(plan), seq))?;
+        // Where nothing can be written, it is counted again the next time.
+        if let Err(error) = self.tables()?.set_tally(id, seq, &text) {
+            tracing::debug!(%id, %error, "the numbers of a plan are not kept");
+        }
+        Ok(tally)
+    }
+
+    /// Returns the locks that tasks of other plans hold.
+    pub(in crate::store) fn locks_beside(&mut self, plan: &PlanId) -> Result<HeldLocks> {
+        let others = self.tallied(|head| {
+            head.id != *plan && head.owner == DAEMON && head.status != PlanState::Idle
+        })?;
+        let held = others.into_iter().flat_map(|other| {
+            let plan = other.plan.head.id;
+            let holder = move |(lock, task)| {
+                (
+                    lock,
+                    LockHolder {
+                        plan: plan.clone(),
+                        task,
+                    },
+                )
+            };
+            other.tally.held.into_iter().map(holder)
+        });
+        Ok(held.collect())
     }
 }
 

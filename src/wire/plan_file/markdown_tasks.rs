@@ -5,7 +5,7 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::{PlanFileHead, Reference, TaskDraft, nearest, order, suggestion};
-use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec};
+use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec, lock_problem};
 use crate::wire::markdown::{Fences, heading};
 use crate::wire::problem::{Place, Problems};
 use crate::wire::text::quote;
@@ -42,7 +42,7 @@ const FIELDS: [&str; 7] = [
 ];
 
 /// The attributes of a task, as written in a list below its heading.
-pub(super) const ATTRIBUTES: [&str; 11] = [
+pub(super) const ATTRIBUTES: [&str; 12] = [
     "after",
     "assignee",
     "expected",
@@ -50,6 +50,7 @@ pub(super) const ATTRIBUTES: [&str; 11] = [
     "checks",
     "produces",
     "may_change",
+    "locks",
     "optional",
     "step",
     "done",
@@ -348,6 +349,12 @@ fn set(draft: &mut TaskDraft, attribute: &Attribute, problems: &mut Problems) {
         "produces" => draft.produced = words(attribute),
         "may_change" => {
             task.may_change = words(attribute).into_iter().map(|one| one.word).collect();
+        }
+        "locks" => {
+            task.locks = words(attribute).into_iter().map(|one| one.word).collect();
+            if let Some(problem) = lock_problem(&task.locks) {
+                problems.add(Problem::at(attribute.line, attribute.column, problem));
+            }
         }
         "skipped" => task.skipped = Some(value.to_owned()),
         key => match flag(value) {

@@ -92,6 +92,7 @@ fn attributes(task: &Task, numbers: &HashMap<TaskId, usize>) -> Vec<(&'static st
         ("checks", line(&own_checks(task).join(", "))),
         ("produces", line(&task.produces.join(", "))),
         ("may_change", line(&task.may_change.join(", "))),
+        ("locks", line(&task.locks.join(", "))),
         ("optional", flag(task.optional)),
         ("done", flag(task.status == TaskState::Completed)),
         ("skipped", skipped.unwrap_or_default()),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{PlanFileHead, TaskDraft, finish, nearest, order, sound};
-use crate::plan::{Criteria, EmptyStep, Origin, PlanSpec, TaskOrder, TaskSpec};
+use crate::plan::{Criteria, EmptyStep, Origin, PlanSpec, TaskOrder, TaskSpec, lock_problem};
 use crate::wire::Problem;
 use crate::wire::criterion_text;
 use crate::wire::problem::Problems;
@@ -73,6 +73,9 @@ pub struct StructureTask {
     #[serde(default)]
     #[schemars(skip)]
     pub produces: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    pub locks: Vec<String>,
     #[serde(default)]
     pub optional: bool,
     /// Other task_ids.
@@ -200,7 +203,7 @@ pub(crate) const OF_WORKFLOW: [&str; 2] = ["id", "parameters"];
 
 const STEP: [&str; 3] = ["step_id", "name", "tasks"];
 
-const TASK: [&str; 10] = [
+const TASK: [&str; 11] = [
     "task_id",
     "name",
     "assignee",
@@ -209,6 +212,7 @@ const TASK: [&str; 10] = [
     "constraints",
     "checks",
     "produces",
+    "locks",
     "optional",
     "dependencies",
 ];
@@ -302,8 +306,12 @@ pub(super) fn of_node(
 /// Reads the fields of a task, except for its names.
 fn task_of(fields: &YamlFields<'_>, problems: &mut Problems) -> TaskDraft {
     let optional = fields.truth("optional", problems).unwrap_or_default();
-    let [after, checks, produced] =
-        ["dependencies", "checks", "produces"].map(|key| fields.texts(key, problems));
+    let [after, checks, produced, locks] =
+        ["dependencies", "checks", "produces", "locks"].map(|key| fields.texts(key, problems));
+    let locks: Vec<String> = locks.into_iter().map(|lock| lock.word).collect();
+    if let Some(problem) = lock_problem(&locks) {
+        problems.add(fields.place("locks").problem(problem));
+    }
     let expected = fields.place("expected_outcome");
     let criteria = match fields.is_list("expected_outcome") {
         true => {
@@ -323,6 +331,7 @@ fn task_of(fields: &YamlFields<'_>, problems: &mut Problems) -> TaskDraft {
             constraints: text("constraints"),
             assignee: Some(text("assignee")).filter(|role| !role.is_empty()),
             optional,
+            locks,
             origin: Origin::Person,
             ..TaskSpec::default()
         },

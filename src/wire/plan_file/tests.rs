@@ -395,6 +395,7 @@ fn renders_plan_file() {
     second.checks = vec!["lint".to_owned(), "test".to_owned()];
     second.produces = vec!["c sharp.md".to_owned(), "src/b.rs".to_owned()];
     second.may_change = vec!["tests/**".to_owned(), "*.golden".to_owned()];
+    second.locks = vec!["port:8080".to_owned(), "the database".to_owned()];
     second.optional = true;
     let mut third = sample_plans::task(5, "List", TaskState::Pending);
     third.description = "- expect: this\n```\nopen".to_owned();
@@ -456,6 +457,7 @@ fn renders_plan_file() {
     - checks: lint, test
     - produces: c sharp.md, src/b.rs
     - may_change: tests/**, *.golden
+    - locks: port:8080, the database
     - optional: true
 
     ## 3. List
@@ -533,5 +535,32 @@ proptest! {
         if let Ok(plan) = parse("p.md", &text) {
             prop_assert!(!plan.plan.tasks.is_empty());
         }
+    }
+}
+
+#[test]
+fn locks_are_read_from_every_form() {
+    let front = "---\ngoal: g\n---\n";
+    let markdown = |locks: &str| format!("{front}\n## 1. Serve\n\n- locks: {locks}\n");
+    let yaml = |locks: &str| {
+        format!(
+            "name: p\ngoal: g\nsteps:\n- step_id: s\n  tasks:\n  - {{task_id: a, name: A, locks: [{locks}]}}\n"
+        )
+    };
+    let long = "x".repeat(101);
+    for (name, form) in [
+        ("p.md", &markdown as &dyn Fn(&str) -> String),
+        ("p.yaml", &yaml),
+    ] {
+        let read = parse(name, &form("'port:8080', b")).unwrap();
+        let locks = &read.plan.tasks[0].locks;
+        assert_eq!(locks.len(), 2, "{name}");
+        assert!(
+            locks[0].contains("port:8080") && locks[1] == "b",
+            "{name}: {locks:?}"
+        );
+        assert!(parse(name, &form(&long)).is_err(), "{name}");
+        let many: Vec<String> = (0..17).map(|number| format!("l{number}")).collect();
+        assert!(parse(name, &form(&many.join(", "))).is_err(), "{name}");
     }
 }
