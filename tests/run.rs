@@ -28,6 +28,7 @@ mod judging;
 mod killed;
 mod lanes;
 mod more_tricks;
+mod notify;
 mod own;
 mod planning;
 mod remember;

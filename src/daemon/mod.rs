@@ -13,6 +13,7 @@ mod hooks;
 mod input_routing;
 mod internal_plans;
 mod loop_view;
+mod notify;
 mod plan_run;
 mod proof_runs;
 mod recovery;
@@ -139,7 +140,7 @@ impl Daemon {
                 self.start(&view);
                 let end = self.end(&view);
                 let settled = matches!(end, Some(DaemonEnd::Settled(_)));
-                Ok(end.filter(|_| !(settled && self.run.call_finish_hook())))
+                Ok(end.filter(|_| !(settled && self.run.report_finish())))
             }
             Err(error @ (StoreError::Database(_) | StoreError::Panicked(_))) => {
                 self.run.store_failed(error);
@@ -254,6 +255,9 @@ impl Daemon {
             // writes long after the end delays nothing.
             let quiet = exchange.is_quiet(run.settled_at.unwrap_or(now), now);
             return (reported && quiet).then(|| DaemonEnd::Settled(view.status.clone()));
+        }
+        if run.notify_state.holds_end(now) {
+            return None;
         }
         if view.status == PlanState::Idle {
             return Some(DaemonEnd::NoPlan);

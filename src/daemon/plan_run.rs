@@ -17,6 +17,7 @@ use super::changed_files::{ChangeWatch, Inspected};
 use super::effect_work::{CheckOutcome, ModelOutcome};
 use super::hooks::{Hook, HookNews, HookState};
 use super::input_routing::FoundInput;
+use super::notify::{NotifyState, TryFailed};
 use super::proof_runs::{EarlierRuns, recorded_runs};
 use super::worktrees::{self, BranchReport};
 use super::{BY, DaemonSettings, HumanWait, LoopView, StartedWorkers, effect_work};
@@ -47,6 +48,7 @@ pub(super) enum EffectKey {
     Ask(ModelQuestionKind),
     Mission,
     Hook(Hook),
+    Notify,
     MaintainInternal,
 }
 
@@ -63,6 +65,7 @@ impl fmt::Display for EffectKey {
             Self::Ask(_) => "asking the model",
             Self::Mission => "MISSION.md",
             Self::Hook(hook) => hook.as_str(),
+            Self::Notify => "notifying a person",
             Self::MaintainInternal => "looking after what roles do",
         })
     }
@@ -86,6 +89,7 @@ pub(super) enum EffectResult {
     NotAsked,
     MissionWritten(i64),
     HookCalled(HookNews),
+    Notified(HookNews, Result<(), TryFailed>),
     Maintained,
 }
 
@@ -125,6 +129,7 @@ pub(super) struct PlanRun {
     /// Commands that are committed and not published yet.
     pub outgoing: BTreeMap<CommandId, OutgoingCommand>,
     pub hook_state: HookState,
+    pub notify_state: NotifyState,
     pub change_watch: ChangeWatch,
     pub earlier_runs: EarlierRuns,
     /// When the plan was first read as settled: one more scan begins after that, for what came meanwhile.
@@ -191,6 +196,7 @@ impl PlanRun {
                 change: before,
                 ..HookState::default()
             },
+            notify_state: NotifyState::default(),
             moved: store.moved(),
             started_workers: settings.started_workers.clone(),
             settings,
@@ -455,6 +461,7 @@ impl PlanRun {
                 (self.settings.notice)(reason);
             }
             EffectResult::HookCalled(news) => self.hook_state.note(news.clone()),
+            EffectResult::Notified(news, sent) => self.note_notified(news, sent),
             EffectResult::MissionWritten(seq) => {
                 self.mission = (*seq, self.clock.now().plus(MISSION_INTERVAL));
             }
