@@ -7,6 +7,7 @@ mod before_the_work;
 mod budget;
 mod clock;
 mod control;
+mod control_tools;
 mod crew;
 mod criteria;
 mod damage;

@@ -26,8 +26,8 @@ const TEAM: &str = "Team";
 /// The place of what every command takes: below its own flags.
 const LAST: usize = 100;
 
-/// The dialects of the tools, and the word for all of them.
-const DIALECTS: &str = "plan-tool|plan-manager|notebook|tasks|all";
+/// The dialects of the tools, the word for all of plans, and the one that controls a daemon.
+const DIALECTS: &str = "plan-tool|plan-manager|notebook|tasks|all|control";
 const ALL_DIALECTS: &str = "all";
 
 const EXIT_CODES: &str = "\
@@ -623,7 +623,8 @@ mod tests {
     #[test]
     fn accepts_every_dialect_name() {
         let all = Dialect::ALL.map(Dialect::as_str).join("|");
-        assert_eq!(DIALECTS, format!("{all}|{ALL_DIALECTS}"));
+        assert_eq!(DIALECTS, format!("{all}|{ALL_DIALECTS}|control"));
+        assert_eq!(dialects("control"), Ok(Dialects(vec![Dialect::Control])));
         assert_eq!(dialects("all"), Ok(Dialects(Dialect::ALL.to_vec())));
         assert_eq!(dialects("tasks"), Ok(Dialects(vec![Dialect::Tasks])));
         assert!(dialects("task").is_err());
