@@ -152,6 +152,11 @@ pub enum CliCommand {
     Mcp(McpArgs),
     /// Check the configuration, the folders, the model and the programs that are needed
     Doctor(DoctorArgs),
+    /// Start the daemon of this folder at login: a unit of your systemd
+    Service {
+        /// What to do with the unit
+        act: ServiceAct,
+    },
     /// Show what the configuration runs and allows, and confirm it
     Trust(TrustArgs),
     /// Say what is plan-agent's here, and remove it on yes
@@ -496,6 +501,17 @@ pub struct CleanArgs {
     /// Remove it without asking
     #[arg(long)]
     pub yes: bool,
+}
+
+/// What is done with the unit of a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ServiceAct {
+    /// Write it, and have systemd start it at login
+    Install,
+    /// Stop and remove it
+    Remove,
+    /// Say whether it is there, and active
+    Status,
 }
 
 /// Dialects of the tools: one, or all.
