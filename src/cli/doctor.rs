@@ -16,7 +16,7 @@ use crate::agents::{CodingAgent, Login, Permissions};
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::{PromptFiles, Prompts};
-use crate::plan::counted;
+use crate::plan::{counted, word};
 use crate::store::Store;
 use crate::view::Style;
 use crate::wire::Problem;
@@ -234,7 +234,7 @@ fn model(app: &App) -> Finding {
 
 /// Says where notifications go, if they go anywhere.
 fn notify(config: &Config) -> Option<Finding> {
-    let (url, format) = (config.notify.url.as_ref()?, config.notify.format.as_str());
+    let (url, format) = (config.notify.url.as_ref()?, word(&config.notify.format));
     let text = format!("{format} to {} when a plan asks or ends", url.host());
     Some(good("notify", text))
 }

@@ -26,25 +26,19 @@ const MAX_UNIT: usize = 64 * 1024;
 /// A manager that has not answered by then is not there, as in a container.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
-/// The unit for a folder.
-struct Unit {
-    name: String,
-    path: PathBuf,
-}
-
 /// Installs, removes or shows the unit of the current folder.
 pub async fn service(act: ServiceAct, start: &CommandStart, output: &mut Output) -> Result {
     let folder = std::env::current_dir().context("failed to find the current folder")?;
-    let unit = Unit::of(&folder, start)?;
-    let (name, path) = (&unit.name, unit.path.display());
-    let there = unit.read()?;
+    let name = &format!("plan-agent-{}.service", folder_name(&folder));
+    let unit = units(start)?.join(name);
+    let (path, there) = (unit.display(), read(&unit)?);
     if act != ServiceAct::Status && there.as_ref().is_some_and(|text| !text.starts_with(MARK)) {
         let error = anyhow!("`{path}` was not written by plan-agent, and stays as it is");
         return Err(Failure::failed(error).hint("move it away if you do not need it"));
     }
     match act {
         ServiceAct::Install => {
-            unit.write(&text(&folder, start)?)
+            write(&unit, &text(&folder, start)?)
                 .with_context(|| format!("failed to write `{path}`"))?;
             output.line(&format!("`{path}` starts the daemon at login"))?;
             let commands = ["daemon-reload".to_owned(), format!("enable {name}")];
@@ -58,7 +52,7 @@ pub async fn service(act: ServiceAct, start: &CommandStart, output: &mut Output)
         ServiceAct::Remove => {
             // While the file is there, systemd knows what is to be stopped.
             systemctl(&[format!("disable --now {name}")], output).await?;
-            fs::remove_file(&unit.path).with_context(|| format!("failed to remove `{path}`"))?;
+            fs::remove_file(&unit).with_context(|| format!("failed to remove `{path}`"))?;
             output.line(&format!("`{path}` is removed"))?;
             systemctl(&["daemon-reload".to_owned()], output)
                 .await
@@ -78,39 +72,35 @@ pub async fn service(act: ServiceAct, start: &CommandStart, output: &mut Output)
     }
 }
 
-impl Unit {
-    fn of(folder: &Path, start: &CommandStart) -> Result<Self> {
-        let absolute = |name| start.environment.get(name).map(PathBuf::from);
-        let configs = absolute("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
-        let configs = configs.or_else(|| Some(absolute("HOME")?.join(".config")));
-        let configs = configs.ok_or_else(|| Failure::usage(anyhow!("HOME is not set")))?;
-        let name = format!("plan-agent-{}.service", folder_name(folder));
-        let path = configs.join("systemd/user").join(&name);
-        Ok(Self { name, path })
-    }
+/// Returns the folder of the person's units.
+fn units(start: &CommandStart) -> Result<PathBuf> {
+    let absolute = |name| start.environment.get(name).map(PathBuf::from);
+    let configs = absolute("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+    let configs = configs.or_else(|| Some(absolute("HOME")?.join(".config")));
+    let configs = configs.ok_or_else(|| Failure::usage(anyhow!("HOME is not set")))?;
+    Ok(configs.join("systemd/user"))
+}
 
-    /// Returns what stands there; a link or a folder is nothing of plan-agent's.
-    fn read(&self) -> Result<Option<String>> {
-        let shown = self.path.display();
-        match fs::symlink_metadata(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Ok(found) if !found.is_file() => Ok(Some(String::new())),
-            _ => Ok(Some(
-                bounded_read::read_file(&self.path, MAX_UNIT)
-                    .with_context(|| format!("failed to read `{shown}`"))?,
-            )),
-        }
-    }
+/// Returns what stands there; a link or a folder is nothing of plan-agent's.
+fn read(unit: &Path) -> Result<Option<String>> {
+    let text = match fs::symlink_metadata(unit) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Ok(found) if !found.is_file() => Ok(String::new()),
+        _ => bounded_read::read_file(unit, MAX_UNIT),
+    };
+    Ok(Some(text.with_context(|| {
+        format!("failed to read `{}`", unit.display())
+    })?))
+}
 
-    /// Writes it beside its place and renames it: systemd never reads half a unit.
-    fn write(&self, text: &str) -> io::Result<()> {
-        let folder = self.path.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(folder)?;
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(text.as_bytes())?;
-        file.persist(&self.path)?;
-        Ok(())
-    }
+/// Writes it beside its place and renames it: systemd never reads half a unit.
+fn write(unit: &Path, text: &str) -> io::Result<()> {
+    let folder = unit.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.persist(unit)?;
+    Ok(())
 }
 
 /// Returns the text of the unit. It holds no key: who can read it is not decided here.

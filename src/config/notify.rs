@@ -32,17 +32,6 @@ pub enum NotifyFormat {
     Slack,
 }
 
-impl NotifyFormat {
-    /// Returns the word of the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Json => "json",
-            Self::Text => "text",
-            Self::Slack => "slack",
-        }
-    }
-}
-
 /// An address that is kept out of every text.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
+use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{StatusCode, Url};
 use serde_json::json;
 
 use super::DaemonSettings;
@@ -16,13 +16,13 @@ use crate::llm;
 use crate::plan::{QuestionId, Time};
 use crate::view::hook_input::HookCall;
 
-/// Tries of one notification: with the waits between them about two minutes.
-const TRIES: u32 = 8;
+/// How long one notification is tried.
+const TRIED_FOR: Duration = Duration::from_secs(120);
 
 /// How long one try may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The wait after the first failed try; each further one is twice as long.
+/// The wait after the first failed try; each further one is as long as it is tried already.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// How long a daemon that would end otherwise tries one notification; the try that runs then is waited for.
@@ -40,7 +40,6 @@ pub(super) struct NotifyState {
 struct Tried {
     /// The question; `None` for the end of the plan.
     question: Option<QuestionId>,
-    failed: u32,
     /// When the first try began, and when the next one is due.
     since: Time,
     until: Time,
@@ -106,7 +105,6 @@ impl PlanRun {
         let tried = tried.filter(|tried| tried.question == question);
         let tried = self.notify_state.tried.insert(tried.unwrap_or(Tried {
             question,
-            failed: 0,
             since: now,
             until: now,
         }));
@@ -136,11 +134,10 @@ impl PlanRun {
         let Some(tried) = &mut self.notify_state.tried else {
             return;
         };
-        tried.failed += 1;
-        tried.until = now.plus(FIRST_WAIT * 2u32.pow(tried.failed - 1));
-        let failed = tried.failed;
-        tracing::warn!(reason, failed, "a notification was not sent");
-        if *for_good || failed == TRIES {
+        let age = now.since(tried.since);
+        tried.until = now.plus(age.max(FIRST_WAIT));
+        tracing::warn!(reason, "a notification was not sent");
+        if *for_good || age >= TRIED_FOR {
             self.drop_notification(news, reason);
         }
     }
@@ -177,15 +174,10 @@ async fn send(settings: &DaemonSettings, call: &HookCall) -> Result<(), TryFaile
     let status = answer
         .map_err(|error| failed(described(error), false))?
         .status();
-    let later = [
-        StatusCode::REQUEST_TIMEOUT,
-        StatusCode::TOO_EARLY,
-        StatusCode::TOO_MANY_REQUESTS,
-    ];
     match status.is_success() {
         true => Ok(()),
         false => {
-            let for_good = !status.is_server_error() && !later.contains(&status);
+            let for_good = !matches!(status.as_u16(), 408 | 425 | 429 | 500..);
             Err(failed(format!("status {}", status.as_u16()), for_good))
         }
     }

@@ -11,16 +11,14 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::mcp_server::ServedTools;
+use super::notifications::LOOK_AGAIN;
 use crate::tools::{Dialect, ToolAnswer};
 use crate::volumes::Watch;
 
 /// The tool that can be followed.
 pub(super) const FOLLOWED: &str = "plan_status";
 
-/// How often the plan is read without any event: where files cannot be watched, this is the only way.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
-
-/// A call that reports nothing for longer is ended by most clients.
+/// A client that wants to know more calls again.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// Calls the tool until the plan no longer goes on by itself, the client cancels or hears nothing any more, or ten minutes are

@@ -75,6 +75,8 @@ struct StatusArguments {
 
 #[derive(Deserialize, JsonSchema)]
 struct AnswerArguments {
+    /// The id of the plan; the latest one if left out.
+    plan: Option<String>,
     /// The id of the question.
     question: String,
     /// One of the question's choices.
@@ -83,7 +85,7 @@ struct AnswerArguments {
     note: Option<String>,
 }
 
-struct ControlTools(Toolbox);
+pub(super) struct ControlTools(Toolbox);
 
 impl Functions for ControlTools {
     type Error = ToolError;
@@ -95,11 +97,6 @@ impl Functions for ControlTools {
     fn refuse(_: &str, error: ToolError) -> ToolAnswer {
         ToolAnswer::failure(Value::Null, error)
     }
-}
-
-/// Answers that there is no such tool.
-pub(super) fn refuse_unknown(name: &str, error: ToolError) -> ToolAnswer {
-    ControlTools::refuse(name, error)
 }
 
 /// Puts the plan where a daemon finds it, so that it is carried out without a person.
@@ -166,39 +163,26 @@ impl ControlTools {
     /// Answers a question, unless the answer is for a person.
     async fn answer(self, given: AnswerArguments) -> Result<ToolAnswer> {
         let settings = self.settings("answer_question")?;
-        let AnswerArguments {
-            question, choice, ..
-        } = given;
+        let plan = self.named(given.plan.as_deref()).await?;
         let note = given.note.unwrap_or_default();
         let note = sized("note", &note)?.to_owned();
-        let id = QuestionId::new(&question);
-        let Some(choice) = AnswerChoice::parse(&choice) else {
+        let id = QuestionId::new(&given.question);
+        let Some(choice) = AnswerChoice::parse(&given.choice) else {
             let words = AnswerChoice::ALL.map(AnswerChoice::as_str).join(", ");
             return Err(ArgumentError::new("choice", format!("must be one of {words}")).into());
         };
         let by = self.0.caller.clone();
-        for head in self.plans().await? {
-            let wanted = id.clone();
-            let has = move |plan: &Plan, _| plan.question(&wanted).is_some();
-            if !self.0.store.read(&head.id, has).await? {
-                continue;
+        let change = move |draft: &mut Draft<'_>| {
+            let asked = draft.plan().question(&id);
+            if asked.is_some_and(|asked| asked.is_grant(choice)) {
+                let (program, word) = (&settings.program, choice.as_str());
+                let why = format!("`{word}` is for a person: `{program} answer {id} {word}`");
+                return Err(ArgumentError::new("choice", why).into());
             }
-            let (id, by, program) = (id.clone(), by.clone(), settings.program.clone());
-            let change = move |draft: &mut Draft<'_>| {
-                let asked = draft.plan().question(&id);
-                if asked.is_some_and(|asked| asked.is_grant(choice)) {
-                    let word = choice.as_str();
-                    let why = format!("`{word}` is for a person: `{program} answer {id} {word}`");
-                    return Err(ArgumentError::new("choice", why).into());
-                }
-                draft.answer(&id, choice, &note, &by)?;
-                Ok::<_, ToolError>(())
-            };
-            self.0.change(&head.id, "answer_question", change).await?;
-            return Ok(ToolAnswer::result(json!({ "plan": head.id })));
-        }
-        let why = format!("there is no question `{}`", one_line(&question, 60));
-        Err(ArgumentError::new("question", why).into())
+            Ok::<_, ToolError>(draft.answer(&id, choice, &note, &by)?)
+        };
+        self.0.change(&plan, "answer_question", change).await?;
+        Ok(ToolAnswer::result(json!({ "plan": plan })))
     }
 
     /// Returns the plans that a daemon carries out, newest first.

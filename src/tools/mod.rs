@@ -124,7 +124,7 @@ impl Dialect {
             Self::PlanManager => PlanManager::refuse(name, error.into()),
             Self::Notebook => PlanNotebook::refuse(name, error.into()),
             Self::Tasks => TaskTools::refuse(name, error),
-            Self::Control => control::refuse_unknown(name, error),
+            Self::Control => control::ControlTools::refuse(name, error),
         }
     }
 

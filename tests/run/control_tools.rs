@@ -86,7 +86,7 @@ fn question_is_answered_but_no_right_is_given() {
         (
             "answer_question",
             json!({"question": "q0", "choice": "retry"}),
-            "there is no question `q0`",
+            "question `q0`",
         ),
         (
             "plan_status",
