@@ -2,6 +2,7 @@
 
 mod home;
 mod plans;
+mod service;
 
 use std::fs::File;
 use std::io::Write;
@@ -63,6 +64,7 @@ fn help_is_short_and_lists_exit_codes() {
       tool         Call a tool
       mcp          Serve the tools to an agent by the Model Context Protocol
       doctor       Check the configuration, the folders, the model and the programs that are needed
+      service      Start the daemon of this folder at login: a unit of your systemd
       trust        Show what the configuration runs and allows, and confirm it
       clean        Say what is plan-agent's here, and remove it on yes
       completions  Print the completions of a shell

@@ -26,8 +26,8 @@ const TEAM: &str = "Team";
 /// The place of what every command takes: below its own flags.
 const LAST: usize = 100;
 
-/// The dialects of the tools, and the word for all of them.
-const DIALECTS: &str = "plan-tool|plan-manager|notebook|tasks|all";
+/// The dialects of the tools, the word for all of plans, and the one that controls a daemon.
+const DIALECTS: &str = "plan-tool|plan-manager|notebook|tasks|all|control";
 const ALL_DIALECTS: &str = "all";
 
 const EXIT_CODES: &str = "\
@@ -146,6 +146,11 @@ pub enum CliCommand {
     Mcp(McpArgs),
     /// Check the configuration, the folders, the model and the programs that are needed
     Doctor(DoctorArgs),
+    /// Start the daemon of this folder at login: a unit of your systemd
+    Service {
+        /// What to do with the unit
+        act: ServiceAct,
+    },
     /// Show what the configuration runs and allows, and confirm it
     Trust(TrustArgs),
     /// Say what is plan-agent's here, and remove it on yes
@@ -541,6 +546,17 @@ pub struct CleanArgs {
     pub yes: bool,
 }
 
+/// What is done with the unit of a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ServiceAct {
+    /// Write it, and have systemd start it at login
+    Install,
+    /// Stop and remove it
+    Remove,
+    /// Say whether it is there, and active
+    Status,
+}
+
 /// Dialects of the tools: one, or all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dialects(pub Vec<Dialect>);
@@ -666,7 +682,8 @@ mod tests {
     #[test]
     fn accepts_every_dialect_name() {
         let all = Dialect::ALL.map(Dialect::as_str).join("|");
-        assert_eq!(DIALECTS, format!("{all}|{ALL_DIALECTS}"));
+        assert_eq!(DIALECTS, format!("{all}|{ALL_DIALECTS}|control"));
+        assert_eq!(dialects("control"), Ok(Dialects(vec![Dialect::Control])));
         assert_eq!(dialects("all"), Ok(Dialects(Dialect::ALL.to_vec())));
         assert_eq!(dialects("tasks"), Ok(Dialects(vec![Dialect::Tasks])));
         assert!(dialects("task").is_err());

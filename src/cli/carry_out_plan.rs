@@ -174,6 +174,7 @@ impl App {
             started_workers: StartedWorkers::none(),
             gives_files: false,
             hooks: config.hooks.clone(),
+            notify: config.notify.clone(),
             folder: config.folder().to_owned(),
             program: self.program.to_string(),
             notice: notice(),

@@ -16,7 +16,7 @@ use crate::agents::{CodingAgent, Login, Permissions};
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::{PromptFiles, Prompts};
-use crate::plan::counted;
+use crate::plan::{counted, word};
 use crate::store::Store;
 use crate::view::Style;
 use crate::wire::Problem;
@@ -101,6 +101,7 @@ async fn findings(app: &App) -> Vec<Finding> {
         program("shell", "sh", "`--agent shell` cannot work", environment),
         git(app).await,
     ]);
+    findings.extend(notify(config));
     if let Err(error) = Permissions::parse(&config.worker.allow) {
         findings.push(bad("allow", error.to_string()).hint(error.hint()));
     }
@@ -229,6 +230,13 @@ fn model(app: &App) -> Finding {
         }
         Err(error) => refused("model", error.into()),
     }
+}
+
+/// Says where notifications go, if they go anywhere.
+fn notify(config: &Config) -> Option<Finding> {
+    let (url, format) = (config.notify.url.as_ref()?, word(&config.notify.format));
+    let text = format!("{format} to {} when a plan asks or ends", url.host());
+    Some(good("notify", text))
 }
 
 /// Looks for git; where each task is to have a worktree, for a project that can have some.

@@ -309,7 +309,7 @@ fn list(files: &[String]) -> String {
 }
 
 /// Returns a name for the folder with the worktrees of a project: no two projects share one.
-fn folder_name(project: &Path) -> String {
+pub fn folder_name(project: &Path) -> String {
     let name = project.file_name().unwrap_or_default().to_string_lossy();
     let kept = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     let name: String = name.chars().filter(|c| kept(*c)).take(NAME).collect();

@@ -14,9 +14,10 @@ use crate::wire::text::quoted;
 /// Serves the tools until the client ends or a signal comes.
 pub async fn serve(args: McpArgs, mut process: Process<'_>) -> Result<Exit> {
     let opened = async {
-        let app = App::open(process.start, Access::Read).await?;
+        let mut app = App::open(process.start, Access::Read).await?;
         app.quiet()?;
-        let toolbox = tool::open(&app, args.plan.as_deref()).await?;
+        let dialects = &args.dialect.0;
+        let toolbox = tool::open(&mut app, args.plan.as_deref(), dialects).await?;
         let http = match args.http {
             Some(address) => Some(open_http(address, &app.volumes).await?),
             None => None,

@@ -41,6 +41,7 @@ mod results;
 mod run;
 mod run_terminal;
 mod secret_arguments;
+mod service;
 mod signals;
 mod steer;
 mod suggestions;
@@ -162,6 +163,7 @@ async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
         CliCommand::Completions { shell } => completions::print(shell, out),
         CliCommand::Init { top_level } => init::init(top_level, start, out),
         CliCommand::Trust(args) => trust::trust(args, start, out).await,
+        CliCommand::Service { act } => service::service(act, start, out).await,
         CliCommand::Doctor(args) => return doctor::doctor(&args, start, out).await,
         CliCommand::Run(args) => return Box::pin(run::run(args, process(output))).await,
         CliCommand::Plan(args) => return Box::pin(run::plan(args, process(output))).await,

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use super::args::{Dialects, ToolArgs, ToolsArgs};
 use super::{Access, App, BY, Exit, Failure, Output, Process, Result, beside, unless};
 use crate::bounded_read;
-use crate::tools::{Dialect, Tool, Toolbox};
+use crate::config::Planner;
+use crate::tools::{ControlSettings, Dialect, Tool, Toolbox};
 use crate::view::Style;
+use crate::volumes::EXCHANGE;
 
 /// Bytes of arguments that are read from standard input at most: a plan of as many tasks as a tool takes.
 const MAX_INPUT: usize = 64 * 1024 * 1024;
@@ -84,7 +86,7 @@ fn words(list: &Value) -> impl Iterator<Item = &str> {
 /// Calls a tool and prints its answer.
 pub async fn call(args: ToolArgs, mut process: Process<'_>) -> Result<Exit> {
     let opened = async {
-        let app = App::open(process.start, Access::Read).await?;
+        let mut app = App::open(process.start, Access::Read).await?;
         app.quiet()?;
         let Dialects(dialects) = &args.dialect;
         let dialect = Dialect::answering(dialects, &args.name);
@@ -92,7 +94,7 @@ pub async fn call(args: ToolArgs, mut process: Process<'_>) -> Result<Exit> {
         let arguments = read(args.arguments).await?;
         let known = dialect.tools().iter().any(|tool| tool.name == args.name);
         let toolbox = match known {
-            true => open(&app, args.plan.as_deref()).await?,
+            true => open(&mut app, args.plan.as_deref(), &[dialect]).await?,
             // No folder is made for a name that was mistyped.
             false => {
                 (Toolbox::in_memory().await).context("failed to answer for an unknown tool")?
@@ -134,11 +136,43 @@ fn read_input() -> Result<String> {
 }
 
 /// Opens the plans here and puts the tools on them; makes what is missing of the folder.
-pub async fn open(app: &App, plan: Option<&str>) -> Result<Toolbox> {
+///
+/// # Errors
+/// The tools of control are wanted where an agent works, or what is configured is not confirmed.
+pub async fn open(app: &mut App, plan: Option<&str>, dialects: &[Dialect]) -> Result<Toolbox> {
+    let control = match dialects.contains(&Dialect::Control) {
+        true => Some(control(app).await?),
+        false => None,
+    };
     let store = app.make_store().await?.clone();
-    let toolbox = Toolbox::new(store, &app.config, BY);
+    let mut toolbox = Toolbox::new(store, &app.config, BY);
+    if let Some(settings) = control {
+        toolbox = toolbox.with_control(settings);
+    }
     match plan {
         None => Ok(toolbox),
         named => Ok(toolbox.with_plan(app.plan(named).await?)),
     }
+}
+
+/// Resolves what plans of the tools of control are made with, as `run` does.
+async fn control(app: &mut App) -> Result<ControlSettings> {
+    if app.environment.get(EXCHANGE).is_some() {
+        let error =
+            anyhow!("`control` hands goals over, and {EXCHANGE} is set: an agent works here");
+        return Err(Failure::usage(error).hint("the other dialects work here"));
+    }
+    app.require_trust(false).await?;
+    let planner = app.planner(None)?;
+    let workspace = match &planner {
+        Planner::Rules { why } => Err(format!("no language model can plan it: {why}")),
+        _ => Ok(app.choose_workspace(None, None).await?),
+    };
+    Ok(ControlSettings {
+        workspace,
+        policy: app.config.policy(&planner),
+        language: app.config.run.language,
+        volumes: app.volumes.clone(),
+        program: app.program.to_string(),
+    })
 }

@@ -161,8 +161,10 @@ impl App {
             return;
         }
         self.prompts = PromptFiles::default();
-        let none = Config::default().hooks;
-        if std::mem::replace(&mut self.config.hooks, none.clone()) != none {
+        let none = Config::default();
+        let hooks = std::mem::replace(&mut self.config.hooks, none.hooks.clone());
+        let notify = std::mem::replace(&mut self.config.notify, none.notify.clone());
+        if hooks != none.hooks || notify != none.notify {
             complain("! hooks are left out: the configuration is not what was confirmed\n");
         }
     }

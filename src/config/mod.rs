@@ -7,6 +7,7 @@ mod environment;
 mod home;
 mod internal_waits;
 mod model_choice;
+mod notify;
 mod read_config;
 mod remembered;
 mod sections;
@@ -24,6 +25,7 @@ pub use environment::Environment;
 pub use home::{Home, Layout};
 pub use internal_waits::Timing;
 pub use model_choice::{Api, Candidate, Candidates, FoundAgent, ModelEndpoint, Planner};
+pub use notify::{NotifyConfig, NotifyFormat, NotifyUrl};
 pub use read_config::{ConfigError, is_loopback};
 use read_config::{FileContent, Places};
 pub use sections::{
@@ -57,6 +59,7 @@ pub struct Config {
     /// Servers of the Model Context Protocol whose tools roles may use, by the names that precede those of the tools.
     pub mcp: BTreeMap<String, McpConfig>,
     pub hooks: HooksConfig,
+    pub notify: NotifyConfig,
     pub prompts: PromptsConfig,
     /// How long the program waits on its own account; not a key.
     #[serde(skip)]

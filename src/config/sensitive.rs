@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
-use super::Config;
 use super::read_config::leaves;
+use super::{Config, NotifyUrl};
 use crate::plan::PlanPolicy;
 use crate::wire::text::parse_span;
 
@@ -16,7 +16,7 @@ const HARMLESS: &str = "
     llm.provider llm.model llm.agent llm.tries llm.retry_delay llm.plan.model llm.judge.when llm.judge.model
     run.isolation run.team run.session run.task_timeout run.task_deadline run.max_attempts run.max_replans run.max_parallel run.max_plans
     run.audit run.language run.protect worker.retries worker.retry_delay tools.max_subtasks prompts.dir
-    role.classify role.max_steps role.step_timeout role.max_depth";
+    notify.format role.classify role.max_steps role.step_timeout role.max_depth";
 
 /// Folders, which are harmless within the folder of the file.
 const PLACES: [&str; 2] = ["volumes.root", "run.workspace"];
@@ -39,6 +39,10 @@ impl Config {
             let value = match (value, defaults.get(&key)) {
                 (Value::Null, _) => return None,
                 (value, Some(default)) if value == *default => return None,
+                (_, _) if key == "notify.url" => {
+                    let url = self.notify.url.as_ref();
+                    Value::from(url.map(NotifyUrl::confirmed_as))
+                }
                 (value, Some(default)) if key.starts_with("budget.") => {
                     let (limit, default) = (amount(&value), amount(default));
                     limit
@@ -133,6 +137,10 @@ mod tests {
             (
                 "[hooks]\non_finish = ['./n']\nenv = ['TOKEN']",
                 vec![r#"hooks.env = ["TOKEN"]"#, r#"hooks.on_finish = ["./n"]"#],
+            ),
+            (
+                "[notify]\nurl = 'https://ntfy.example/secret'\nformat = 'text'",
+                vec![r#"notify.url = "https://ntfy.example/… (4d53763a7c4b)""#],
             ),
             (
                 "[worker]\nallow = ['edit', 'all']\nenv = ['PATH', 'TOKEN']",

@@ -105,9 +105,13 @@ impl HookState {
 impl PlanRun {
     /// Reports to the hooks what is new: one question with a file, and all changes.
     pub(super) fn call_hooks(&mut self, view: &LoopView, shown: &BTreeSet<QuestionId>) {
-        let shown =
-            |id: &&QuestionId| shown.contains(id) && !self.hook_state.questions.contains(id);
-        if let Some(id) = view.awaited.questions.iter().find(shown).cloned() {
+        let news = |reported: &HookState| {
+            let is_new = |id: &&QuestionId| shown.contains(id) && !reported.questions.contains(id);
+            view.awaited.questions.iter().find(is_new).cloned()
+        };
+        let question = news(&self.hook_state);
+        self.notify_of_question(news(&self.notify_state.sent));
+        if let Some(id) = question {
             self.call_hook(HookNews::Question(id));
         }
         if view.seq > self.hook_state.change {
@@ -115,8 +119,13 @@ impl PlanRun {
         }
     }
 
-    /// Reports the end of the plan. Returns whether a hook is called for it.
-    pub(super) fn call_finish_hook(&mut self) -> bool {
+    /// Reports the end of the plan to the hook and the person. Returns whether the daemon waits for one of them.
+    pub(super) fn report_finish(&mut self) -> bool {
+        // Both begin.
+        self.notify_of_finish() | self.call_finish_hook()
+    }
+
+    fn call_finish_hook(&mut self) -> bool {
         let wanted = !self.hook_state.finish && self.wants(Hook::Finish);
         if wanted {
             self.call_hook(HookNews::Finish);
@@ -142,21 +151,21 @@ impl PlanRun {
         self.spawn(EffectKey::Hook(hook), async move {
             let (hook_state, call) = call(&settings, &store, what, since, now).await?;
             if let Some(call) = call {
-                run(&settings, hook, call, now).await;
+                run(&settings, hook, call.render(), now).await;
             }
             Ok(EffectResult::HookCalled(hook_state))
         });
     }
 }
 
-/// Returns what is reported then, and the line of the call; none where nothing is left to report.
-async fn call(
+/// Returns what is reported then, and the call; none where nothing is left to report.
+pub(super) async fn call(
     settings: &DaemonSettings,
     store: &Store,
     what: HookNews,
     since: i64,
     now: Time,
-) -> anyhow::Result<(HookNews, Option<String>)> {
+) -> anyhow::Result<(HookNews, Option<HookCall>)> {
     let plan = &settings.plan;
     Ok(match what {
         HookNews::Question(id) => {
@@ -164,12 +173,12 @@ async fn call(
             let wanted = id.clone();
             let call = store.read(plan, move |plan, _| {
                 let question = plan.question(&wanted).filter(|question| question.open())?;
-                Some(HookCall::question(plan, question, &file, now).render())
+                Some(HookCall::question(plan, question, &file, now))
             });
             (HookNews::Question(id), call.await?)
         }
         HookNews::Finish => {
-            let call = store.read(plan, move |plan, _| HookCall::finish(plan, now).render());
+            let call = store.read(plan, move |plan, _| HookCall::finish(plan, now));
             (HookNews::Finish, Some(call.await?))
         }
         HookNews::Change(to) => {
@@ -190,7 +199,7 @@ async fn call(
                 events,
                 left_out,
             };
-            let render = move |plan: &Plan, _| HookCall::change(plan, &change, now).render();
+            let render = move |plan: &Plan, _| HookCall::change(plan, &change, now);
             let call = store.read(plan, render);
             (HookNews::Change(to), Some(call.await?))
         }
@@ -223,8 +232,13 @@ async fn run(settings: &DaemonSettings, hook: Hook, call: String, now: Time) {
         (settings.notice)(&format!("the hook `{name}` failed: {failed}"));
     }
     let how = ended.unwrap_or_else(|failed| failed);
+    log(settings, now, &format!("{name}: {how}"), &said);
+}
+
+/// Adds a line to the log of the hooks, and the words of others below it.
+pub(super) fn log(settings: &DaemonSettings, now: Time, line: &str, said: &str) {
     let log = settings.volumes.path(Folder::Logs).join("hooks.log");
-    let text = format!("{} {name}: {how}\n{}", time_text(now), indented(&said));
+    let text = format!("{} {line}\n{}", time_text(now), indented(said));
     if let Err(error) = append(&log, &text) {
         tracing::warn!(%error, path = %log.display(), "the log of the hooks cannot be written");
     }

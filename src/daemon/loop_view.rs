@@ -19,6 +19,7 @@ pub(super) struct Demand {
     pub(super) wants: usize,
     /// It waits for a person, or is paused.
     pub(super) rests: bool,
+    pub(super) settled: bool,
     /// A task of it waits for a lock that another plan has.
     pub(super) locked: bool,
     /// Each of its tasks has a worktree.
@@ -42,6 +43,7 @@ impl Demand {
             wants: busy + fresh.take(more).count(),
             rests: matches!(status, PlanState::Paused(_))
                 || (asks && busy == 0 && due.steps.is_empty()),
+            settled: status.settled(),
             locked: due.locked,
             isolated: plan.head().is_isolated(),
             awaits_scan: due.rescan || status.settled() || asks,

@@ -13,6 +13,7 @@ mod hooks;
 mod input_routing;
 mod internal_plans;
 mod loop_view;
+mod notify;
 mod plan_run;
 mod plans_at_work;
 mod proof_runs;
@@ -218,15 +219,12 @@ impl Daemon {
             run.due |= scanned && run.demand.awaits_scan;
         }
         self.plans.share_lanes();
-        let due = self.plans.runs.iter().filter(|(_, run)| run.is_due());
+        let alone = self.plans.runs.len() == 1;
+        let due = (self.plans.runs.iter()).filter(|(_, run)| alone || run.is_due());
         let due: Vec<PlanId> = due.map(|(id, _)| id.clone()).collect();
-        let mut all_settled = true;
         for id in due {
             let ended = match self.turn_of(&id).await {
-                Ok(Turn { end, settled }) => {
-                    all_settled &= settled;
-                    end
-                }
+                Ok(end) => end,
                 Err(error @ (StoreError::Database(_) | StoreError::Panicked(_))) => {
                     if let Some(run) = self.plans.runs.get_mut(&id) {
                         run.store_failed(error);
@@ -254,17 +252,18 @@ impl Daemon {
                 self.exchange.scan_by(now);
             }
         }
-        let settled = all_settled && self.plans.runs.len() == 1;
+        // Nothing comes any more for which a report would have to stay where its agent left it.
+        let settled = self.plans.runs.values().all(|run| run.demand.settled);
         self.exchange.start(now, settled);
         let over = self.plans.is_empty() && self.folder.ends_when == EndsWhen::AllEnded;
         Ok((over && !self.stored).then_some(DaemonEnd::Idle))
     }
 
-    /// Starts everything that is due of a plan.
-    async fn turn_of(&mut self, id: &PlanId) -> Result<Turn, StoreError> {
+    /// Starts everything that is due of a plan. Returns how it ends for now, if it does.
+    async fn turn_of(&mut self, id: &PlanId) -> Result<Option<DaemonEnd>, StoreError> {
         let others = self.plans.runs.len() > 1;
         let Some(run) = self.plans.runs.get_mut(id) else {
-            return Ok(Turn::default());
+            return Ok(None);
         };
         run.due = false;
         run.world.scan_began = self.exchange.scan_began;
@@ -274,10 +273,7 @@ impl Daemon {
         run.start(&view, &self.exchange.shown);
         let end = end_of(run, &self.exchange, &view, others);
         let settled = matches!(end, Some(DaemonEnd::Settled(_)));
-        Ok(Turn {
-            end: end.filter(|_| !(settled && run.call_finish_hook())),
-            settled: view.status.settled(),
-        })
+        Ok(end.filter(|_| !(settled && run.report_finish())))
     }
 
     /// Lets go of a plan that has ended.
@@ -414,13 +410,6 @@ impl Daemon {
     }
 }
 
-/// What came of a turn of a plan.
-#[derive(Default)]
-struct Turn {
-    end: Option<DaemonEnd>,
-    settled: bool,
-}
-
 /// Returns how a plan ends for now, if nothing is left to do. What `others` have in the folder delays no plan.
 fn end_of(run: &PlanRun, exchange: &Exchange, view: &LoopView, others: bool) -> Option<DaemonEnd> {
     let files = !others && exchange.is_busy();
@@ -434,6 +423,9 @@ fn end_of(run: &PlanRun, exchange: &Exchange, view: &LoopView, others: bool) -> 
         // writes long after the end delays nothing.
         let quiet = exchange.is_quiet(run.settled_at.unwrap_or(now), now);
         return (reported && quiet).then(|| DaemonEnd::Settled(view.status.clone()));
+    }
+    if run.notify_state.holds_end(now) {
+        return None;
     }
     if view.status == PlanState::Idle {
         return Some(DaemonEnd::NoPlan);

@@ -17,6 +17,7 @@ use super::hooks::{Hook, HookNews, HookState};
 use super::input_routing::FoundInput;
 use super::internal_plans;
 use super::loop_view::Demand;
+use super::notify::{NotifyState, TryFailed};
 use super::proof_runs::{self, EarlierRuns, recorded_runs};
 use super::settings::EndWorkers;
 use super::worktrees::{self, BranchReport};
@@ -48,6 +49,7 @@ pub(super) enum EffectKey {
     Ask(ModelQuestionKind),
     Mission,
     Hook(Hook),
+    Notify,
     MaintainInternal,
 }
 
@@ -64,6 +66,7 @@ impl fmt::Display for EffectKey {
             Self::Ask(_) => "asking the model",
             Self::Mission => "MISSION.md",
             Self::Hook(hook) => hook.as_str(),
+            Self::Notify => "notifying a person",
             Self::MaintainInternal => "looking after what roles do",
         })
     }
@@ -87,6 +90,7 @@ pub(super) enum EffectResult {
     NotAsked,
     MissionWritten(i64),
     HookCalled(HookNews),
+    Notified(HookNews, Result<(), TryFailed>),
     Maintained,
 }
 
@@ -126,6 +130,7 @@ pub(super) struct PlanRun {
     /// Commands that are committed and not published yet.
     pub outgoing: BTreeMap<CommandId, OutgoingCommand>,
     pub hook_state: HookState,
+    pub notify_state: NotifyState,
     pub change_watch: ChangeWatch,
     pub earlier_runs: EarlierRuns,
     /// When the plan was first read as settled: one more scan begins after that, for what came meanwhile.
@@ -213,6 +218,7 @@ impl PlanRun {
             demand: Demand::default(),
             began_task_at: now,
             end_workers: at_work.end_workers,
+            notify_state: NotifyState::default(),
             started_workers: settings.started_workers.clone(),
             settings,
             store,
@@ -491,6 +497,7 @@ impl PlanRun {
                 (self.settings.notice)(reason);
             }
             EffectResult::HookCalled(news) => self.hook_state.note(news.clone()),
+            EffectResult::Notified(news, sent) => self.note_notified(news, sent),
             EffectResult::MissionWritten(seq) => {
                 self.mission = (*seq, self.clock.now().plus(MISSION_INTERVAL));
             }

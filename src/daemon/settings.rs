@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
-use crate::config::{HooksConfig, Timing};
+use crate::config::{HooksConfig, NotifyConfig, Timing};
 use crate::exec::{CheckConfig, JudgingFiles};
 use crate::llm::{Model, Prompts};
 use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState};
@@ -89,6 +89,7 @@ pub struct DaemonSettings {
     pub gives_files: bool,
     /// The person's commands that are called when something happens.
     pub hooks: HooksConfig,
+    pub notify: NotifyConfig,
     /// The folder that they run in.
     pub folder: PathBuf,
     /// What a person types to call this program, as in `plan-agent --config my.toml`.

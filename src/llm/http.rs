@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Response, StatusCode, Url};
+use reqwest::{Client, ClientBuilder, Response, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use serde_json::Value;
@@ -36,6 +36,26 @@ pub fn install_crypto() {
         // An error only means that another part of the process has installed one already.
         drop(rustls::crypto::ring::default_provider().install_default());
     });
+}
+
+/// Returns what builds a client for an address: it follows no redirect, as what is sent is for that host alone.
+pub fn client_builder(url: &Url) -> ClientBuilder {
+    install_crypto();
+    let mut builder = Client::builder()
+        .user_agent(concat!("plan-agent/", env!("CARGO_PKG_VERSION")))
+        .redirect(Policy::none())
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(IDLE_CONNECTION);
+    if is_loopback(url) {
+        // A proxy on the way to this machine itself would only be an obstacle, and would see the prompts.
+        builder = builder.no_proxy();
+        if url.scheme() == "http" {
+            // This connection is never encrypted, and reading the system's certificates takes longer than the start of the
+            // program.
+            builder = builder.tls_certs_only([]);
+        }
+    }
+    builder
 }
 
 /// A model's address with the client for it.
@@ -90,22 +110,7 @@ impl Endpoint {
             value.set_sensitive(true);
             headers.insert(HeaderName::from_static(key_header), value);
         }
-        install_crypto();
-        let mut builder = Client::builder()
-            .user_agent(concat!("plan-agent/", env!("CARGO_PKG_VERSION")))
-            .default_headers(headers)
-            .redirect(Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(IDLE_CONNECTION);
-        if is_loopback(&url) {
-            // A proxy on the way to this machine itself would only be an obstacle, and would see the prompts.
-            builder = builder.no_proxy();
-            if url.scheme() == "http" {
-                // This connection is never encrypted, and reading the system's certificates takes longer than the start of the
-                // program.
-                builder = builder.tls_certs_only([]);
-            }
-        }
+        let builder = client_builder(&url).default_headers(headers);
         let client = builder.build().map_err(|error| EndpointError::Client {
             reason: chain(&error),
         })?;
@@ -341,7 +346,7 @@ fn error_message(json: &Value) -> Option<String> {
 }
 
 /// Returns an error with its causes; each shows one level only.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

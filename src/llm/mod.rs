@@ -25,7 +25,7 @@ pub use answer_schema::Schema;
 pub use coding_agent_model::AgentModel;
 pub use command_body::{CommandContext, CommandKind, DependencyResult};
 pub use error::{EndpointError, Fault, LlmError};
-pub use http::install_crypto;
+pub use http::{chain as error_chain, client_builder, install_crypto};
 pub use http_apis::HttpModel;
 pub use prompts::{PromptError, PromptFiles, PromptTemplate, Prompts};
 pub use quoting::indented;

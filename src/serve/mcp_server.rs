@@ -25,6 +25,7 @@ use tokio::task::AbortHandle;
 use super::agent_hint;
 use super::line_transport::LineTransport;
 use super::notifications::PlanNotifications;
+use super::progress::{self, FOLLOWED};
 use crate::plan::{Plan, PlanId};
 use crate::plan_time::Clock;
 use crate::store::StoreError;
@@ -247,6 +248,25 @@ fn describe(tool: &Tool) -> rmcp::model::Tool {
         .with_annotations(annotations.open_world(false))
 }
 
+/// Returns the answer of a tool as the protocol has it.
+fn result_of(ToolAnswer { success, value }: ToolAnswer, dialect: Dialect) -> CallToolResult {
+    // A text goes out once: clients pass both forms to the model.
+    let (text, beside) = match &value["result"] {
+        // The text of the notebook is for the model; the data for a program goes alongside it.
+        Value::String(prose) if dialect == Dialect::Notebook => {
+            (prose.clone(), value.get("metadata"))
+        }
+        _ => (value.to_string(), None),
+    };
+    let content = vec![ContentBlock::text(text)];
+    let mut result = match success {
+        true => CallToolResult::success(content),
+        false => CallToolResult::error(content),
+    };
+    result.structured_content = beside.cloned();
+    result
+}
+
 impl Server {
     /// Serves one request of a client that has no session and cannot be reached later.
     pub(super) fn without_session(shared: Arc<SharedState>) -> Self {
@@ -290,22 +310,7 @@ impl Server {
             return CallToolResult::error(vec![ContentBlock::text("no tools are served")]);
         };
         let toolbox = served.toolbox.clone().with_caller(&Self::caller(context));
-        let ToolAnswer { success, value } = toolbox.call(dialect, name, arguments).await;
-        // A text goes out once: clients pass both forms to the model.
-        let (text, beside) = match &value["result"] {
-            // The text of the notebook is for the model; the data for a program goes alongside it.
-            Value::String(prose) if dialect == Dialect::Notebook => {
-                (prose.clone(), value.get("metadata"))
-            }
-            _ => (value.to_string(), None),
-        };
-        let content = vec![ContentBlock::text(text)];
-        let mut result = match success {
-            true => CallToolResult::success(content),
-            false => CallToolResult::error(content),
-        };
-        result.structured_content = beside.cloned();
-        result
+        result_of(toolbox.call(dialect, name, arguments).await, dialect)
     }
 
     fn subscriptions(&self) -> Option<MutexGuard<'_, HashMap<&'static str, AbortHandle>>> {
@@ -338,6 +343,10 @@ impl ServerHandler for Server {
                     "One plan that you, other agents and people work on together; it outlives this session. Keep its \
                      states true: set a subtask in_progress when you begin it, and finish it with its outcome when it is \
                      done."
+                }
+                [Dialect::Control] => {
+                    "Plans that a daemon carries out. Hand a goal over, follow it, and answer what it asks, as far as the \
+                     answer is yours to give; what is for a person, ask the person."
                 }
                 _ => {
                     "One plan that you, other agents and people work on together; it outlives this session. Keep its \
@@ -379,6 +388,15 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = request.arguments.map_or(Value::Null, Value::Object);
+        if let (FOLLOWED, [Dialect::Control], Some(token)) = (
+            &*request.name,
+            &*self.shared.served.dialects,
+            context.meta.get_progress_token(),
+        ) {
+            let followed = progress::follow(&self.shared.served, &context, token, arguments);
+            let answer = followed.await;
+            return Ok(result_of(answer, Dialect::Control).into());
+        }
         let result = self.call(&context, &request.name, arguments).await;
         Ok(result.into())
     }

@@ -7,6 +7,7 @@ mod http;
 mod line_transport;
 mod mcp_server;
 mod notifications;
+mod progress;
 
 pub use http::PATH;
 pub use mcp_server::{ServedTools, Server};

@@ -11,7 +11,7 @@ use crate::plan::PlanId;
 use crate::volumes::Watch;
 
 /// How often the plan is read without any event: where files cannot be watched, this is the only way.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// The plan and its seq; `None` without a plan.
 type Seen = Option<(PlanId, i64)>;

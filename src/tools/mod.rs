@@ -7,6 +7,7 @@
 //! [`notebook::PlanNotebook`] and [`TaskTools`].
 
 pub mod arguments;
+pub mod control;
 mod current_plan;
 pub mod notebook;
 mod paging;
@@ -20,7 +21,7 @@ mod tests;
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -39,6 +40,7 @@ use crate::wire::text::one_line;
 use current_plan::current_since;
 
 pub use arguments::ArgumentError;
+pub use control::ControlSettings;
 use notebook::PlanNotebook;
 pub use paging::{Page, PagePart};
 pub use plan_manager::PlanManager;
@@ -58,10 +60,12 @@ pub enum Dialect {
     Notebook,
     /// The task list that coding agents know: `TaskCreate` and the related tools.
     Tasks,
+    /// Goals for a daemon, and what becomes of them. It makes no plan of its own.
+    Control,
 }
 
 impl Dialect {
-    /// Every dialect.
+    /// Every dialect of plans: [`Dialect::Control`] is served only where it is named.
     pub const ALL: [Self; 4] = [
         Self::PlanTool,
         Self::PlanManager,
@@ -76,6 +80,7 @@ impl Dialect {
             Self::PlanManager => "plan-manager",
             Self::Notebook => "notebook",
             Self::Tasks => "tasks",
+            Self::Control => "control",
         }
     }
 
@@ -86,6 +91,7 @@ impl Dialect {
             Self::PlanManager => &*plan_manager::TOOLS,
             Self::Notebook => &*notebook::TOOLS,
             Self::Tasks => &*tasks::TOOLS,
+            Self::Control => &*control::TOOLS,
         }
     }
 
@@ -118,6 +124,7 @@ impl Dialect {
             Self::PlanManager => PlanManager::refuse(name, error.into()),
             Self::Notebook => PlanNotebook::refuse(name, error.into()),
             Self::Tasks => TaskTools::refuse(name, error),
+            Self::Control => control::ControlTools::refuse(name, error),
         }
     }
 
@@ -301,6 +308,8 @@ pub struct Toolbox {
     caller: String,
     /// Each change is rolled back.
     dry_run: bool,
+    /// Set where the tools of control may be called.
+    control: Option<Arc<ControlSettings>>,
     /// The program's additions to its notebook.
     notebook: notebook::NotebookParts,
 }
@@ -318,6 +327,7 @@ impl Toolbox {
             plan: None,
             caller: caller.to_owned(),
             dry_run: false,
+            control: None,
             notebook: notebook::NotebookParts::default(),
         }
     }
@@ -343,6 +353,12 @@ impl Toolbox {
     /// Binds calls that name no plan to a plan.
     pub fn with_plan(mut self, plan: PlanId) -> Self {
         self.plan = Some(plan);
+        self
+    }
+
+    /// Lets the tools of control be called.
+    pub fn with_control(mut self, settings: ControlSettings) -> Self {
+        self.control = Some(Arc::new(settings));
         self
     }
 

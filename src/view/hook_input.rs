@@ -5,10 +5,13 @@ use serde_json::{Value, json};
 
 use super::{EventView, StateWord};
 use crate::plan::{HumanQuestion, Plan, PlanState, Time, word};
-use crate::wire::text::time_text;
+use crate::wire::text::{one_line, time_text};
 
 /// The most events in one call of a hook; the rest is counted.
 pub const MOST_EVENTS: usize = 200;
+
+/// The most characters of a name or a reason in a notification: ntfy takes 4 KiB of text.
+const MOST_OF_A_WORD: usize = 500;
 
 /// The standard input of a hook: one JSON object on one line. Fields are added, never renamed or removed.
 #[derive(Debug, Serialize)]
@@ -84,6 +87,40 @@ impl HookCall {
     fn with(mut self, field: &str, value: Value) -> Self {
         self.0[field] = value;
         self
+    }
+
+    /// Adds the address of the plan's page.
+    pub fn linked(&self, link: Option<&str>) -> Self {
+        let call = Self(self.0.clone());
+        match link {
+            Some(link) => call.with("link", json!(link)),
+            None => call,
+        }
+    }
+
+    /// Returns the same for a person: a line on what happened, and what can be answered.
+    pub fn text(&self) -> String {
+        let (plan, question) = (&self.0["plan"], &self.0["question"]);
+        let short = |value: &Value| one_line(value.as_str().unwrap_or_default(), MOST_OF_A_WORD);
+        let name = short(&plan["name"]);
+        let (id, state) = (short(&plan["id"]), short(&plan["state"]));
+        if question.is_null() {
+            let (done, tasks) = (&plan["completed"], &plan["tasks"]);
+            let outcome = short(&self.0["outcome"]);
+            let line = format!("{name} ({id}) is {state}: {done} of {tasks} tasks completed");
+            return format!("{line}\n{outcome}").trim_end().to_owned();
+        }
+        let of_task = match question["task"].as_u64() {
+            Some(number) => format!(", task {number} {}", short(&question["task_name"])),
+            None => String::new(),
+        };
+        let choices = question["choices"].as_array().into_iter().flatten();
+        let choices: Vec<String> = choices.map(short).collect();
+        let reason = short(&question["reason"]);
+        format!(
+            "{name} ({id}) asks you{of_task}: {reason}\n{}",
+            choices.join(" | ")
+        )
     }
 
     /// Returns the line that the hook reads.

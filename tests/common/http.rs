@@ -20,6 +20,7 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// Null if it was no JSON.
     pub body: Value,
+    pub text: String,
 }
 
 /// A server that answers until it is dropped.
@@ -111,6 +112,7 @@ fn read(stream: &TcpStream) -> std::io::Result<Option<Request>> {
     Ok(Some(Request {
         path,
         body: serde_json::from_slice(&body).unwrap_or(Value::Null),
+        text: String::from_utf8_lossy(&body).into_owned(),
         headers,
     }))
 }

@@ -29,7 +29,7 @@ fn tools_list_needs_no_folder() {
 fn wrong_tool_usage_prints_only_error() {
     let env = TestEnv::new();
     insta::assert_snapshot!(env.run("tools --dialect x").seen(&env), @r"
-    error: invalid value 'x' for '--dialect <plan-tool|plan-manager|notebook|tasks|all>': must be one of plan-tool, plan-manager, notebook, tasks, all
+    error: invalid value 'x' for '--dialect <plan-tool|plan-manager|notebook|tasks|all|control>': must be one of plan-tool, plan-manager, notebook, tasks, all, control
 
     For more information, try '--help'.
     exit 2

@@ -10,7 +10,8 @@ pub(super) fn dialects(word: &str) -> Result<Dialects, String> {
     if word == ALL_DIALECTS {
         return Ok(Dialects(Dialect::ALL.to_vec()));
     }
-    match Dialect::ALL.into_iter().find(|one| one.as_str() == word) {
+    let mut all = Dialect::ALL.into_iter().chain([Dialect::Control]);
+    match all.find(|one| one.as_str() == word) {
         Some(one) => Ok(Dialects(vec![one])),
         None => Err(format!("must be one of {}", DIALECTS.replace('|', ", "))),
     }

@@ -118,6 +118,7 @@ async fn create(dialect: Dialect, count: usize) -> Toolbox {
             let tasks = tasks(&|at| json!({"subject": "T", "blockedBy": before(at)}));
             ("TaskCreate", json!({ "tasks": tasks }))
         }
+        Dialect::Control => unreachable!("it makes no plan of its own"),
     };
     run(&toolbox, dialect, &format!("{name} {arguments}")).await;
     let plan = toolbox.current(dialect).await.unwrap();
@@ -176,6 +177,7 @@ fn call(dialect: Dialect, operation: Operation, count: usize) -> (Dialect, Strin
                 format!(r#"TaskCreate {{"subject": "T", "addBlockedBy": [{count}]}}"#),
             );
         }
+        (Dialect::Control, _) => unreachable!("it makes no plan of its own"),
     };
     (dialect, call)
 }
