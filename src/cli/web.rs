@@ -1,10 +1,13 @@
 //! `web`: the plans here as a page in a browser of this machine. It works beside a daemon of another process and with none; its
 //! end changes nothing.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use anyhow::Context;
+use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 
 use super::args::WebArgs;
@@ -44,6 +47,10 @@ pub async fn web(args: WebArgs, mut process: Process<'_>) -> Result<Exit> {
     };
     let address = format!("{place}/#token={token}");
     process.output.line(&address)?;
+    let _opened = match args.open && process.output.is_terminal() {
+        true => open_browser(&address, app.config.home().folder()),
+        false => None,
+    };
     let replaced = move |token: &str| {
         let said = "! the token was part of an address and is replaced; the page is now at";
         complain(&format!("{said} {place}/#token={token}\n"));
@@ -65,6 +72,37 @@ pub async fn web(args: WebArgs, mut process: Process<'_>) -> Result<Exit> {
     });
     let router = web::page(state, tools.into_http());
     Ok(Box::pin(web::serve(listener, gate, router, process.ended)).await)
+}
+
+/// Opens the page in the browser, by a file that leads there: all users of this machine can read the arguments of a program. The
+/// file is removed when it is dropped.
+fn open_browser(address: &str, folder: &Path) -> Option<NamedTempFile> {
+    let opener = if cfg!(target_os = "macos") {
+        "open"
+    } else {
+        "xdg-open"
+    };
+    let opened = || {
+        let mut file = tempfile::Builder::new();
+        let mut file = file.prefix(".web-").suffix(".html").tempfile_in(folder)?;
+        write!(
+            file,
+            "<!doctype html><title>plan-agent</title><meta http-equiv=\"refresh\" content=\"0;url={address}\">"
+        )?;
+        let mut program = Command::new(opener);
+        let program = program.arg(file.path()).stdin(Stdio::null());
+        let mut child = program
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        std::thread::spawn(move || child.wait());
+        Ok::<_, std::io::Error>(file)
+    };
+    let opened = opened();
+    if let Err(error) = &opened {
+        complain(&format!("! no browser was opened: `{opener}`: {error}\n"));
+    }
+    opened.ok()
 }
 
 /// Returns the file of the token, beside the folder that agents see. A page that only shows has a token of its own.

@@ -136,7 +136,7 @@ impl Gate {
     /// What is wrong with it.
     pub fn check<B>(&self, request: &Request<B>) -> Result<Pass, ApiError> {
         let (headers, uri) = (request.headers(), request.uri());
-        self.check_place(headers, uri)?;
+        self.check_place(request)?;
         let method = request.method();
         if ![Method::GET, Method::HEAD, Method::POST, Method::DELETE].contains(method) {
             return Err(ApiError::wrong_method());
@@ -158,7 +158,8 @@ impl Gate {
     }
 
     /// Checks where the request says that it comes from and goes to.
-    fn check_place(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), ApiError> {
+    fn check_place<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
+        let (headers, uri) = (request.headers(), request.uri());
         let named = |host: &str| {
             let host = host.to_ascii_lowercase();
             self.hosts.contains(&host)
@@ -182,6 +183,7 @@ impl Gate {
         let site = "sec-fetch-site";
         let near = |site: &str| ["same-origin", "none"].contains(&site);
         let far = headers.contains_key(site) && !only(headers, site).is_some_and(near);
+        let far = far && !is_visit(request);
         if foreign || far {
             let message = "the request comes from another site";
             return Err(ApiError::new(StatusCode::FORBIDDEN, message));
@@ -278,6 +280,17 @@ impl LiveToken {
         }
         seen.as_ref().map(|(_, hash)| *hash)
     }
+}
+
+/// Returns whether a person follows a link to the page, such as one in a notification. The page that is shown then has no data,
+/// and the other site sees nothing of it.
+fn is_visit<B>(request: &Request<B>) -> bool {
+    let headers = request.headers();
+    let is = |name, value| only(headers, name) == Some(value);
+    *request.method() == Method::GET
+        && request.uri().path() == "/"
+        && is("sec-fetch-mode", "navigate")
+        && is("sec-fetch-dest", "document")
 }
 
 /// Returns the only header of a name.

@@ -9,7 +9,7 @@ use crate::web::PublicUrl;
 It prints the address of the page, with the token behind `#`: who has it may do there what you may do here. The server can \
 only be reached from this machine; with `ssh -L PORT:127.0.0.1:PORT` or a proxy also from elsewhere.")]
 pub struct WebArgs {
-    /// Open it in the browser
+    /// Open it in the browser, on a terminal
     #[arg(long)]
     pub open: bool,
 
