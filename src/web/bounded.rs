@@ -2,17 +2,15 @@
 
 use serde_json::Value;
 
+use crate::wire::text::clip;
+
 /// The largest answer, in bytes, with some room for what stands around a list.
 pub const MOST: usize = 60 * 1024;
 
 /// Clips every text in a value to a number of characters.
 pub fn clip_texts(value: &mut Value, most: usize) {
     match value {
-        Value::String(text) => {
-            if text.len() > most {
-                *text = crate::wire::text::clip(text, most);
-            }
-        }
+        Value::String(text) if text.len() > most => *text = clip(text, most),
         Value::Array(values) => values.iter_mut().for_each(|value| clip_texts(value, most)),
         Value::Object(fields) => {
             let values = fields.iter_mut();
@@ -78,7 +76,7 @@ mod tests {
         let long = "\"\u{1}ä\n".repeat(100_000);
         assert!(size(&json!(prefix(&long))) <= MOST + 2);
         assert_eq!(prefix("short"), "short");
-        assert!(size(&fit(json!({"a": [long.clone(), long.clone()], "b": 1}))) <= MOST);
+        assert!(size(&fit(json!({"a": [&long, &long], "b": 1}))) <= MOST);
         let rows = (0..100).map(|_| json!({"name": "x".repeat(10_000)}));
         let (taken, all) = take_rows(rows);
         assert!(!all && size(&json!(taken)) <= MOST + 2);

@@ -76,7 +76,7 @@ pub async fn of_plan(
     let seq = state.store.read(&id, |_, seq| seq).await?;
     let (outbox, response) = open(&state)?;
     tokio::spawn(async move {
-        let hello = outbox.send(event("hello", state.hello(seq)), true);
+        let hello = outbox.send(event("hello", &state.hello(seq)), true);
         if hello.await.is_ok() {
             drop(follow_plan(&state, &id, (seen, seq), changes, &outbox).await);
         }
@@ -89,7 +89,7 @@ pub async fn of_all(State(state): State<WebState>) -> ApiResult<Response> {
     let changes = Changes::of(&state);
     let (outbox, response) = open(&state)?;
     tokio::spawn(async move {
-        let hello = outbox.send(event("hello", state.hello(0)), true);
+        let hello = outbox.send(event("hello", &state.hello(0)), true);
         if hello.await.is_ok() {
             drop(follow_all(&state, changes, &outbox).await);
         }
@@ -107,7 +107,7 @@ async fn follow_plan(
     let mut seq = seen.unwrap_or(began);
     if seq > began || seq < 0 {
         // The log is another one than the reader saw: an older copy of the store was put back.
-        outbox.send(event("resync", json!({})), true).await?;
+        outbox.send(event("resync", &json!({})), true).await?;
         seq = began;
     }
     let mut lengths = HashMap::new();
@@ -118,11 +118,11 @@ async fn follow_plan(
             for one in &page {
                 let row = fit(change(one));
                 let many = row["tasks"].as_array().map_or(0, Vec::len) == TASKS_OF_A_CHANGE;
-                let told = event("change", row).id(one.seq.to_string());
-                outbox.send(told, one.seq <= began).await?;
+                let changed = event("change", &row).id(one.seq.to_string());
+                outbox.send(changed, one.seq <= began).await?;
                 if many {
                     outbox
-                        .send(event("resync", json!({})), one.seq <= began)
+                        .send(event("resync", &json!({})), one.seq <= began)
                         .await?;
                 }
             }
@@ -157,7 +157,7 @@ async fn outputs(
         let before = lengths.insert(command.clone(), length).unwrap_or(0);
         if length > before {
             let grown = json!({"task": task, "attempt": attempt, "from": before, "len": length});
-            outbox.send(event("output", grown), false).await?;
+            outbox.send(event("output", &grown), false).await?;
         }
     }
     Ok(!open.is_empty())
@@ -185,7 +185,7 @@ async fn follow_all(state: &WebState, mut changes: Changes, outbox: &Outbox) -> 
                 row[name] = value;
             }
             if known.get(&head.id) != Some(&row) {
-                outbox.send(event("head", row.clone()), first).await?;
+                outbox.send(event("head", &row), first).await?;
                 known.insert(head.id.clone(), row);
             }
         }
@@ -209,7 +209,7 @@ fn open(state: &WebState) -> ApiResult<(Outbox, Response)> {
     Ok((outbox, response.into_response()))
 }
 
-fn event(name: &str, data: Value) -> Event {
+fn event(name: &str, data: &Value) -> Event {
     Event::default().event(name).data(data.to_string())
 }
 
@@ -221,7 +221,7 @@ impl Outbox {
             Ok(()) => return Ok(()),
             Err(TrySendError::Closed(_)) => return Err(Ended),
             Err(TrySendError::Full(event)) if past => (event, false),
-            Err(TrySendError::Full(_)) => (self::event("resync", json!({})), true),
+            Err(TrySendError::Full(_)) => (self::event("resync", &json!({})), true),
         };
         match timeout(STUCK, self.queue.send(waiting)).await {
             Ok(Ok(())) if !end => Ok(()),
@@ -273,11 +273,16 @@ mod tests {
             _place: places.try_acquire_owned().unwrap(),
         };
         for _ in 0..QUEUE {
-            assert!(outbox.send(event("change", json!({})), false).await.is_ok());
+            assert!(
+                outbox
+                    .send(event("change", &json!({})), false)
+                    .await
+                    .is_ok()
+            );
         }
         let sending = tokio::spawn(async move {
             outbox
-                .send(event("change", json!({})), false)
+                .send(event("change", &json!({})), false)
                 .await
                 .is_err()
         });
