@@ -280,17 +280,20 @@ mod tests {
                     .is_ok()
             );
         }
-        let sending = tokio::spawn(async move {
-            outbox
-                .send(event("change", &json!({})), false)
-                .await
-                .is_err()
-        });
-        let mut seen = Vec::new();
-        while let Some(event) = reader.recv().await {
-            seen.push(format!("{event:?}"));
-        }
-        assert!(sending.await.unwrap(), "the stream ends");
+        let sending = async move {
+            let late = outbox.send(event("change", &json!({})), false);
+            late.await.is_err()
+        };
+        let reading = async {
+            let mut seen = Vec::new();
+            while let Some(event) = reader.recv().await {
+                seen.push(format!("{event:?}"));
+            }
+            seen
+        };
+        // In this order: the queue is still full when the last event comes.
+        let (ended, seen) = tokio::join!(biased; sending, reading);
+        assert!(ended, "the stream ends");
         assert_eq!(seen.len(), QUEUE + 1);
         assert!(seen.last().unwrap().contains("resync"), "{seen:?}");
     }
