@@ -25,7 +25,7 @@ const PORT: u16 = 7420;
 const TRIED: u16 = 100;
 
 /// The name under which what clients of the tools do is recorded if they give none.
-const BY: &str = "web";
+const BY: &str = "mcp";
 
 /// Serves the page until a signal comes.
 pub async fn web(args: WebArgs, mut process: Process<'_>) -> Result<Exit> {
