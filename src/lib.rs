@@ -46,4 +46,6 @@ pub mod daemon;
 
 pub mod serve;
 
+pub mod web;
+
 pub mod cli;

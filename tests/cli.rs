@@ -63,6 +63,7 @@ fn help_is_short_and_lists_exit_codes() {
       tools        List the tools through which agents read and change plans
       tool         Call a tool
       mcp          Serve the tools to an agent by the Model Context Protocol
+      web          Show the plans as a page in your browser, and steer them there
       doctor       Check the configuration, the folders, the model and the programs that are needed
       service      Start the daemon of this folder at login: a unit of your systemd
       trust        Show what the configuration runs and allows, and confirm it

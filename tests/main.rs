@@ -18,3 +18,4 @@ mod run;
 mod screen;
 mod store;
 mod tools;
+mod web;

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::args::QuestionsArgs;
 use super::{App, Output, Result};
-use crate::plan::{DAEMON, Plan};
+use crate::plan::{Plan, PlanHead};
 use crate::view::QuestionView;
 use crate::wire::text::one_line;
 
@@ -17,7 +17,7 @@ pub async fn questions(args: &QuestionsArgs, app: &App, output: &mut Output) -> 
     let mut lines = Vec::new();
     let asking = match app.store_if_any().await? {
         Some(store) => {
-            let asked = store.tallied(|head| head.owner == DAEMON && !head.status.settled());
+            let asked = store.tallied(PlanHead::may_ask);
             let mut plans = asked.await?;
             plans.retain(|plan| plan.tally.questions > 0);
             plans

@@ -9,5 +9,5 @@ mod mcp_server;
 mod notifications;
 mod progress;
 
-pub use http::PATH;
-pub use mcp_server::{ServedTools, Server};
+pub use http::{HttpTools, PATH};
+pub use mcp_server::{MAX_MESSAGE, ServedTools, Server};

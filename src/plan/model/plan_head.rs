@@ -391,6 +391,16 @@ pub struct PlanHead {
 }
 
 impl PlanHead {
+    /// Returns whether lists show the plan: it was not put away, and no role made it of its task.
+    pub fn is_listed(&self) -> bool {
+        self.archive_state == ArchiveState::Current && self.owner != crate::plan::ROLE
+    }
+
+    /// Returns whether the plan may have open questions: only a daemon asks, and only while the plan goes on.
+    pub fn may_ask(&self) -> bool {
+        self.owner == crate::plan::DAEMON && !self.status.settled()
+    }
+
     /// Returns the name by which callers of tools know the plan.
     pub fn key(&self) -> &str {
         self.key.as_deref().unwrap_or(self.id.as_str())

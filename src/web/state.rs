@@ -1,0 +1,101 @@
+//! What the endpoints work with.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::api_error::{ApiError, ApiResult};
+use crate::config::Config;
+use crate::plan::{Plan, PlanId};
+use crate::plan_time::Clock;
+use crate::store::Store;
+use crate::view::ProgramName;
+use crate::volumes::Volumes;
+use crate::wire::text::time_text;
+
+/// Simultaneous streams of events: two for each open page.
+const STREAMS: usize = 8;
+
+/// The parts of the program that the page stands on.
+#[derive(Debug)]
+pub struct Parts {
+    pub store: Store,
+    pub volumes: Volumes,
+    pub config: Config,
+    pub clock: Clock,
+    /// What a person types to call this program here.
+    pub program: ProgramName,
+    /// Nothing may be changed from the page.
+    pub read_only: bool,
+}
+
+/// The state of the server; copies share it.
+#[derive(Clone, Debug)]
+pub struct WebState(Arc<Shared>);
+
+/// What all requests share.
+#[derive(Debug)]
+pub struct Shared {
+    parts: Parts,
+    /// When the server began: it tells one run of it from the next.
+    started: String,
+    streams: Arc<Semaphore>,
+}
+
+impl WebState {
+    pub fn new(parts: Parts) -> Self {
+        let started = time_text(parts.clock.now());
+        Self(Arc::new(Shared {
+            parts,
+            started,
+            streams: Arc::new(Semaphore::new(STREAMS)),
+        }))
+    }
+
+    /// Returns when the server began.
+    pub fn started(&self) -> &str {
+        &self.0.started
+    }
+
+    /// Returns the first event of a stream.
+    pub fn hello(&self, seq: i64) -> Value {
+        json!({"version": env!("CARGO_PKG_VERSION"), "started": self.started(), "seq": seq})
+    }
+
+    /// Returns the place of a stream of events.
+    ///
+    /// # Errors
+    /// All are in use.
+    pub fn stream(&self) -> ApiResult<OwnedSemaphorePermit> {
+        let place = Arc::clone(&self.0.streams).try_acquire_owned();
+        place.map_err(|_| {
+            let message = format!("{STREAMS} streams of events are open already");
+            let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message);
+            error.hint("close another tab with the page")
+        })
+    }
+
+    /// Returns a plan as it was after a change.
+    ///
+    /// # Errors
+    /// There is no such plan or change, or it cannot be read.
+    pub async fn plan_at(&self, id: &PlanId, at: i64) -> ApiResult<Plan> {
+        let last = self.store.read(id, |_, seq| seq).await?;
+        if !(1..=last).contains(&at) {
+            let error = ApiError::not_found(format!("plan `{id}` has no change `{at}`"));
+            return Err(error.hint(format!("the last one is {last}")).seq(last));
+        }
+        Ok(self.store.at(id, at).await?)
+    }
+}
+
+impl Deref for WebState {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0.parts
+    }
+}
