@@ -8,11 +8,12 @@ use super::args::NewPlanArgs;
 use super::{App, Failure, Result, beside, can_ask, confirm};
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
-use crate::exec::{self, project_head};
+use crate::exec::project_head;
 use crate::plan::{PlanHead, Repository, TaskSpec, Time};
+use crate::steering;
 use crate::tools::new_plan_id;
 use crate::wire::Problem;
-use crate::wire::plan_file::{self, PlanFile, Reference};
+use crate::wire::plan_file::{self, PlanFile};
 use crate::wire::text::quoted;
 
 /// What a person says of the plan that is to be made.
@@ -157,13 +158,7 @@ impl App {
     /// Returns what is wrong with a plan file that is to be carried out in a workspace, and by the team.
     pub fn mismatches(&self, plan: &PlanFile, workspace: &Path) -> Vec<Problem> {
         let checks = self.config.checks.keys().map(String::as_str);
-        let mut problems = plan.unknown_checks(&checks);
-        let out = |file: &&Reference| exec::leads_out(workspace, &file.word);
-        problems.extend(plan.produced.iter().filter(out).map(|file| {
-            let message = format!("`{}` leads out of the workspace through a link", file.word);
-            file.problem(message)
-                .with_hint("name a file that is in the workspace itself")
-        }));
+        let mut problems = steering::mismatches(plan, &checks, workspace);
         if let Some(file) = &self.team {
             problems.extend(file.team.assignee_problems(&plan.plan));
             if file.roles_only {
