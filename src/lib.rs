@@ -48,4 +48,6 @@ pub mod daemon;
 
 pub mod serve;
 
+pub mod web;
+
 pub mod cli;

@@ -3,6 +3,7 @@
 mod run_options;
 mod steering;
 mod value_parsers;
+mod web;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use value_parsers::{choice, dialects, local_address, not_empty, param, task_numb
 
 pub use run_options::{AgentArgs, CarryOut, FILES, TeamArgs};
 pub use steering::{AddArgs, RetryArgs, SettleArgs, TellArgs};
+pub use web::WebArgs;
 
 /// The heading of what names the agent.
 const AGENT: &str = "Agent";
@@ -150,6 +152,8 @@ pub enum CliCommand {
     Tool(ToolArgs),
     /// Serve the tools to an agent by the Model Context Protocol
     Mcp(McpArgs),
+    /// Show the plans as a page in your browser, and steer them there
+    Web(WebArgs),
     /// Check the configuration, the folders, the model and the programs that are needed
     Doctor(DoctorArgs),
     /// Show what the configuration runs and allows, and confirm it

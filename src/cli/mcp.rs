@@ -8,7 +8,8 @@ use tokio::net::TcpListener;
 use super::args::{Dialects, McpArgs};
 use super::{Access, App, Exit, Failure, Process, Result, complain, tool, unless};
 use crate::serve::{PATH, ServedTools};
-use crate::volumes::Volumes;
+use crate::volumes::{TokenFile, Volumes};
+use crate::web::{self, Gate};
 use crate::wire::text::quoted;
 
 /// Serves the tools until the client ends or a signal comes.
@@ -33,7 +34,11 @@ pub async fn serve(args: McpArgs, mut process: Process<'_>) -> Result<Exit> {
     };
     let ended = process.ended;
     if let Some((listener, token)) = http {
-        return Ok(Box::pin(served.on_http(listener, &token, ended)).await);
+        let port = listener.local_addr()?.port();
+        let replaced = |_: &str| complain("! the token was part of an address, and is replaced\n");
+        let gate = Gate::new(token, port, replaced);
+        let router = web::tools(served.into_http());
+        return Ok(Box::pin(web::serve(listener, gate, router, ended)).await);
     }
     let (input, output) = rmcp::transport::stdio_pipes();
     let end = Box::pin(served.on_lines(input, output, ended)).await;
@@ -41,9 +46,10 @@ pub async fn serve(args: McpArgs, mut process: Process<'_>) -> Result<Exit> {
 }
 
 /// Takes the address and the token, and says where clients find both.
-async fn open_http(address: SocketAddr, volumes: &Volumes) -> Result<(TcpListener, String)> {
-    let path = volumes.token_path();
-    let token = volumes.token().map_err(|error| {
+async fn open_http(address: SocketAddr, volumes: &Volumes) -> Result<(TcpListener, TokenFile)> {
+    let token = volumes.token_file();
+    let path = token.path();
+    token.token().map_err(|error| {
         let path = quoted(&path.to_string_lossy());
         let hint = format!("`chmod 600 {path}`, or remove it: a new one is made");
         Failure::failed(error).hint(hint)

@@ -45,6 +45,7 @@ mod suggestions;
 mod team_file;
 mod tool;
 mod trust;
+mod web;
 mod worker_pools;
 mod workspace_choice;
 
@@ -172,6 +173,7 @@ async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
         CliCommand::Tools(args) => tool::list(&args, out),
         CliCommand::Tool(args) => return tool::call(args, process(output)).await,
         CliCommand::Mcp(args) => return mcp::serve(args, process(output)).await,
+        CliCommand::Web(args) => return web::web(args, process(output)).await,
         CliCommand::Clean(args) => clean::clean(&args, &control().await?, out).await,
         CliCommand::Stop => control::stop(&control().await?, out).await,
         CliCommand::Edit(args) => return edit_plan::edit(&args, process(output)).await,

@@ -34,7 +34,7 @@ use crate::volumes::Volumes;
 use crate::wire::text::{clip_bytes, one_line};
 
 /// The largest message, in bytes: enough for a plan with the most tasks that a tool accepts.
-pub(super) const MAX_MESSAGE: usize = 64 * 1024 * 1024;
+pub const MAX_MESSAGE: usize = 64 * 1024 * 1024;
 
 /// The largest resource, in bytes.
 const MAX_RESOURCE: usize = 14_500;

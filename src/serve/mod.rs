@@ -8,5 +8,5 @@ mod line_transport;
 mod mcp_server;
 mod notifications;
 
-pub use http::PATH;
-pub use mcp_server::{ServedTools, Server};
+pub use http::{HttpTools, PATH};
+pub use mcp_server::{MAX_MESSAGE, ServedTools, Server};

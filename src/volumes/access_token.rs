@@ -3,11 +3,11 @@
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use super::atomic_files::{Result, VolumesError, create_once, open_own};
+use super::atomic_files::{Result, VolumesError, create_once, open_own, replace};
 use super::folder_layout::Volumes;
 use crate::own_files::refused;
 
@@ -15,10 +15,25 @@ use crate::own_files::refused;
 const LEAST: usize = 32;
 const MOST: u64 = 4096;
 
+/// The file with the secret.
+#[derive(Clone, Debug)]
+pub struct TokenFile(PathBuf);
+
 impl Volumes {
-    /// Returns the path of the secret.
-    pub fn token_path(&self) -> PathBuf {
-        self.root().join("mcp.token")
+    /// Returns the file with the secret of the tools' server.
+    pub fn token_file(&self) -> TokenFile {
+        TokenFile(self.root().join("mcp.token"))
+    }
+}
+
+impl TokenFile {
+    /// Names the file; it need not exist.
+    pub fn at(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 
     /// Returns the secret, and creates it if it does not exist.
@@ -26,23 +41,34 @@ impl Volumes {
     /// # Errors
     /// The file does not belong to this user, is too short, or can be read by others.
     pub fn token(&self) -> Result<String> {
-        let path = self.token_path();
-        let unusable = |error| VolumesError::new("trust the token", &path, error);
-        match self.read_token() {
+        let unusable = |error| VolumesError::new("trust the token", &self.0, error);
+        match self.read() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             read => return read.map_err(unusable),
         }
-        // Two random ids have 244 random bits.
-        let token = format!("{}{}\n", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-        let name = format!(".mcp.token.{}", std::process::id());
-        let temp = self.root().join(name);
         // The file of a process that was faster stays.
-        create_once(&temp, &path, token.as_bytes(), 0o600)?;
-        self.read_token().map_err(unusable)
+        create_once(&self.temp(), &self.0, random().as_bytes(), 0o600)?;
+        self.read().map_err(unusable)
     }
 
-    fn read_token(&self) -> io::Result<String> {
-        let (file, metadata) = open_own(&self.token_path())?;
+    /// Puts another secret in the place of the present one, and returns it. A crash leaves one of the two.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub fn renew(&self) -> Result<String> {
+        let token = random();
+        replace(&self.temp(), &self.0, token.as_bytes(), 0o600)?;
+        Ok(token.trim().to_owned())
+    }
+
+    fn temp(&self) -> PathBuf {
+        let name = self.0.file_name().unwrap_or_default().to_string_lossy();
+        let name = format!(".{name}.{}", std::process::id());
+        self.0.with_file_name(name)
+    }
+
+    fn read(&self) -> io::Result<String> {
+        let (file, metadata) = open_own(&self.0)?;
         if let Some(why) = exposed(&metadata) {
             return Err(refused(&why));
         }
@@ -53,6 +79,14 @@ impl Volumes {
             false => Err(refused("it is no token: 32 letters or more on one line")),
         }
     }
+}
+
+/// Returns a new secret: three random ids have 366 random bits.
+fn random() -> String {
+    let ids: String = (0..3)
+        .map(|_| Uuid::new_v4().simple().to_string())
+        .collect();
+    format!("{ids}\n")
 }
 
 /// Returns why others may know the content of a file, if they may.
@@ -76,45 +110,49 @@ mod tests {
     use crate::volumes::folder_layout::empty_volumes;
 
     fn write(volumes: &Volumes, text: &str, mode: u32) {
-        fs::write(volumes.token_path(), text).unwrap();
-        fs::set_permissions(volumes.token_path(), Permissions::from_mode(mode)).unwrap();
+        fs::write(volumes.token_file().path(), text).unwrap();
+        fs::set_permissions(volumes.token_file().path(), Permissions::from_mode(mode)).unwrap();
     }
 
     #[test]
     fn token_is_created_once_and_owner_readable() {
         let (_root, volumes) = empty_volumes();
-        let token = volumes.token().unwrap();
-        assert_eq!(token.len(), 64);
-        assert_eq!(volumes.token().unwrap(), token);
-        let mode = fs::metadata(volumes.token_path()).unwrap().mode();
+        let token = volumes.token_file().token().unwrap();
+        assert_eq!(token.len(), 96);
+        assert_eq!(volumes.token_file().token().unwrap(), token);
+        let mode = fs::metadata(volumes.token_file().path()).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600);
         let (_other, other) = empty_volumes();
-        assert_ne!(other.token().unwrap(), token);
+        assert_ne!(other.token_file().token().unwrap(), token);
     }
 
     #[test]
     fn existing_token_is_used() {
         let (_root, volumes) = empty_volumes();
         write(&volumes, &format!("{}\n", "x".repeat(32)), 0o400);
-        assert_eq!(volumes.token().unwrap(), "x".repeat(32));
+        assert_eq!(volumes.token_file().token().unwrap(), "x".repeat(32));
     }
 
     #[test]
     fn rejects_unsafe_token_files() {
         let (_root, volumes) = empty_volumes();
         let refused = || {
-            let error = volumes.token().unwrap_err();
+            let error = volumes.token_file().token().unwrap_err();
             std::error::Error::source(&error).unwrap().to_string()
         };
         write(&volumes, &"x".repeat(64), 0o640);
         insta::assert_snapshot!(refused(), @"others can read it: its mode is 0640, not 0600");
         write(&volumes, "short", 0o600);
         insta::assert_snapshot!(refused(), @"it is no token: 32 letters or more on one line");
-        fs::rename(volumes.token_path(), volumes.root().join("elsewhere")).unwrap();
-        symlink("elsewhere", volumes.token_path()).unwrap();
+        fs::rename(
+            volumes.token_file().path(),
+            volumes.root().join("elsewhere"),
+        )
+        .unwrap();
+        symlink("elsewhere", volumes.token_file().path()).unwrap();
         assert!(!refused().is_empty());
-        fs::remove_file(volumes.token_path()).unwrap();
-        fs::create_dir(volumes.token_path()).unwrap();
+        fs::remove_file(volumes.token_file().path()).unwrap();
+        fs::create_dir(volumes.token_file().path()).unwrap();
         insta::assert_snapshot!(refused(), @"it is a directory");
     }
 }

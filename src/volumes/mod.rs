@@ -18,6 +18,7 @@ mod watch;
 mod workspace_inbox;
 mod workspace_mission;
 
+pub use access_token::TokenFile;
 pub use atomic_files::{Unpublished, Unreadable, VolumesError};
 pub use command_files::{CommandPlace, Withdrawal};
 pub use daemon_lock::{DaemonFarewell, DaemonInfo, DaemonLock, LockError, LockPlace, PlanNotFree};

@@ -1,0 +1,111 @@
+//! `web`: the plans here as a page in a browser of this machine. It works beside a daemon of another process and with none; its
+//! end changes nothing.
+
+use std::io::ErrorKind;
+use std::net::Ipv4Addr;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+
+use super::args::WebArgs;
+use super::{Access, App, Exit, Failure, Process, Result, complain, unless};
+use crate::serve::ServedTools;
+use crate::tools::{Dialect, Toolbox};
+use crate::volumes::TokenFile;
+use crate::web::{self, Gate, Parts, WebState};
+use crate::wire::text::quoted;
+
+/// The port, if it is free.
+const PORT: u16 = 7420;
+
+/// Ports that are tried when the usual one is taken: one for each folder that a person has open.
+const TRIED: u16 = 100;
+
+/// The name under which what clients of the tools do is recorded if they give none.
+const BY: &str = "web";
+
+/// Serves the page until a signal comes.
+pub async fn web(args: WebArgs, mut process: Process<'_>) -> Result<Exit> {
+    let opened = async {
+        let app = App::open(process.start, Access::Control).await?;
+        app.quiet()?;
+        let store = app.make_store().await?.clone();
+        let token_file = token_file(&app, args.read_only);
+        let token = token(&token_file, args.new_token)?;
+        let listener = listen(args.port).await?;
+        Ok((app, store, token_file, token, listener))
+    };
+    let opened = unless(&mut process.ended, "nothing was served", opened);
+    let (app, store, token_file, token, listener) = opened.await?;
+    let port = listener.local_addr()?.port();
+    let place = match &args.public_url {
+        Some(public) => public.origin().to_owned(),
+        None => format!("http://127.0.0.1:{port}"),
+    };
+    let address = format!("{place}/#token={token}");
+    process.output.line(&address)?;
+    let replaced = move |token: &str| {
+        let said = "! the token was part of an address and is replaced; the page is now at";
+        complain(&format!("{said} {place}/#token={token}\n"));
+    };
+    let gate = Gate::new(token_file, port, replaced).with_page(args.read_only, args.public_url);
+    let tools = ServedTools {
+        toolbox: Toolbox::new(store.clone(), &app.config, BY),
+        dialects: vec![Dialect::Tasks],
+        volumes: app.volumes.clone(),
+        program: app.program.to_string(),
+    };
+    let state = WebState::new(Parts {
+        store,
+        volumes: app.volumes,
+        config: app.config,
+        clock: app.clock,
+        program: app.program,
+        read_only: args.read_only,
+    });
+    let router = web::page(state, tools.into_http());
+    Ok(Box::pin(web::serve(listener, gate, router, process.ended)).await)
+}
+
+/// Returns the file of the token, beside the folder that agents see. A page that only shows has a token of its own.
+fn token_file(app: &App, read_only: bool) -> TokenFile {
+    let name = match read_only {
+        true => "web-token-read-only",
+        false => "web-token",
+    };
+    TokenFile::at(app.config.home().folder().join(name))
+}
+
+fn token(file: &TokenFile, new: bool) -> Result<String> {
+    let token = match new {
+        true => file.renew(),
+        false => file.token(),
+    };
+    token.map_err(|error| {
+        let path = quoted(&file.path().to_string_lossy());
+        let hint = format!("`chmod 600 {path}`, or `--new-token`: another one is made");
+        Failure::failed(error).hint(hint)
+    })
+}
+
+/// Listens on this machine: at the port that is named, else at the usual one or the next that is free.
+async fn listen(named: Option<u16>) -> Result<TcpListener> {
+    let mut port = named.unwrap_or(PORT);
+    loop {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
+            Err(error)
+                if error.kind() == ErrorKind::AddrInUse
+                    && named.is_none()
+                    && port < PORT + TRIED =>
+            {
+                port += 1;
+            }
+            bound => {
+                let bound = bound.with_context(|| format!("failed to listen at port {port}"));
+                return bound.map_err(|error| {
+                    Failure::failed(error).hint("`--port 0` takes any that is free")
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The one gate: what every request must have before any other code sees it. A page of another site in the same browser, another
+//! user of this machine and a program without the token are kept out here.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
+use sha2::{Digest, Sha256};
+
+use super::api_error::ApiError;
+use super::assets;
+use crate::serve::PATH as TOOLS;
+use crate::volumes::TokenFile;
+
+/// The largest body of a request to the page's server, in bytes.
+pub const MAX_BODY: usize = 64 * 1024;
+
+/// Actions in a second; a person needs few, and a script that runs away is stopped.
+const POSTS: u32 = 20;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+type Hash = [u8; 32];
+
+/// A request that may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// It has the token.
+    Known,
+    /// It asks for a file of the page, which has no data.
+    Asset,
+}
+
+/// An address under which a proxy or a tunnel shows the page: `https://host[:port]`.
+#[derive(Clone, Debug)]
+pub struct PublicUrl {
+    origin: String,
+    host: String,
+}
+
+impl PublicUrl {
+    /// Reads the address.
+    ///
+    /// # Errors
+    /// It is more than a scheme, a host and a port.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let uri = text.parse::<Uri>().ok();
+        let uri = uri.filter(|uri| uri.path_and_query().is_none_or(|path| path == "/"));
+        let scheme = uri.as_ref().and_then(Uri::scheme_str);
+        let scheme = scheme.filter(|scheme| ["http", "https"].contains(scheme));
+        let host = uri.as_ref().and_then(Uri::authority);
+        let host = host.filter(|host| !host.as_str().contains('@') && !text.contains('#'));
+        let (Some(scheme), Some(host)) = (scheme, host) else {
+            return Err("must be an address such as https://plans.example.org".to_owned());
+        };
+        let host = host.as_str().to_ascii_lowercase();
+        Ok(Self {
+            origin: format!("{scheme}://{host}"),
+            host,
+        })
+    }
+
+    /// Returns the address without anything behind the host.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+}
+
+/// The rules of a server.
+pub struct Gate {
+    token: LiveToken,
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    forwarded: bool,
+    /// The files of the page are served.
+    page: bool,
+    read_only: bool,
+    posts: Mutex<(Instant, u32)>,
+    /// Gets the new token after the old one was seen in an address.
+    replaced: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// The token of a file, as it is now: another process may replace it.
+struct LiveToken {
+    file: TokenFile,
+    seen: Mutex<Option<(FileState, Hash)>>,
+}
+
+type FileState = (u64, u64, i64, i64);
+
+impl Gate {
+    /// Returns a gate for the tools alone, at a port of this machine.
+    pub fn new(
+        file: TokenFile,
+        port: u16,
+        replaced: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Self {
+        let hosts = ["127.0.0.1", "[::1]", "localhost"].map(|host| format!("{host}:{port}"));
+        Self {
+            token: LiveToken {
+                file,
+                seen: Mutex::default(),
+            },
+            origins: hosts.iter().map(|host| format!("http://{host}")).collect(),
+            hosts: hosts.into(),
+            forwarded: false,
+            page: false,
+            read_only: false,
+            posts: Mutex::new((Instant::now(), 0)),
+            replaced: Box::new(replaced),
+        }
+    }
+
+    /// Lets in visitors of the page, also those that come by a public address.
+    #[must_use]
+    pub fn with_page(mut self, read_only: bool, public: Option<PublicUrl>) -> Self {
+        self.page = true;
+        self.read_only = read_only;
+        if let Some(public) = public {
+            self.hosts.push(public.host);
+            self.origins.push(public.origin);
+            self.forwarded = true;
+        }
+        self
+    }
+
+    /// Returns how a request may go on.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check<B>(&self, request: &Request<B>) -> Result<Pass, ApiError> {
+        let (headers, uri) = (request.headers(), request.uri());
+        self.check_place(headers, uri)?;
+        let method = request.method();
+        if ![Method::GET, Method::HEAD, Method::POST, Method::DELETE].contains(method) {
+            return Err(ApiError::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this method is not served",
+            ));
+        }
+        self.check_query(uri)?;
+        if self.page && assets::has(uri.path()) && *method != Method::POST {
+            return Ok(Pass::Asset);
+        }
+        if !self.token.is_shown(headers) {
+            let path = self.token.file.path().display();
+            let message = "the token is missing or wrong: send `Authorization: Bearer TOKEN`";
+            let error = ApiError::new(StatusCode::UNAUTHORIZED, message);
+            return Err(error.hint(format!("the token is in {path}")));
+        }
+        if *method == Method::POST {
+            self.check_post(headers, uri.path())?;
+        }
+        Ok(Pass::Known)
+    }
+
+    /// Checks where the request says that it comes from and goes to.
+    fn check_place(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), ApiError> {
+        let named = |host: &str| {
+            let host = host.to_ascii_lowercase();
+            self.hosts.contains(&host)
+        };
+        let elsewhere = uri.authority().is_some_and(|host| !named(host.as_str()));
+        if elsewhere || !only(headers, HOST.as_str()).is_some_and(named) {
+            let message = "the address of the request is not one of this server";
+            let error = ApiError::new(StatusCode::MISDIRECTED_REQUEST, message);
+            return Err(
+                error.hint("open the address that the program printed, or give `--public-url`")
+            );
+        }
+        let forwarded = |name: &str| name == "forwarded" || name.starts_with("x-forwarded");
+        if !self.forwarded && headers.keys().any(|name| forwarded(name.as_str())) {
+            let error = ApiError::bad_request("the request was forwarded by a proxy");
+            return Err(error.hint("`--public-url https://host` allows one"));
+        }
+        let own = |origin: &str| self.origins.iter().any(|own| own == origin);
+        let foreign =
+            headers.contains_key(ORIGIN) && !only(headers, ORIGIN.as_str()).is_some_and(own);
+        let site = "sec-fetch-site";
+        let near = |site: &str| ["same-origin", "none"].contains(&site);
+        let far = headers.contains_key(site) && !only(headers, site).is_some_and(near);
+        if foreign || far {
+            let message = "the request comes from another site";
+            return Err(ApiError::new(StatusCode::FORBIDDEN, message));
+        }
+        Ok(())
+    }
+
+    /// Refuses a token in an address, which histories and logs keep: the one that was shown there counts no longer.
+    fn check_query(&self, uri: &Uri) -> Result<(), ApiError> {
+        let query = uri.query().unwrap_or_default();
+        let mut pairs = query
+            .split('&')
+            .map(|pair| pair.split_once('=').unwrap_or((pair, pair)));
+        let suspect =
+            pairs.find(|(name, value)| name.eq_ignore_ascii_case("token") || self.token.is(value));
+        let Some((_, value)) = suspect else {
+            return Ok(());
+        };
+        let mut error = ApiError::bad_request("a token is never part of an address");
+        if self.token.is(value) {
+            error = error.hint("the token is replaced: the program printed another address");
+            match self.token.file.renew() {
+                Ok(token) => (self.replaced)(&token),
+                Err(error) => tracing::warn!(%error, "the token is not replaced"),
+            }
+        }
+        Err(error)
+    }
+
+    fn check_post(&self, headers: &HeaderMap, path: &str) -> Result<(), ApiError> {
+        if self.read_only {
+            let error = ApiError::new(StatusCode::FORBIDDEN, "this page only shows");
+            return Err(error.hint("start `web` without `--read-only`"));
+        }
+        // The tools have rules of their own for what they read.
+        if path == TOOLS {
+            return Ok(());
+        }
+        let kind = only(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        if !kind.eq_ignore_ascii_case("application/json") {
+            let message = "the body must be `application/json`";
+            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+        }
+        let length = only(headers, CONTENT_LENGTH.as_str()).and_then(|text| text.parse().ok());
+        if length.is_some_and(|length: u64| length > MAX_BODY as u64) {
+            let message = "the body has more than 64 KiB";
+            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+        }
+        let mut posts = locked(&self.posts);
+        if posts.0.elapsed() >= SECOND {
+            *posts = (Instant::now(), 0);
+        }
+        posts.1 += 1;
+        if posts.1 > POSTS {
+            let message = format!("more than {POSTS} actions in a second");
+            return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, message));
+        }
+        Ok(())
+    }
+}
+
+impl LiveToken {
+    /// Returns whether the headers have the token, once.
+    fn is_shown(&self, headers: &HeaderMap) -> bool {
+        let given = only(headers, AUTHORIZATION.as_str()).and_then(|text| text.split_once(' '));
+        given.is_some_and(|(scheme, token)| {
+            scheme.eq_ignore_ascii_case("bearer") && self.is(token.trim())
+        })
+    }
+
+    /// Returns whether a word is the token. Hashes are compared: the time that this takes reveals nothing about the token.
+    fn is(&self, word: &str) -> bool {
+        let hashed: Hash = Sha256::digest(word.as_bytes()).into();
+        self.hash() == Some(hashed)
+    }
+
+    /// Returns the hash of the token; `None` if the file is gone or cannot be trusted.
+    fn hash(&self) -> Option<Hash> {
+        let state = |file: Metadata| (file.dev(), file.ino(), file.ctime(), file.ctime_nsec());
+        let now = state(self.file.path().symlink_metadata().ok()?);
+        let mut seen = locked(&self.seen);
+        if seen.as_ref().is_none_or(|(before, _)| *before != now) {
+            let token = self.file.token().ok()?;
+            *seen = Some((now, Sha256::digest(token.as_bytes()).into()));
+        }
+        seen.as_ref().map(|(_, hash)| *hash)
+    }
+}
+
+/// Returns the only header of a name.
+fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut all = headers.get_all(name).into_iter();
+    match (all.next(), all.next()) {
+        (Some(one), None) => one.to_str().ok(),
+        _ => None,
+    }
+}
+
+fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}

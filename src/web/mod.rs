@@ -1,0 +1,16 @@
+//! The page in a browser, and the tools beside it: one server on this machine for what is shown of plans, what a person does
+//! there, and `/mcp`. A view and nothing more: it carries nothing out, and its end changes nothing. *Every* request passes the one
+//! gate of [`Gate`] before any other code sees it.
+
+mod actions;
+mod api_error;
+mod assets;
+mod connections;
+mod gate;
+mod routes;
+mod state;
+
+pub use connections::serve;
+pub use gate::{Gate, PublicUrl};
+pub use routes::{page, tools};
+pub use state::{Parts, WebState};
