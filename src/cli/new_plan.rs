@@ -51,14 +51,8 @@ impl App {
             (None, None, Some(goal)) => (head_of(goal), Vec::new()),
             (None, None, None) => return Err(self.nothing_to_do()),
         };
-        if let (Planner::Rules { why }, true) = (planner, tasks.is_empty()) {
-            let way = self.config.way_to_a_model();
-            let hint = match wanted.command {
-                "run" => format!("{way}, or give a plan file: `run --plan FILE`"),
-                _ => way.to_owned(),
-            };
-            let error = anyhow!("no language model can plan the goal: {why}");
-            return Err(Failure::usage(error).hint(hint));
+        if tasks.is_empty() {
+            self.can_plan(planner, wanted.command)?;
         }
         if let Some(name) = &new.name {
             head.name.clone_from(name);
@@ -71,6 +65,29 @@ impl App {
         head.language = Some(self.config.run.language.of(words));
         head.workspace = workspace;
         Ok((head, tasks))
+    }
+
+    /// Refuses a goal that no model can plan.
+    fn can_plan(&self, planner: &Planner, command: &str) -> Result {
+        let Planner::Rules { why } = planner else {
+            return Ok(());
+        };
+        let way = self.config.way_to_a_model();
+        let hint = match command {
+            "run" => format!("{way}, or give a plan file: `run --plan FILE`"),
+            _ => way.to_owned(),
+        };
+        let error = anyhow!("no language model can plan the goal: {why}");
+        Err(Failure::usage(error).hint(hint))
+    }
+
+    /// Returns the folder in which agents would work for a goal that comes without flags.
+    ///
+    /// # Errors
+    /// No model can plan a goal, or agents cannot work there.
+    pub fn place_of_goals(&self) -> Result<String> {
+        self.can_plan(&self.planner(None)?, "web")?;
+        self.checked_workspace(&self.config.workspace())
     }
 
     /// Reads a plan file.

@@ -1,7 +1,15 @@
 //! What a person does to a plan as a whole, and to its questions.
 
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
 use super::tasks;
-use crate::plan::{AnswerChoice, Draft, HumanQuestionKind, PlanState, QuestionId, Refusal};
+use crate::plan::{
+    AnswerChoice, Draft, HumanQuestionKind, Plan, PlanState, QuestionId, Refusal, Task, TaskId,
+    Time,
+};
+use crate::view::StateWord;
 
 /// What came of letting a plan go on.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,4 +68,48 @@ pub fn go_on(draft: &mut Draft<'_>) -> Result<GoesOn, Refusal> {
         Some(_) => Ok(GoesOn::Stopped(why)),
         None => draft.resume().map(|()| GoesOn::Yes),
     }
+}
+
+/// What a restore would do to a task.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct RestoredTask {
+    pub task: TaskId,
+    pub name: String,
+    /// Its state now; `None` if it comes back.
+    pub was: Option<&'static str>,
+    /// Its state then; `None` if it is removed.
+    pub is: Option<&'static str>,
+}
+
+/// Returns what would change if a plan were restored to what it was after its change `seq`: its tasks that do not stay as they
+/// are.
+///
+/// # Errors
+/// As [`Draft::restore`].
+pub fn preview_restore(
+    plan: &Plan,
+    earlier: &Plan,
+    seq: i64,
+    now: Time,
+) -> Result<Vec<RestoredTask>, Refusal> {
+    let mut restored = plan.clone();
+    let mut draft = Draft::new(&mut restored, now);
+    draft.restore(earlier, seq)?;
+    draft.finish();
+    let tasks: BTreeSet<TaskId> = [plan, &restored]
+        .into_iter()
+        .flat_map(|plan| plan.tasks().map(|task| task.number))
+        .collect();
+    let change = |id| {
+        let (before, after) = (plan.task(id), restored.task(id));
+        let state = |plan, task: Option<&Task>| task.map(|task| StateWord::of_task(plan, task));
+        let name = after.or(before).map(|task| task.name.clone());
+        (before != after).then(|| RestoredTask {
+            task: id,
+            name: name.unwrap_or_default(),
+            was: state(plan, before).map(StateWord::as_str),
+            is: state(&restored, after).map(StateWord::as_str),
+        })
+    };
+    Ok(tasks.into_iter().filter_map(change).collect())
 }
