@@ -43,6 +43,7 @@ mod torn;
 mod tricks;
 mod tricks_of_state;
 mod trust;
+mod web_actions;
 mod words;
 mod workflow;
 

@@ -7,9 +7,10 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::tasks::{Note, or, words};
-use super::{Action, Answer, BY, act, daemons_plan, done, free_of_daemons, hash, plan_of, undone};
+use super::{Action, Answer, BY, act, daemons_plan, done, free_of_daemons, plan_of, undone};
 use crate::config::Isolation;
 use crate::exec::project_head;
 use crate::plan::{
@@ -132,12 +133,8 @@ async fn made_before(
 
 /// Returns the id of the plan that is made under a key.
 fn id_of(key: &str) -> PlanId {
-    let letters = hash(format!("plan {key}").as_bytes());
-    let letters = letters.bytes().zip(letters.bytes().skip(16));
-    let letters = letters.map(|(one, two)| {
-        let number = u32::from(one) * 31 + u32::from(two);
-        char::from(b'a' + u8::try_from(number % 26).unwrap_or_default())
-    });
+    let hash = Sha256::digest(format!("plan {key}"));
+    let letters = hash.iter().map(|byte| char::from(b'a' + byte % 26));
     PlanId::new(letters.take(8).collect::<String>())
 }
 
@@ -163,8 +160,11 @@ async fn plan_that_asked(state: &WebState, id: &QuestionId) -> ApiResult<PlanId>
         if listed.head.owner == DAEMON {
             let (plan, id) = (listed.head.id, id.clone());
             let has = move |plan: &Plan, _| plan.question(&id).is_some();
-            if state.store.read(&plan, has).await? {
-                return daemons_plan(state, plan.to_string()).await;
+            match state.store.read(&plan, has).await {
+                Ok(true) => return daemons_plan(state, plan.to_string()).await,
+                // A damaged plan does not hide another one.
+                Ok(false) | Err(StoreError::Damaged { .. }) => {}
+                Err(error) => return Err(error.into()),
             }
         }
     }
