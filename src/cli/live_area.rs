@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::agent_log::AgentNow;
 use super::output::terminal_size;
 use super::{App, Failure, Output};
 use crate::plan::{CommandId, PlanId, Time};
 use crate::view::{AgentSays, AtWork, Paint, Screen, WorkRow};
+use crate::worker::AgentNow;
 
 /// How often it is drawn.
 const TICK: Duration = Duration::from_millis(100);

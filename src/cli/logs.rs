@@ -6,24 +6,17 @@ use std::time::Duration;
 use anyhow::anyhow;
 use tokio::time::sleep;
 
-use super::agent_log::{AgentLog, from_folder};
 use super::args::LogsArgs;
 use super::{App, Failure, Output, Result, shown_from_here};
-use crate::agents::{AgentAct, acts};
-use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId, counted};
-use crate::view::{Paint, Style};
+use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId};
+use crate::view::Style;
 use crate::wire::command_file::CommandFile;
-use crate::wire::text::{clip, one_line, printable};
+use crate::wire::text::one_line;
+use crate::worker::AgentLog;
+use crate::worker::readable_output::{closed, plain, readable};
 
 /// How often the file is read while a person follows it.
 const READ_EVERY: Duration = Duration::from_millis(200);
-
-/// Lines of the result of a tool that are shown, and characters of each line.
-const RESULT_LINES: usize = 5;
-const RESULT: usize = 200;
-
-/// Characters of a line that is shown as it is.
-const LINE: usize = 4_000;
 
 /// The commands of one attempt, its own, and those that asked for a readable report: each with the folder that its agent
 /// worked in.
@@ -96,7 +89,7 @@ async fn print(
                 for line in said {
                     output.prose(&match *kind {
                         "err" => format!("{}! {}\n", closed(&mut open), plain(&line)),
-                        _ => shown(&line, folder, &mut open, output.paint()),
+                        _ => readable(&line, folder, &mut open, output.paint()),
                     })?;
                 }
             }
@@ -118,53 +111,4 @@ async fn under_way(command: &CommandId, plan: &PlanId, app: &App) -> Result<bool
         open && !plan.status().settled()
     })
     .await
-}
-
-/// Returns a line of output as a person reads it.
-fn shown(line: &str, folder: &str, open: &mut bool, paint: Paint) -> String {
-    let Some(acts) = acts(line) else {
-        return format!("{}{}\n", closed(open), plain(line));
-    };
-    let mut text = String::new();
-    for act in acts {
-        if let AgentAct::GoesOn(more) = act {
-            text += &printable(&more);
-            *open = true;
-            continue;
-        }
-        text += closed(open);
-        text += &match act {
-            AgentAct::Says(said) | AgentAct::GoesOn(said) => printable(&said) + "\n",
-            AgentAct::Uses { shown: tool, .. } => {
-                let tool = from_folder(&tool, folder);
-                paint.text(Style::Busy, &format!("→ {}", one_line(&tool, LINE))) + "\n"
-            }
-            AgentAct::Gets(answer) => result(&answer.text, answer.failed, paint),
-            AgentAct::Spends { .. } => continue,
-        };
-    }
-    text
-}
-
-/// Ends a line that was going on.
-fn closed(open: &mut bool) -> &'static str {
-    if std::mem::take(open) { "\n" } else { "" }
-}
-
-/// Returns the first lines of what a tool answered.
-fn result(text: &str, failed: bool, paint: Paint) -> String {
-    let text = printable(&clip(text, 4 * LINE));
-    let mut lines: Vec<&str> = text.lines().collect();
-    lines.retain(|line| !line.trim().is_empty());
-    let style = if failed { Style::Bad } else { Style::Plain };
-    let line = |line: &&str| paint.text(style, &format!("  {}", clip(line, RESULT))) + "\n";
-    let shown: String = lines.iter().take(RESULT_LINES).map(line).collect();
-    match lines.len().saturating_sub(RESULT_LINES) {
-        0 => shown,
-        more => format!("{shown}  … {}\n", counted(more, "more line")),
-    }
-}
-
-fn plain(line: &str) -> String {
-    printable(&clip(line.trim_end_matches(['\n', '\r']), LINE))
 }

@@ -2,7 +2,6 @@
 //! layer over the other parts and holds no logic of plans.
 
 mod agent_choice;
-mod agent_log;
 mod agent_probe;
 mod answer_words;
 mod app;

@@ -7,7 +7,8 @@ use anyhow::anyhow;
 use super::args::{MergeArgs, OnPlan, PruneArgs};
 use super::{App, Exit, Failure, Output, Result, can_ask, complain, confirm, shown_from_here};
 use crate::exec::{
-    CommittedWork, DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference, remove_folder,
+    CommittedWork, DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference,
+    remove_folder, worktree_of,
 };
 use crate::plan::{DAEMON, Draft, IntegrationBranch, PlanHead, PlanId, ResultsMove, TaskId};
 use crate::wire::text::{one_line, printable, quoted};
@@ -404,14 +405,6 @@ async fn prune_plan(
         remove_folder(results.line.folder.into()).await?;
     }
     Ok((gone.len(), kept))
-}
-
-/// Returns where the work on a task of a plan is, or was.
-pub fn worktree_of(head: &PlanHead, line: &IntegrationBranch, task: TaskId) -> TaskWorktree {
-    TaskWorktree {
-        folder: line.worktree(task).into(),
-        branch: IntegrationBranch::task_branch(&head.id, task),
-    }
 }
 
 /// Names the lock that a git which was killed has left, and the way out.

@@ -5,7 +5,7 @@ mod plan;
 mod plan_text;
 mod tasks;
 
-pub use plan::{GoesOn, RestoredTask, answer, go_on, pause, preview_restore};
+pub use plan::{GoesOn, answer, go_on, pause, preview_restore};
 pub use plan_text::{edit, mismatches, read_edit, summary, unknown_role, way_back};
 pub use tasks::{add, opened_again, retry, settle, task_of_words, tell};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::tasks;
 use crate::plan::{
@@ -70,19 +70,8 @@ pub fn go_on(draft: &mut Draft<'_>) -> Result<GoesOn, Refusal> {
     }
 }
 
-/// What a restore would do to a task.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct RestoredTask {
-    pub task: TaskId,
-    pub name: String,
-    /// Its state now; `None` if it comes back.
-    pub was: Option<&'static str>,
-    /// Its state then; `None` if it is removed.
-    pub is: Option<&'static str>,
-}
-
 /// Returns what would change if a plan were restored to what it was after its change `seq`: its tasks that do not stay as they
-/// are.
+/// are, with the words of their states now and then.
 ///
 /// # Errors
 /// As [`Draft::restore`].
@@ -91,7 +80,7 @@ pub fn preview_restore(
     earlier: &Plan,
     seq: i64,
     now: Time,
-) -> Result<Vec<RestoredTask>, Refusal> {
+) -> Result<Vec<Value>, Refusal> {
     let mut restored = plan.clone();
     let mut draft = Draft::new(&mut restored, now);
     draft.restore(earlier, seq)?;
@@ -102,14 +91,10 @@ pub fn preview_restore(
         .collect();
     let change = |id| {
         let (before, after) = (plan.task(id), restored.task(id));
-        let state = |plan, task: Option<&Task>| task.map(|task| StateWord::of_task(plan, task));
-        let name = after.or(before).map(|task| task.name.clone());
-        (before != after).then(|| RestoredTask {
-            task: id,
-            name: name.unwrap_or_default(),
-            was: state(plan, before).map(StateWord::as_str),
-            is: state(&restored, after).map(StateWord::as_str),
-        })
+        let state = |plan, task: Option<&Task>| Some(StateWord::of_task(plan, task?).as_str());
+        let (was, is) = (state(plan, before), state(&restored, after));
+        let name = &after.or(before)?.name;
+        (before != after).then(|| json!({"task": id, "name": name, "was": was, "is": is}))
     };
     Ok(tasks.into_iter().filter_map(change).collect())
 }

@@ -3,11 +3,13 @@
 
 mod agent_activity;
 mod agent_doer;
+mod agent_log;
 mod allowed_commands;
 mod coding_agent_run;
 mod command_claim;
 pub mod in_process;
 mod left_behind;
+pub mod readable_output;
 mod role_filter;
 mod worker_loop;
 
@@ -23,6 +25,7 @@ use crate::config::Config;
 use crate::plan::{ReportStatus, Time};
 use crate::volumes::{Volumes, VolumesError};
 use agent_doer::AgentDoer;
+pub use agent_log::{AgentLog, AgentNow};
 pub use command_claim::Claim;
 pub use left_behind::left_behind;
 pub use role_filter::RoleFilter;

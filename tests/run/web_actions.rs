@@ -219,8 +219,8 @@ fn each_action_is_one_change_by_web() {
         "task 1: told: use port 8081  (web: said)",
         "task 2: told: src/a.rs:3: why?  (web: commented)",
         "paused: lunch  (web: paused)",
-        "task 4: skipped: no need  (web: no need)",
-        "(web: restored to change 3)",
+        "task 4: skipped: no need  (web: skipped)",
+        "(web: restored)",
     ] {
         has(&log, part);
     }
@@ -241,7 +241,7 @@ fn refused_actions_change_nothing() {
             "tasks/first/skip",
             json!({}),
             404,
-            "there is no task `first`",
+            "a task is named by its number",
         ),
         (
             "tasks/1/note",
@@ -262,12 +262,11 @@ fn refused_actions_change_nothing() {
             409,
             "task 2 relies on task 1 and would open again",
         ),
-        ("tasks/3/note", json!({"note": " "}), 400, "`note` is empty"),
         (
-            "tasks/3/comments",
-            json!({"path": "a\nb", "line": 1, "text": "x"}),
-            400,
-            "control characters",
+            "tasks/3/note",
+            json!({"note": " "}),
+            409,
+            "there are no words",
         ),
         (
             "tasks/3/comments",
@@ -282,13 +281,13 @@ fn refused_actions_change_nothing() {
             "does not exist",
         ),
         ("resume", json!({}), 409, "the plan is running"),
-        ("approve", json!({}), 409, "the plan is not under review"),
-        ("abort", json!({}), 400, "confirmed with the plan's id"),
+        ("approve", json!({}), 409, "the plan is running"),
+        ("abort", json!({}), 409, "is confirmed with its id"),
         (
             "abort",
             json!({"confirm": "yes"}),
-            400,
-            "confirmed with the plan's id",
+            409,
+            "is confirmed with its id",
         ),
         ("restore", json!({"at": 99}), 404, "has no change `99`"),
         (
@@ -359,7 +358,7 @@ fn refused_actions_change_nothing() {
             409,
             "no language model can plan the goal",
         ),
-        ("plans", json!({"goal": ""}), 400, "`goal` is empty"),
+        ("plans", json!({"goal": ""}), 409, "there are no words"),
         (
             "plans",
             json!({"goal": "x", "agent": "shell"}),
@@ -390,9 +389,8 @@ fn refused_actions_change_nothing() {
         row(&body[..body.len().min(40)]);
         assert_eq!(page.post_text(&path, body, "").0, 400);
     }
-    for (key, status) in [("x".repeat(129), 400), ("\u{e9}".to_owned(), 400)] {
-        assert_eq!(page.post_text(&path, "{}", &key).0, status, "{key}");
-    }
+    let long = "x".repeat(129);
+    assert_eq!(page.post_text(&path, "{}", &long).0, 400);
     let (status, answer) = page.post(
         &format!("plans/{plan}/restore"),
         &json!({"at": 3, "preview": true}),
@@ -512,7 +510,7 @@ fn review_is_approved_and_words_reach_agent() {
         &format!("plans/{plan}/tasks"),
         &json!({"name": hostile, "description": hostile}),
     );
-    scene.await_questions(1);
+    scene.await_events("asked", 2);
     page.does(&format!("plans/{plan}/approve"), &json!({"note": hostile}));
     let command = scene.await_any();
     assert_eq!((command.task(), command.attempt()), (1, 1));

@@ -30,7 +30,7 @@ use super::produced_files::MAX_PRODUCED;
 
 pub use attempts::{AppliedReport, NewCommand};
 pub use imported_history::{PlanPast, TaskPast};
-pub use repeatable_changes::{ChangeEnd, RepeatableChange};
+pub use repeatable_changes::RepeatableChange;
 use role_requests::ended;
 pub use steering::TaskEdit;
 pub use task_structure::valid_key;
@@ -130,6 +130,21 @@ pub enum Refusal {
     Deleted,
     #[error("the plan has changed since it was shown")]
     Outdated,
+    /// Contains the plan's last change.
+    #[error("the plan has changed since it was shown")]
+    Moved(i64),
+    #[error("this key was used for another action")]
+    KeyUsed,
+    /// Contains what relies on the result of a task that is to be tried again.
+    #[error("{0}")]
+    OpensAgain(String),
+    /// Contains the reason.
+    #[error("the plan is paused: {0}")]
+    Stopped(String),
+    #[error("the end of a plan is confirmed with its id")]
+    Unconfirmed,
+    #[error("there are no words")]
+    NoWords,
     #[error("the plan is as it was after change {0}")]
     AsItWas(i64),
     #[error("the budget allows no more: {0} used")]

@@ -18,62 +18,43 @@ pub struct RepeatableChange {
     pub if_seq: Option<i64>,
 }
 
-/// What came of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChangeEnd {
-    /// It is made, now or before, with the change of this number; where there was nothing to change, the last one.
-    Done { seq: i64, said: String },
-    /// Its key is that of another change.
-    KeyTaken,
-    /// The plan has changed since; contains its last change.
-    Moved(i64),
-}
-
 impl Draft<'_> {
-    /// Makes a change once for each key, and not where the plan has moved. What the plan knows of it afterwards is part of it.
+    /// Makes a change once for each key, and not where the plan has moved. Returns the change, made now or before; where there
+    /// was nothing to change, its number is that of the last one. What the plan knows of it afterwards is part of it.
     ///
     /// # Errors
-    /// The refusal of the change. A plan does not know what it has refused: asked for again, it is tried again.
+    /// The key is that of another change, the plan has moved, or the refusal of the change. A plan does not know what it has
+    /// refused: asked for again, it is tried again.
     pub fn once(
         &mut self,
         asked: RepeatableChange,
         change: impl FnOnce(&mut Self) -> Result<String, Refusal>,
-    ) -> Result<ChangeEnd, Refusal> {
-        let known = self.plan.head().made_changes.iter();
-        let mut known = known.filter(|known| asked.key.as_ref() == Some(&known.key));
-        if let Some(known) = known.next() {
-            let same = known.content == asked.content;
-            let (seq, said) = (known.seq, known.said.clone());
-            return Ok(if same {
-                ChangeEnd::Done { seq, said }
-            } else {
-                ChangeEnd::KeyTaken
-            });
+    ) -> Result<MadeChange, Refusal> {
+        let mut made = self.plan.head().made_changes.iter();
+        match made.find(|made| asked.key.as_ref() == Some(&made.key)) {
+            Some(made) if made.content == asked.content => return Ok(made.clone()),
+            Some(_) => return Err(Refusal::KeyUsed),
+            None => {}
         }
         if asked.if_seq.is_some_and(|seen| seen != self.after) {
-            return Ok(ChangeEnd::Moved(self.after));
+            return Err(Refusal::Moved(self.after));
         }
+        let is_known = asked.key.is_some();
         let said = change(self)?;
-        if !self.has_changed() {
-            return Ok(ChangeEnd::Done {
-                seq: self.after,
-                said,
-            });
-        }
-        let seq = self.after + 1;
-        if let Some(key) = asked.key {
-            let (content, said) = (asked.content, said.clone());
+        let made = MadeChange {
+            key: asked.key.unwrap_or_default(),
+            content: asked.content,
+            seq: self.after + i64::from(self.has_changed()),
+            said,
+        };
+        if is_known && self.has_changed() {
+            let known = made.clone();
             self.change_head(|head| {
                 let old = (head.made_changes.len() + 1).saturating_sub(MOST);
                 head.made_changes.drain(..old);
-                head.made_changes.push(MadeChange {
-                    key,
-                    content,
-                    seq,
-                    said,
-                });
+                head.made_changes.push(known);
             });
         }
-        Ok(ChangeEnd::Done { seq, said })
+        Ok(made)
     }
 }

@@ -1,0 +1,103 @@
+//! What a task changed: lines where each task has a worktree of its own, else the names of the files.
+
+use std::path::{Path, PathBuf};
+
+use super::worktree::{CommitRange, DiffDetail, Project, TaskWorktree, difference, span_of};
+use super::{Filters, examine};
+use crate::plan::{Attempt, IntegrationBranch, Plan, PlanHead, Task, TaskId};
+
+/// Where the change of a task is found.
+#[derive(Debug)]
+pub enum DiffSource {
+    /// Between two commits of the project.
+    Accepted(String, String),
+    /// In the task's worktree, or on its branch when that is gone.
+    Open { place: TaskWorktree, tip: String },
+    /// Only the names of the files, a line for each attempt: agents share the workspace.
+    Shared(Vec<String>),
+}
+
+/// Returns the project of a plan whose tasks have worktrees.
+pub async fn diff_project(head: PlanHead) -> anyhow::Result<Option<Project>> {
+    let (root, Some(line)) = (PathBuf::from(head.workspace), head.line) else {
+        return Ok(None);
+    };
+    let repository = match head.repository {
+        Some(repository) => *repository,
+        None => match examine(&root, Filters::Off).await? {
+            Some(repository) => repository,
+            None => return Ok(None),
+        },
+    };
+    let project = Project::open(&root, &repository, Path::new(&line.folder));
+    Ok(Some(project.await?))
+}
+
+/// Returns a change, and the repositories within it that are left out; `None` if no agent has begun it, or only names are known.
+pub async fn diff_of(
+    project: Option<&Project>,
+    source: DiffSource,
+    detail: DiffDetail,
+) -> anyhow::Result<Option<(Vec<u8>, Vec<String>)>> {
+    let Some(project) = project else {
+        return Ok(None);
+    };
+    let git = project.git();
+    let span = match source {
+        DiffSource::Shared(_) => return Ok(None),
+        DiffSource::Accepted(from, to) => committed(from, to),
+        DiffSource::Open { place, tip } => match project.worktree(&place.folder).await? {
+            Some(worktree) => span_of(&worktree, &tip).await?,
+            None => {
+                let branch = format!("refs/heads/{}", place.branch);
+                let Some(head) = git.resolve(&branch).await? else {
+                    return Ok(None);
+                };
+                let from = git.line(&["merge-base", &tip, &head]).await?;
+                committed(from, head)
+            }
+        },
+    };
+    let change = difference(git, &span.from, &span.to, detail).await?;
+    Ok(Some((change, span.left_out)))
+}
+
+/// Finds the change of a task; where only names are known, those of the attempts that are `shown`.
+pub fn find_diff(plan: &Plan, task: &Task, shown: impl Fn(&Attempt) -> bool) -> DiffSource {
+    let Some(line) = &plan.head().line else {
+        let attempts = plan.attempts_of(task.number);
+        let attempts = attempts.filter(|attempt| shown(attempt));
+        return DiffSource::Shared(attempts.filter_map(names).collect());
+    };
+    match plan.accepted_merge(task) {
+        Some(merge) => DiffSource::Accepted(merge.onto.clone(), merge.commit.clone()),
+        None => DiffSource::Open {
+            place: worktree_of(plan.head(), line, task.number),
+            tip: line.tip.clone(),
+        },
+    }
+}
+
+/// Returns which files changed during an attempt, if this was measured.
+fn names(attempt: &Attempt) -> Option<String> {
+    let changes = attempt.changes.as_ref()?.text(usize::MAX);
+    let company = attempt.company().map(|company| format!(" ({company})"));
+    let (number, company) = (attempt.number, company.unwrap_or_default());
+    Some(format!("attempt {number}  {changes}{company}"))
+}
+
+fn committed(from: String, to: String) -> CommitRange {
+    CommitRange {
+        from,
+        to,
+        left_out: Vec::new(),
+    }
+}
+
+/// Returns where the work on a task of a plan is, or was.
+pub fn worktree_of(head: &PlanHead, line: &IntegrationBranch, task: TaskId) -> TaskWorktree {
+    TaskWorktree {
+        folder: line.worktree(task).into(),
+        branch: IntegrationBranch::task_branch(&head.id, task),
+    }
+}
