@@ -377,7 +377,7 @@ pub struct PlanHead {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stray_file: Option<Box<StrayFile>>,
     /// The open replan; nothing new starts while it is open.
-    pub replan: Option<ReplanRequest>,
+    pub replan: Option<Box<ReplanRequest>>,
     /// The findings of the goal's audit, once it has passed.
     pub audited: Option<String>,
     /// The summary, once the plan is settled.
