@@ -65,7 +65,7 @@ pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
     let placed = app.decide_isolation(&mut head, workers, how, &mut process.output);
     unless(&mut process.ended, NO_PLAN, placed).await?;
     let head = create(&work.app, head, tasks).await?;
-    work.in_sight(&head, &args.carry_out, process).await
+    Box::pin(work.in_sight(&head, &args.carry_out, process)).await
 }
 
 /// Makes a plan for a goal, or of a workflow, and shows it.
@@ -166,7 +166,7 @@ pub async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit> 
         workers,
         lock,
     };
-    work.in_sight(&found.head, &how, process).await
+    Box::pin(work.in_sight(&found.head, &how, process)).await
 }
 
 /// Lets a paused plan go on that a living daemon carries out; `false` if none does, or the plan is not paused.
