@@ -47,6 +47,7 @@ mod torn;
 mod tricks;
 mod tricks_of_state;
 mod trust;
+mod web_actions;
 mod words;
 mod workflow;
 

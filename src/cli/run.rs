@@ -21,8 +21,9 @@ use super::{
 };
 use crate::config::Planner;
 use crate::daemon::{self, EndsWhen, HumanWait, PlanAtWork};
-use crate::plan::{Draft, Origin, PlanHead, PlanId, PlanState, ReviewPolicy, RunOptions, TaskSpec};
+use crate::plan::{Draft, Origin, PlanHead, PlanId, ReviewPolicy, RunOptions, TaskSpec};
 use crate::plan_time::Clock;
+use crate::steering::{self, GoesOn};
 use crate::view::clock_time;
 use crate::wire::plan_file;
 use crate::wire::text::one_line;
@@ -81,14 +82,21 @@ pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
                 workers,
                 lock,
             };
-            work.in_sight(&head, how, process).await
+            Box::pin(work.in_sight(&head, how, process)).await
         }
         CarriedOutBy::Daemon if args.queue.queue || how.detach => {
             say_queued(&app, &head, &mut process.output)?;
             Ok(Exit::Done)
         }
         CarriedOutBy::Daemon => {
-            queued_plans::hand_over(app, (prepared, workers), head, how, process).await
+            Box::pin(queued_plans::hand_over(
+                app,
+                (prepared, workers),
+                head,
+                how,
+                process,
+            ))
+            .await
         }
     }
 }
@@ -210,7 +218,7 @@ pub async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit> 
                 workers,
                 lock,
             };
-            work.in_sight(&found.head, &how, process).await
+            Box::pin(work.in_sight(&found.head, &how, process)).await
         }
         CarriedOutBy::Daemon => {
             let entry = app.queue_entry(&planner, &QueueArgs::default()).await?;
@@ -233,21 +241,14 @@ async fn go_on(app: &App, plan: &PlanId) -> Result<bool> {
     if !app.is_carried_out(plan) {
         return Ok(false);
     }
-    let change = app.change(plan, "resumed", |draft| {
-        let PlanState::Paused(why) = draft.plan().status().clone() else {
-            return Ok(Ok(false));
-        };
-        match draft.plan().stopped_at() {
-            Some(_) => Ok(Err(why)),
-            None => draft.resume().map(|()| Ok(true)),
-        }
-    });
-    change.await?.map_err(|why| {
-        let (error, program) = (anyhow!("plan `{plan}` is paused: {why}"), &app.program);
-        let stop = format!("`{program} stop`, raise it in config.toml, and resume");
-        let hint = format!("`{program} answer more` goes on, or {stop}");
-        Failure::new(error, Exit::Budget).hint(hint)
-    })
+    let goes_on = app.change(plan, "resumed", steering::go_on).await?;
+    let GoesOn::Stopped(why) = goes_on else {
+        return Ok(goes_on == GoesOn::Yes);
+    };
+    let (error, program) = (anyhow!("plan `{plan}` is paused: {why}"), &app.program);
+    let stop = format!("`{program} stop`, raise it in config.toml, and resume");
+    let hint = format!("`{program} answer more` goes on, or {stop}");
+    Err(Failure::new(error, Exit::Budget).hint(hint))
 }
 
 /// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, stops agents.

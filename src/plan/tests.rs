@@ -8,6 +8,7 @@ mod lanes;
 mod line;
 mod locks;
 mod random;
+mod repeatable;
 mod steering;
 pub(crate) mod testing;
 mod time;

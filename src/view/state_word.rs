@@ -209,7 +209,7 @@ mod tests {
             why: "no".to_owned(),
         };
         let replanned = PlanHead {
-            replan: Some(replan),
+            replan: Some(Box::new(replan)),
             ..head()
         };
         let reviewed = PlanHead {

@@ -1,10 +1,403 @@
-//! What a person does in the page: each action is one change of a plan, by `web`.
+//! What a person does in the page: each action is one change of a plan, by `web`, with the same refusals as on the command line.
+//! An action with an `Idempotency-Key` is done once: the plan keeps the key in the change itself, so no answer of a server that
+//! died is needed to know what happened.
 
-use axum::Router;
+use std::collections::HashMap;
+use std::path::Path as Folder;
 
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Path, Request, State};
+use axum::http::{HeaderValue, StatusCode};
+use axum::routing::{MethodRouter, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::api_error::{ApiError, ApiResult};
+use super::plans::task_id;
 use super::state::WebState;
+use super::work::blocking;
+use crate::config::Isolation;
+use crate::exec::project_head;
+use crate::plan::{
+    AnswerChoice, ArchiveState, DAEMON, Draft, HumanQuestionKind, MadeChange, Origin, Plan,
+    PlanHead, PlanId, QuestionId, Refusal, RepeatableChange, ReviewPolicy, TaskId, Time,
+};
+use crate::steering::{self, GoesOn};
+use crate::store::StoreError;
+use crate::tools::new_plan_id;
+use crate::wire::plan_file::PlanToEdit;
+use crate::wire::text::sha256;
+
+/// The name under which changes from the page are recorded.
+const BY: &str = "web";
+/// Why a plan was paused or ended, where the person says nothing.
+const WHERE: &str = "on the page";
+/// What a restore is in the log.
+const RESTORED: &str = "restored";
+/// The header with the caller's name for an action, and its longest value.
+const KEY: &str = "idempotency-key";
+const LONGEST_KEY: usize = 128;
+
+/// What an action says, and the task that it is about, if any; both come from the request.
+type Act = fn(&mut Draft<'_>, TaskId, &Body) -> Result<String, Refusal>;
+
+/// The number of the change that was made, and what is said of it.
+type Answer = ApiResult<Json<Value>>;
+
+/// What a body may have. All else is refused: who works, what is checked and what is allowed is never taken from one.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Body {
+    /// The change that the person has seen: the action is refused if there are others since.
+    if_seq: Option<i64>,
+    note: String,
+    choice: String,
+    /// The person agrees that other tasks open again.
+    yes: bool,
+    /// The id of the plan that is to end for good.
+    confirm: String,
+    goal: String,
+    review: bool,
+    /// The change to restore; or the one after which the person saw the text of the plan.
+    at: Option<i64>,
+    preview: bool,
+    text: String,
+    path: String,
+    line: u32,
+    name: String,
+    description: String,
+    after: Vec<u32>,
+}
+
+/// An action as it is asked for.
+struct Action {
+    asked: RepeatableChange,
+    body: Body,
+}
+
+impl<S: Send + Sync> FromRequest<S> for Action {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> ApiResult<Self> {
+        let mut keys = request.headers().get_all(KEY).iter();
+        let (key, more) = (keys.next().map(HeaderValue::as_bytes), keys.next());
+        let fits = |key: &[u8]| (1..=LONGEST_KEY).contains(&key.len());
+        if more.is_some() || !key.is_none_or(fits) {
+            let error =
+                format!("an action has one `Idempotency-Key`, of 1 to {LONGEST_KEY} letters");
+            return Err(ApiError::bad_request(error));
+        }
+        let (key, mut content) = (key.map(sha256), request.uri().path().as_bytes().to_vec());
+        let bytes = Bytes::from_request(request, state).await;
+        let bytes = bytes.map_err(|error| ApiError::new(error.status(), error.body_text()))?;
+        content.extend_from_slice(&bytes);
+        let body = serde_json::from_slice::<Map<String, Value>>(&bytes)
+            .and_then(|fields| serde_json::from_value::<Body>(fields.into()))
+            .map_err(|error| ApiError::bad_request(format!("the body: {error}")))?;
+        let (content, if_seq) = (sha256(content), body.if_seq);
+        let asked = RepeatableChange {
+            key,
+            content,
+            if_seq,
+        };
+        Ok(Self { asked, body })
+    }
+}
 
 /// Returns the routes that change something.
 pub fn routes() -> Router<WebState> {
     Router::new()
+        .route("/plans", post(create))
+        .route("/questions/{question}/answer", post(answer))
+        .route("/plans/{id}/restore", post(restore))
+        .route("/plans/{id}/plan", post(edit))
+        .route("/plans/{id}/pause", does("paused", pause))
+        .route("/plans/{id}/resume", does("resumed", resume))
+        .route("/plans/{id}/abort", does("aborted", abort))
+        .route("/plans/{id}/approve", does("answered", approve))
+        .route("/plans/{id}/tasks", does("added", add))
+        .route("/plans/{id}/tasks/{n}/retry", does("tried again", retry))
+        .route("/plans/{id}/tasks/{n}/skip", does("skipped", skip))
+        .route("/plans/{id}/tasks/{n}/done", does("done", done))
+        .route("/plans/{id}/tasks/{n}/note", does("said", note))
+        .route("/plans/{id}/tasks/{n}/comments", does("commented", comment))
+}
+
+/// Answers an action that needs nothing but the plan; `why` says what it is in the log.
+fn does(why: &'static str, act: Act) -> MethodRouter<WebState> {
+    let answer = async move |state, Path(named): Path<HashMap<String, String>>, action| {
+        let State(state): State<WebState> = state;
+        let task = named
+            .get("n")
+            .map_or(Ok(TaskId::default()), |n| task_id(n))?;
+        let act = move |draft: &mut Draft<'_>, body: &Body| act(draft, task, body);
+        change(&state, &PlanId::new(&named["id"]), why, action, act).await
+    };
+    post(answer)
+}
+
+fn pause(draft: &mut Draft<'_>, _: TaskId, body: &Body) -> Result<String, Refusal> {
+    let was_paused = steering::pause(draft, or(&body.note, WHERE))?;
+    let plan = draft.plan().id();
+    Ok(match was_paused {
+        true => format!("plan {plan} is paused already"),
+        false => format!("plan {plan} is paused; what is under way goes on"),
+    })
+}
+
+fn resume(draft: &mut Draft<'_>, _: TaskId, _: &Body) -> Result<String, Refusal> {
+    match steering::go_on(draft)? {
+        GoesOn::Yes => Ok(format!("plan {} goes on", draft.plan().id())),
+        GoesOn::NotPaused => Err(Refusal::PlanIs(draft.plan().status().clone())),
+        GoesOn::Stopped(why) => Err(Refusal::Stopped(why)),
+    }
+}
+
+/// A daemon takes the commands back; without one, the next that comes to the plan does.
+fn abort(draft: &mut Draft<'_>, _: TaskId, body: &Body) -> Result<String, Refusal> {
+    if body.confirm != draft.plan().id().as_str() {
+        return Err(Refusal::Unconfirmed);
+    }
+    draft.abandon(or(&body.note, WHERE))?;
+    let kept = "agents at work are asked to stop, their work stays";
+    Ok(format!("plan {} has ended for good; {kept}", body.confirm))
+}
+
+fn approve(draft: &mut Draft<'_>, _: TaskId, body: &Body) -> Result<String, Refusal> {
+    let plan = draft.plan();
+    let mut open = plan.open_questions();
+    let review = open.find(|open| open.about == HumanQuestionKind::Review);
+    let review = review.ok_or_else(|| Refusal::PlanIs(plan.status().clone()))?;
+    let id = review.id.clone();
+    drop(open);
+    steering::answer(draft, &id, AnswerChoice::Approve, &body.note, BY)
+}
+
+fn add(draft: &mut Draft<'_>, _: TaskId, body: &Body) -> Result<String, Refusal> {
+    let after: Vec<TaskId> = body.after.iter().copied().map(TaskId).collect();
+    let text = or(&body.description, &body.name);
+    steering::add(
+        draft,
+        steering::task_of_words(&body.name, text, &after),
+        None,
+    )
+}
+
+fn retry(draft: &mut Draft<'_>, id: TaskId, body: &Body) -> Result<String, Refusal> {
+    let again = draft.plan().opens_again(id);
+    match again.is_empty() || body.yes {
+        true => steering::retry(draft, id, body.note.trim(), &again),
+        false => Err(Refusal::OpensAgain(steering::opened_again(&again, id))),
+    }
+}
+
+fn skip(draft: &mut Draft<'_>, id: TaskId, body: &Body) -> Result<String, Refusal> {
+    steering::settle(draft, id, body.note.trim(), false)
+}
+
+fn done(draft: &mut Draft<'_>, id: TaskId, body: &Body) -> Result<String, Refusal> {
+    steering::settle(draft, id, body.note.trim(), true)
+}
+
+fn note(draft: &mut Draft<'_>, id: TaskId, body: &Body) -> Result<String, Refusal> {
+    steering::tell(draft, id, words(&body.note)?, false)
+}
+
+/// A comment on a line of a diff is a note for the next attempt.
+fn comment(draft: &mut Draft<'_>, id: TaskId, body: &Body) -> Result<String, Refusal> {
+    let (path, text) = (
+        words(&body.path)?.replace(char::is_control, " "),
+        words(&body.text)?,
+    );
+    steering::tell(draft, id, &format!("{path}:{}: {text}", body.line), false)
+}
+
+fn words(text: &str) -> Result<&str, Refusal> {
+    Some(text.trim())
+        .filter(|words| !words.is_empty())
+        .ok_or(Refusal::NoWords)
+}
+
+fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
+    words(text).unwrap_or(otherwise)
+}
+
+/// Makes a plan of a goal, with the settings that are configured. The plan of a key has the id that follows from it, so a goal
+/// that is sent again finds it.
+async fn create(
+    State(state): State<WebState>,
+    Action { asked, body }: Action,
+) -> ApiResult<(StatusCode, Json<Value>)> {
+    let goal = words(&body.goal).map_err(StoreError::from)?;
+    let run = &state.config.run;
+    let workspace = match &state.goals {
+        Err([error, hint]) => return Err(ApiError::conflict(error).hint(hint)),
+        Ok(workspace) => workspace.clone(),
+    };
+    if run.isolation == Isolation::Worktree {
+        let project = project_head(Folder::new(&workspace), None).await;
+        project.map_err(|error| ApiError::conflict(&error).hint(error.hint()))?;
+    }
+    let id = asked.key.as_deref().map_or_else(new_plan_id, id_of);
+    let head = PlanHead {
+        origin: Origin::Model,
+        language: Some(run.language.of(goal)),
+        review: match body.review {
+            true => ReviewPolicy::Wanted,
+            false => ReviewPolicy::NotWanted,
+        },
+        workspace,
+        ..PlanHead::new(id.clone(), goal, Time::default())
+    };
+    let (first, said) = (asked.clone(), format!("plan {id} is made"));
+    let make = move |draft: &mut Draft<'_>| {
+        draft.once(first, |draft| {
+            draft.created();
+            queue(draft);
+            Ok(said)
+        })
+    };
+    let made = match state.store.create(head, BY, "made", make).await {
+        Err(StoreError::PlanTaken(_)) => {
+            let known = move |draft: &mut Draft<'_>| draft.once(asked, |_| Err(Refusal::KeyUsed));
+            state.store.change(&id, BY, "made", known).await
+        }
+        made => made,
+    }?;
+    let made = json!({ "plan": id, "seq": made.seq, "said": made.said });
+    Ok((StatusCode::CREATED, Json(made)))
+}
+
+/// Lets a daemon of the folder take a new plan up. Until plans have a place in a queue, `resume` carries it out.
+fn queue(_draft: &mut Draft<'_>) {}
+
+/// Returns the id of the plan that is made under a key.
+fn id_of(key: &str) -> PlanId {
+    let hash = sha256(format!("plan {key}"));
+    let number = u64::from_str_radix(&hash[..16], 16).unwrap_or_default();
+    let letter = |place| (number / 26_u64.pow(place) % 26).to_le_bytes()[0] + b'a';
+    PlanId::new(
+        (0..8)
+            .map(|place| char::from(letter(place)))
+            .collect::<String>(),
+    )
+}
+
+/// Answers a question.
+async fn answer(
+    State(state): State<WebState>,
+    Path(question): Path<String>,
+    action: Action,
+) -> Answer {
+    let id = QuestionId::new(question);
+    let choice = AnswerChoice::parse(&action.body.choice);
+    let choice = choice.ok_or_else(|| ApiError::bad_request("`choice` is no answer"))?;
+    for listed in state.store.plans().await? {
+        let (plan, asked) = (listed.head.id, id.clone());
+        let has = move |plan: &Plan, _| plan.question(&asked).is_some();
+        // Only a daemon asks. A damaged plan does not hide another one.
+        let has = listed.head.owner == DAEMON
+            && match state.store.read(&plan, has).await {
+                Err(StoreError::Damaged { .. }) => false,
+                has => has?,
+            };
+        if has {
+            let act = move |draft: &mut Draft<'_>, body: &Body| {
+                steering::answer(draft, &id, choice, &body.note, BY)
+            };
+            return change(&state, &plan, "answered", action, act).await;
+        }
+    }
+    Err(StoreError::from(Refusal::UnknownQuestion(id)).into())
+}
+
+/// Makes a plan what it was after an earlier change; a preview says what would change.
+async fn restore(
+    State(state): State<WebState>,
+    Path(plan): Path<String>,
+    action: Action,
+) -> Answer {
+    let (plan, at) = (PlanId::new(plan), action.body.at.unwrap_or_default());
+    let earlier = state.plan_at(&plan, at).await?;
+    if action.body.preview {
+        let now = state.clock.now();
+        let preview = move |plan: &Plan, seq| {
+            let changes = steering::preview_restore(plan, &earlier, at, now)?;
+            Ok::<_, Refusal>(json!({ "seq": seq, "at": at, "preview": changes }))
+        };
+        let preview = state.store.read(&plan, preview).await?;
+        return Ok(Json(preview.map_err(StoreError::from)?));
+    }
+    let act = move |draft: &mut Draft<'_>, _: &Body| {
+        draft.restore(&earlier, at)?;
+        Ok(format!(
+            "plan {} is as it was after change {at}",
+            draft.plan().id()
+        ))
+    };
+    change(&state, &plan, RESTORED, action, act).await
+}
+
+/// Makes an edit of a plan's text, as a whole or not at all.
+async fn edit(State(state): State<WebState>, Path(plan): Path<String>, action: Action) -> Answer {
+    let plan = PlanId::new(plan);
+    let read = |plan: &Plan, seq| (plan.head().clone(), seq);
+    let (head, seq) = state.store.read(&plan, read).await?;
+    let seen = state.plan_at(&plan, action.body.at.unwrap_or(seq)).await?;
+    let checks = state.config.checks.keys().map(String::as_str);
+    let fits = |file: &_, workspace: &_| steering::mismatches(file, &checks, workspace);
+    let given = PlanToEdit::new(&seen, None);
+    let edited = steering::read_edit(&given, &action.body.text, &head, fits);
+    let edited = edited.map_err(|problems| {
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, problems.join("\n"))
+    })?;
+    let act = move |draft: &mut Draft<'_>, _: &Body| {
+        if edited.is_empty() {
+            return Ok("nothing was changed".to_owned());
+        }
+        let said = format!("plan {}: {}", draft.plan().id(), steering::summary(&edited));
+        let refused = steering::edit(draft, edited)?.into_iter().next();
+        refused.map_or(Ok(said), Err)
+    };
+    change(&state, &plan, "edited", action, act).await
+}
+
+/// Carries an action out as one change of a plan that daemons carry out.
+async fn change(
+    state: &WebState,
+    plan: &PlanId,
+    why: &str,
+    Action { asked, body }: Action,
+    act: impl FnOnce(&mut Draft<'_>, &Body) -> Result<String, Refusal> + Send + 'static,
+) -> Answer {
+    let head = state
+        .store
+        .read(plan, |plan, _| plan.head().clone())
+        .await?;
+    if head.owner != DAEMON {
+        let by = format!("those who use it through the tools of `{}`", head.owner);
+        return Err(ApiError::conflict(format!(
+            "plan `{plan}` is carried out by {by}"
+        )));
+    }
+    let is_known = |made: &MadeChange| asked.key.as_ref() == Some(&made.key);
+    let alone =
+        (why == RESTORED || head.status.settled()) && !head.made_changes.iter().any(is_known);
+    // A daemon that is about to end would not notice that its plan goes on.
+    let lock = match alone {
+        true => {
+            let (volumes, plan) = (state.volumes.clone(), plan.clone());
+            Some(blocking(move || volumes.free_of_daemons(&plan)).await??)
+        }
+        false => None,
+    };
+    let change = move |draft: &mut Draft<'_>| match draft.plan().head().archive_state {
+        ArchiveState::Deleted => Err(Refusal::Deleted),
+        _ => draft.once(asked, |draft| act(draft, &body)),
+    };
+    let made = state.store.change(plan, BY, why, change).await?;
+    drop(lock);
+    Ok(Json(json!({ "seq": made.seq, "said": made.said })))
 }

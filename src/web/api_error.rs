@@ -8,7 +8,9 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use crate::plan::Refusal;
 use crate::store::StoreError;
+use crate::volumes::{LockError, PlanNotFree};
 use crate::wire::text::clip;
 
 /// Characters of a message: what it names may come from the request.
@@ -46,6 +48,11 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, error)
     }
 
+    /// The plan, or what carries it out, does not allow it now.
+    pub fn conflict(error: impl Display) -> Self {
+        Self::new(StatusCode::CONFLICT, error)
+    }
+
     /// The method is not one of this address.
     pub fn wrong_method() -> Self {
         Self::new(
@@ -71,12 +78,34 @@ impl ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
+        use Refusal::{Deleted, KeyUsed, Moved, UnknownQuestion, UnknownTask};
         let status = match &error {
-            StoreError::UnknownPlan(_) => StatusCode::NOT_FOUND,
+            StoreError::UnknownPlan(_)
+            | StoreError::Refused(Deleted | UnknownQuestion(_) | UnknownTask(_)) => {
+                StatusCode::NOT_FOUND
+            }
+            StoreError::Refused(KeyUsed) => StatusCode::UNPROCESSABLE_ENTITY,
             StoreError::Refused(_) | StoreError::PlanTaken(_) | StoreError::Overtaken(_) => {
                 StatusCode::CONFLICT
             }
             _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        let seq = match error {
+            StoreError::Refused(Moved(seq)) => Some(seq),
+            _ => None,
+        };
+        Self {
+            seq,
+            ..Self::new(status, error)
+        }
+    }
+}
+
+impl From<PlanNotFree> for ApiError {
+    fn from(error: PlanNotFree) -> Self {
+        let status = match &error {
+            PlanNotFree::Lock(LockError::Volumes(_)) => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::CONFLICT,
         };
         Self::new(status, error)
     }

@@ -13,7 +13,7 @@ use super::state::WebState;
 use crate::plan::{HumanQuestion, Plan, PlanHead, PlanId, Row, TaskId};
 use crate::store::{Change, ListedPlan};
 use crate::view::{self, DaemonView, LastDaemon, ListedView, PlanView};
-use crate::wire::plan_file;
+use crate::wire::plan_file::PlanToEdit;
 use crate::wire::question_file::meaning;
 use crate::wire::text::time_text;
 
@@ -139,7 +139,7 @@ pub async fn plan_text(
     Path(id): Path<String>,
 ) -> ApiResult<Json<Value>> {
     let id = PlanId::new(id);
-    let render = |plan: &Plan, seq| (plan_file::render(plan), seq);
+    let render = |plan: &Plan, seq| (PlanToEdit::new(plan, None).text, seq);
     let (text, seq) = state.store.read(&id, render).await?;
     if prefix(&text).len() < text.len() {
         let error = ApiError::new(

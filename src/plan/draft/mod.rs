@@ -9,6 +9,7 @@ mod integration;
 mod model_questions;
 mod plan_control;
 mod refused_commands;
+mod repeatable_changes;
 mod restore_earlier_state;
 mod role_requests;
 mod silent_checks;
@@ -29,6 +30,7 @@ use super::produced_files::MAX_PRODUCED;
 
 pub use attempts::{AppliedReport, NewCommand};
 pub use imported_history::{PlanPast, TaskPast};
+pub use repeatable_changes::RepeatableChange;
 use role_requests::ended;
 pub use steering::TaskEdit;
 pub use task_structure::valid_key;
@@ -128,6 +130,21 @@ pub enum Refusal {
     Deleted,
     #[error("the plan has changed since it was shown")]
     Outdated,
+    /// Contains the plan's last change.
+    #[error("the plan has changed since it was shown")]
+    Moved(i64),
+    #[error("this key was used for another action")]
+    KeyUsed,
+    /// Contains what relies on the result of a task that is to be tried again.
+    #[error("{0}")]
+    OpensAgain(String),
+    /// Contains the reason.
+    #[error("the plan is paused: {0}")]
+    Stopped(String),
+    #[error("the end of a plan is confirmed with its id")]
+    Unconfirmed,
+    #[error("there are no words")]
+    NoWords,
     #[error("the plan is as it was after change {0}")]
     AsItWas(i64),
     #[error("the budget allows no more: {0} used")]
@@ -197,6 +214,8 @@ pub struct Delta {
 pub struct Draft<'a> {
     plan: &'a mut Plan,
     now: Time,
+    /// The number of the plan's last change.
+    after: i64,
     undo: Vec<(RowKey, Option<Row>)>,
     events: Vec<Event>,
 }
@@ -207,9 +226,16 @@ impl<'a> Draft<'a> {
         Self {
             plan,
             now,
+            after: 0,
             undo: Vec::new(),
             events: Vec::new(),
         }
+    }
+
+    /// Makes it the change after the one of this number; without it, the draft is the first.
+    #[must_use]
+    pub fn after(self, seq: i64) -> Self {
+        Self { after: seq, ..self }
     }
 
     /// Returns the plan with the changes made so far.

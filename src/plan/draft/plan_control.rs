@@ -198,7 +198,7 @@ impl Draft<'_> {
             }
             None => {
                 head.replans += 1;
-                head.replan = Some(replan);
+                head.replan = Some(Box::new(replan));
             }
         });
     }

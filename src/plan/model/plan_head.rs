@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Budget, Granted, IntegrationBranch, Language, PlanId, QueueEntry, Repository, ResultsMove,
-    RunOptions, TaskId, Time, Usage,
+    Budget, Granted, IntegrationBranch, Language, MadeChange, PlanId, QueueEntry, Repository,
+    ResultsMove, RunOptions, TaskId, Time, Usage,
 };
 
 /// Where a plan or a task came from: decides whether text in it may be executed.
@@ -364,6 +364,9 @@ pub struct PlanHead {
     /// Commands that a person has allowed every agent of the plan, word for word.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<String>,
+    /// Changes that a caller may ask for again, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub made_changes: Vec<MadeChange>,
     /// Replans begun so far.
     pub replans: u32,
     /// Replans a human allowed beyond the policy.
@@ -377,7 +380,7 @@ pub struct PlanHead {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stray_file: Option<Box<StrayFile>>,
     /// The open replan; nothing new starts while it is open.
-    pub replan: Option<ReplanRequest>,
+    pub replan: Option<Box<ReplanRequest>>,
     /// The findings of the goal's audit, once it has passed.
     pub audited: Option<String>,
     /// The summary, once the plan is settled.

@@ -68,10 +68,10 @@ fn busy_plan(language: Language) -> Plan {
     let mut plan = plan(
         PlanHead {
             goal: "Count the words\n\n# of a file".to_owned(),
-            replan: Some(ReplanRequest {
+            replan: Some(Box::new(ReplanRequest {
                 task: Some(TaskId(7)),
                 why: "there is no floor".to_owned(),
-            }),
+            })),
             language: Some(language),
             outcome: Some("All well.\n```\nopen".to_owned()),
             ..head()
@@ -290,10 +290,10 @@ fn mission_size_is_bounded() {
                 goal: long.clone(),
                 status: PlanState::Paused(long.clone()),
                 outcome: Some(long.clone()),
-                replan: Some(ReplanRequest {
+                replan: Some(Box::new(ReplanRequest {
                     task: None,
                     why: long.clone(),
-                }),
+                })),
                 ..head()
             },
             tasks,
