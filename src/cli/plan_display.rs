@@ -11,7 +11,7 @@ use super::{App, Failure, Output, Result};
 use crate::plan::{ArchiveState, Plan, PlanId, ROLE, Task};
 use crate::store::{ListedPlan, StoreError};
 use crate::view::{self, DaemonView, EventView, LastDaemon, ListedView, PlanView, StateWord};
-use crate::wire::text::{one_line, printable};
+use crate::wire::text::printable;
 use crate::wire::{graph_text, plan_file};
 
 /// How often a plan that others change is read again while a person watches it: soon enough to feel immediate, and
@@ -91,7 +91,7 @@ async fn plan_view(most: usize, plan: &PlanId, app: &App, daemon: Option<u32>) -
     let mut view = seen.await?;
     view.carried_out_by(daemon.map(|pid| DaemonView { pid }));
     if daemon.is_none() {
-        view.last_daemon = last_daemon(plan, app);
+        view.last_daemon = LastDaemon::of(plan, app.volumes.last_word(), app.volumes.vanished());
         view.daemon_elsewhere = app.daemon().is_some();
     }
     Ok(view)
@@ -115,23 +115,6 @@ fn show_status(
         Some(screen) => output.redraw(&page, screen),
         None => output.prose(&page),
     }
-}
-
-/// Returns when and why the daemon of a plan ended, if that is known and it had no terminal.
-fn last_daemon(plan: &PlanId, app: &App) -> Option<LastDaemon> {
-    if let Some(word) = app.volumes.last_word()
-        && word.plan == plan.as_str()
-    {
-        return Some(LastDaemon::Ended {
-            ended_at: one_line(&word.at, 40),
-            why: one_line(&word.why, 400),
-        });
-    }
-    let gone = app.volumes.vanished()?;
-    (gone.plan.as_deref() == Some(plan.as_str())).then(|| LastDaemon::Gone {
-        pid: gone.pid,
-        started_at: one_line(&gone.started_at, 40),
-    })
 }
 
 /// Shows a plan, as it is or as it was.

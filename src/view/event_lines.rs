@@ -45,6 +45,12 @@ pub fn lines(change: &Change, zone: &TimeZone, paint: Paint) -> Vec<String> {
     lines
 }
 
+/// Returns what each event of a change did, in one line.
+pub fn events(change: &Change) -> Vec<String> {
+    let happened = |event: &Event| happened(change, event, numbered).0;
+    change.delta.events.iter().map(happened).collect()
+}
+
 /// Returns what happened in one line, and how to show it. `called` names the task it happened to.
 pub(super) fn happened(
     change: &Change,

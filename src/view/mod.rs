@@ -20,6 +20,7 @@ mod run_progress_lines;
 mod state_word;
 mod status_page;
 mod task;
+mod task_detail;
 mod usage;
 mod why;
 
@@ -29,7 +30,7 @@ pub(crate) mod sample_plan;
 pub use at_work::{AgentSays, AtWork, Screen, WorkRow};
 pub use colours::{Paint, Style};
 pub use event::{EventView, FinishedView};
-pub use event_lines::lines;
+pub use event_lines::{events, lines};
 pub use marks::Mark;
 pub use outcomes::{Outcomes, PastTasks, agent_of};
 pub use plan::{DaemonView, LastDaemon, ListedView, PlanView};
@@ -38,6 +39,7 @@ pub use repeated_failures::RepeatedFailures;
 pub use review::review;
 pub use run_progress_lines::{progress, results, tasks};
 pub use state_word::StateWord;
+pub use task_detail::{task_detail, task_rows};
 pub use why::{last_lines, why};
 
 use std::time::Duration;

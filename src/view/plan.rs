@@ -14,7 +14,8 @@ use crate::plan::{
     PlanState, Task, TaskId, TaskState, Time,
 };
 use crate::store::ListedPlan;
-use crate::wire::text::time_text;
+use crate::volumes::{DaemonFarewell, DaemonInfo};
+use crate::wire::text::{one_line, time_text};
 
 /// A plan: its JSON is what `status --json` prints, the terminal and MISSION.md print it in words. The shape is relied upon by
 /// others; what is not in it is only for the words.
@@ -186,6 +187,28 @@ impl PlanView {
     /// Returns where the results are gathered, if each task has a worktree of its own.
     pub(super) fn branch(&self) -> Option<&str> {
         self.plan.branch.as_deref()
+    }
+}
+
+impl LastDaemon {
+    /// Returns when and why the last daemon of a plan ended, if it left word of that or is gone without one.
+    pub fn of(
+        plan: &PlanId,
+        word: Option<DaemonFarewell>,
+        gone: Option<DaemonInfo>,
+    ) -> Option<Self> {
+        let own = |named: &str| named == plan.as_str();
+        if let Some(word) = word.filter(|word| own(&word.plan)) {
+            return Some(Self::Ended {
+                ended_at: one_line(&word.at, 40),
+                why: one_line(&word.why, 400),
+            });
+        }
+        let gone = gone.filter(|gone| gone.plan.as_deref().is_some_and(own))?;
+        Some(Self::Gone {
+            pid: gone.pid,
+            started_at: one_line(&gone.started_at, 40),
+        })
     }
 }
 

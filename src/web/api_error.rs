@@ -46,6 +46,14 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, error)
     }
 
+    /// The method is not one of this address.
+    pub fn wrong_method() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "this method is not served here",
+        )
+    }
+
     /// Adds the way out.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -146,7 +146,10 @@ async fn converse(stream: TcpStream, server: Arc<Server>, place: Option<OwnedSem
         end = &mut conversation => end,
         () = shown.notified() => {
             drop(place);
-            conversation.await
+            tokio::select! {
+                end = conversation => end,
+                () = server.gate.token_is_replaced() => return,
+            }
         }
         () = in_the_way => return,
     };

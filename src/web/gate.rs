@@ -23,6 +23,9 @@ const POSTS: u32 = 20;
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// How often an open connection looks whether its token still counts.
+const TOKEN_READ: Duration = Duration::from_secs(1);
+
 type Hash = [u8; 32];
 
 /// A request that may go on.
@@ -136,10 +139,7 @@ impl Gate {
         self.check_place(headers, uri)?;
         let method = request.method();
         if ![Method::GET, Method::HEAD, Method::POST, Method::DELETE].contains(method) {
-            return Err(ApiError::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "this method is not served",
-            ));
+            return Err(ApiError::wrong_method());
         }
         self.check_query(uri)?;
         if self.page && assets::has(uri.path()) && *method != Method::POST {
@@ -209,6 +209,14 @@ impl Gate {
             }
         }
         Err(error)
+    }
+
+    /// Resolves when the token is another one than now: who came in with it must go.
+    pub async fn token_is_replaced(&self) {
+        let now = self.token.hash();
+        while self.token.hash() == now {
+            tokio::time::sleep(TOKEN_READ).await;
+        }
     }
 
     fn check_post(&self, headers: &HeaderMap, path: &str) -> Result<(), ApiError> {

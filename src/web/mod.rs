@@ -5,10 +5,14 @@
 mod actions;
 mod api_error;
 mod assets;
+mod bounded;
 mod connections;
+mod events;
 mod gate;
+mod plans;
 mod routes;
 mod state;
+mod work;
 
 pub use connections::serve;
 pub use gate::{Gate, PublicUrl};

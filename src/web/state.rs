@@ -1,14 +1,25 @@
 //! What the endpoints work with.
 
+use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::api_error::{ApiError, ApiResult};
+use super::plans;
 use crate::config::Config;
+use crate::plan::{Plan, PlanId};
 use crate::plan_time::Clock;
-use crate::store::Store;
+use crate::store::{ListedPlan, Store};
 use crate::view::ProgramName;
 use crate::volumes::Volumes;
 use crate::wire::text::time_text;
+
+/// Simultaneous streams of events: two for each open page.
+const STREAMS: usize = 8;
 
 /// The parts of the program that the page stands on.
 #[derive(Debug)]
@@ -30,20 +41,96 @@ pub struct WebState(Arc<Shared>);
 /// What all requests share.
 #[derive(Debug)]
 pub struct Shared {
-    pub parts: Parts,
+    parts: Parts,
     /// When the server began: it tells one run of it from the next.
-    pub started: String,
+    started: String,
+    streams: Arc<Semaphore>,
+    /// The figures of each plan after its last change that was read.
+    figures: Mutex<HashMap<PlanId, (i64, Figures)>>,
 }
+
+/// How far a plan is, in a few numbers.
+pub type Figures = [(&'static str, Value); 4];
 
 impl WebState {
     pub fn new(parts: Parts) -> Self {
         let started = time_text(parts.clock.now());
-        Self(Arc::new(Shared { parts, started }))
+        Self(Arc::new(Shared {
+            parts,
+            started,
+            streams: Arc::new(Semaphore::new(STREAMS)),
+            figures: Mutex::default(),
+        }))
     }
 
     /// Returns when the server began.
     pub fn started(&self) -> &str {
         &self.0.started
+    }
+
+    /// Returns the first event of a stream.
+    pub fn hello(&self, seq: i64) -> Value {
+        json!({"version": env!("CARGO_PKG_VERSION"), "started": self.started(), "seq": seq})
+    }
+
+    /// Returns the place of a stream of events.
+    ///
+    /// # Errors
+    /// All are in use.
+    pub fn stream(&self) -> ApiResult<OwnedSemaphorePermit> {
+        let place = Arc::clone(&self.0.streams).try_acquire_owned();
+        place.map_err(|_| {
+            let message = format!("{STREAMS} streams of events are open already");
+            let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message);
+            error.hint("close another tab with the page")
+        })
+    }
+
+    /// Returns a plan as it was after a change.
+    ///
+    /// # Errors
+    /// There is no such plan or change, or it cannot be read.
+    pub async fn plan_at(&self, id: &PlanId, at: i64) -> ApiResult<Plan> {
+        let last = self.store.read(id, |_, seq| seq).await?;
+        if !(1..=last).contains(&at) {
+            let error = ApiError::not_found(format!("plan `{id}` has no change `{at}`"));
+            return Err(error.hint(format!("the last one is {last}")).seq(last));
+        }
+        Ok(self.store.at(id, at).await?)
+    }
+
+    /// Returns how far a plan in the list is. It is read once for each change.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub async fn figures(&self, listed: &ListedPlan) -> ApiResult<Figures> {
+        let known = || {
+            self.0
+                .figures
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        let id = &listed.head.id;
+        if let Some((seq, figures)) = known().get(id)
+            && *seq == listed.seq
+        {
+            return Ok(figures.clone());
+        }
+        let asks = plans::asks(&listed.head);
+        let read = move |plan: &Plan, seq| {
+            let (counts, used) = (plan.counts(), &plan.head().usage);
+            let questions = plan.open_questions().filter(|_| asks).count();
+            let figures = [
+                ("questions", questions.into()),
+                ("done", (counts.completed + counts.skipped).into()),
+                ("total", counts.total().into()),
+                ("cost_usd", (used.llm_cost_usd + used.agent_cost_usd).into()),
+            ];
+            (seq, figures)
+        };
+        let (seq, figures): (i64, Figures) = self.store.read(id, read).await?;
+        known().insert(id.clone(), (seq, figures.clone()));
+        Ok(figures)
     }
 }
 

@@ -1,0 +1,292 @@
+//! The two streams of events. What is sent is read from the log in the store, so it is exact after any pause, whichever process
+//! made the changes: a wake-up only means "read again".
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderMap;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+use super::api_error::ApiResult;
+use super::bounded::fit;
+use super::plans::{TASKS_OF_A_CHANGE, WantedQuery, change, is_listed};
+use super::state::WebState;
+use crate::exec::read_from;
+use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId};
+use crate::store::{ListedPlan, StoreError};
+use crate::view::StateWord;
+use crate::volumes::Watch;
+
+/// Events that wait for a slow reader.
+const QUEUE: usize = 256;
+
+/// Changes that are read together.
+const PAGE: usize = 100;
+
+/// A comment, so that both sides know that the other one is there.
+const SIGN: Duration = Duration::from_secs(15);
+
+/// How long a reader that takes nothing keeps its stream.
+const STUCK: Duration = Duration::from_secs(30);
+
+/// How often the store is read without any wake-up: where files cannot be watched, this is the only way.
+const READ_AGAIN: Duration = Duration::from_secs(2);
+
+/// How often the lengths of agents' outputs are read while an agent works.
+const OUTPUT: Duration = Duration::from_millis(250);
+
+/// The reader has gone, or is too slow.
+struct Ended;
+
+/// What waits for a reader.
+struct Outbox {
+    queue: mpsc::Sender<Event>,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Wakes up when any process has changed the store.
+struct Changes {
+    moved: watch::Receiver<u64>,
+    stored: Arc<Notify>,
+    _watch: Watch,
+}
+
+/// Streams what happens to one plan after the change that the reader saw last; without one, from now on.
+pub async fn of_plan(
+    State(state): State<WebState>,
+    Path(id): Path<String>,
+    wanted: WantedQuery,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    let (id, Query(wanted)) = (PlanId::new(id), wanted?);
+    let seen = headers
+        .get("last-event-id")
+        .and_then(|id| id.to_str().ok()?.parse().ok());
+    let seen = seen.or(wanted.after);
+    let changes = Changes::of(&state);
+    let seq = state.store.read(&id, |_, seq| seq).await?;
+    let (outbox, response) = open(&state)?;
+    tokio::spawn(async move {
+        let hello = outbox.send(event("hello", state.hello(seq)), true);
+        if hello.await.is_ok() {
+            drop(follow_plan(&state, &id, (seen, seq), changes, &outbox).await);
+        }
+    });
+    Ok(response)
+}
+
+/// Streams the state of every plan, at first and whenever it changes.
+pub async fn of_all(State(state): State<WebState>) -> ApiResult<Response> {
+    let changes = Changes::of(&state);
+    let (outbox, response) = open(&state)?;
+    tokio::spawn(async move {
+        let hello = outbox.send(event("hello", state.hello(0)), true);
+        if hello.await.is_ok() {
+            drop(follow_all(&state, changes, &outbox).await);
+        }
+    });
+    Ok(response)
+}
+
+async fn follow_plan(
+    state: &WebState,
+    id: &PlanId,
+    (seen, began): (Option<i64>, i64),
+    mut changes: Changes,
+    outbox: &Outbox,
+) -> Result<(), Ended> {
+    let mut seq = seen.unwrap_or(began);
+    if seq > began || seq < 0 {
+        // The log is another one than the reader saw: an older copy of the store was put back.
+        outbox.send(event("resync", json!({})), true).await?;
+        seq = began;
+    }
+    let mut lengths = HashMap::new();
+    loop {
+        while let page = state.store.since(id, seq, PAGE).await?
+            && let Some(last) = page.last()
+        {
+            for one in &page {
+                let row = fit(change(one));
+                let many = row["tasks"].as_array().map_or(0, Vec::len) == TASKS_OF_A_CHANGE;
+                let told = event("change", row).id(one.seq.to_string());
+                outbox.send(told, one.seq <= began).await?;
+                if many {
+                    outbox
+                        .send(event("resync", json!({})), one.seq <= began)
+                        .await?;
+                }
+            }
+            seq = last.seq;
+        }
+        let works = outputs(state, id, &mut lengths, outbox).await?;
+        changes
+            .wait(if works { OUTPUT } else { READ_AGAIN }, outbox)
+            .await?;
+    }
+}
+
+/// Says which outputs have grown; returns whether an agent is at work.
+async fn outputs(
+    state: &WebState,
+    id: &PlanId,
+    lengths: &mut HashMap<CommandId, u64>,
+    outbox: &Outbox,
+) -> Result<bool, Ended> {
+    let open = |plan: &Plan, _| {
+        let open = plan.open_attempts();
+        let open = open.filter(|attempt| attempt.state == AttemptState::Open);
+        let of = |attempt: &Attempt| (attempt.id.clone(), attempt.task, attempt.number);
+        open.filter(|attempt| attempt.claimed.is_some())
+            .map(of)
+            .collect()
+    };
+    let open: Vec<(CommandId, TaskId, u32)> = state.store.read(id, open).await?;
+    lengths.retain(|command, _| open.iter().any(|(open, ..)| open == command));
+    for (command, task, attempt) in &open {
+        let (length, _) = read_from(&state.volumes.log(command, "out"), 0, 0);
+        let before = lengths.insert(command.clone(), length).unwrap_or(0);
+        if length > before {
+            let grown = json!({"task": task, "attempt": attempt, "from": before, "len": length});
+            outbox.send(event("output", grown), false).await?;
+        }
+    }
+    Ok(!open.is_empty())
+}
+
+async fn follow_all(state: &WebState, mut changes: Changes, outbox: &Outbox) -> Result<(), Ended> {
+    let mut known: HashMap<PlanId, Value> = HashMap::new();
+    let mut first = true;
+    loop {
+        let daemon = state.volumes.running();
+        for plan in state.store.plans().await? {
+            let ListedPlan { head, seq } = &plan;
+            let carried_out = (daemon.as_ref()).is_some_and(|daemon| daemon.carries_out(&head.id));
+            let listed = is_listed(head);
+            if !listed && !known.contains_key(&head.id) {
+                continue;
+            }
+            let mut row = json!({
+                "plan": head.id,
+                "seq": seq,
+                "state": StateWord::of_plan(head, carried_out),
+                "listed": listed,
+            });
+            for (name, value) in state.figures(&plan).await.map_err(|_| Ended)? {
+                row[name] = value;
+            }
+            if known.get(&head.id) != Some(&row) {
+                outbox.send(event("head", row.clone()), first).await?;
+                known.insert(head.id.clone(), row);
+            }
+        }
+        first = false;
+        changes.wait(READ_AGAIN, outbox).await?;
+    }
+}
+
+/// Makes a queue and the answer that reads it.
+fn open(state: &WebState) -> ApiResult<(Outbox, Response)> {
+    let (queue, mut reader) = mpsc::channel(QUEUE);
+    let outbox = Outbox {
+        queue,
+        _place: state.stream()?,
+    };
+    let events = stream::poll_fn(move |context| {
+        let next = reader.poll_recv(context);
+        next.map(|event| event.map(Ok::<_, Infallible>))
+    });
+    let response = Sse::new(events).keep_alive(KeepAlive::new().interval(SIGN));
+    Ok((outbox, response.into_response()))
+}
+
+fn event(name: &str, data: Value) -> Event {
+    Event::default().event(name).data(data.to_string())
+}
+
+impl Outbox {
+    /// Puts an event into the queue. Where it is full, an event of the past waits; one of now ends the stream, after the word that
+    /// the reader must fetch everything anew.
+    async fn send(&self, event: Event, past: bool) -> Result<(), Ended> {
+        let (waiting, end) = match self.queue.try_send(event) {
+            Ok(()) => return Ok(()),
+            Err(TrySendError::Closed(_)) => return Err(Ended),
+            Err(TrySendError::Full(event)) if past => (event, false),
+            Err(TrySendError::Full(_)) => (self::event("resync", json!({})), true),
+        };
+        match timeout(STUCK, self.queue.send(waiting)).await {
+            Ok(Ok(())) if !end => Ok(()),
+            _ => Err(Ended),
+        }
+    }
+}
+
+impl Changes {
+    /// Begins to listen: what is read after this is not missed.
+    fn of(state: &WebState) -> Self {
+        let stored = Arc::new(Notify::new());
+        Self {
+            moved: state.store.moved(),
+            _watch: Watch::for_server(&state.volumes, Arc::clone(&stored)),
+            stored,
+        }
+    }
+
+    /// Waits for a change, at most so long.
+    async fn wait(&mut self, most: Duration, outbox: &Outbox) -> Result<(), Ended> {
+        tokio::select! {
+            () = outbox.queue.closed() => Err(Ended),
+            () = self.stored.notified() => Ok(()),
+            moved = self.moved.changed() => moved.map_err(|_| Ended),
+            () = sleep(most) => Ok(()),
+        }
+    }
+}
+
+/// The reader connects again, and gets what it missed.
+impl From<StoreError> for Ended {
+    fn from(error: StoreError) -> Self {
+        tracing::debug!(%error, "a stream of events ends");
+        Self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn slow_reader_is_asked_to_fetch_anew() {
+        let (queue, mut reader) = mpsc::channel(QUEUE);
+        let places = Arc::new(tokio::sync::Semaphore::new(1));
+        let outbox = Outbox {
+            queue,
+            _place: places.try_acquire_owned().unwrap(),
+        };
+        for _ in 0..QUEUE {
+            assert!(outbox.send(event("change", json!({})), false).await.is_ok());
+        }
+        let sending = tokio::spawn(async move {
+            outbox
+                .send(event("change", json!({})), false)
+                .await
+                .is_err()
+        });
+        let mut seen = Vec::new();
+        while let Some(event) = reader.recv().await {
+            seen.push(format!("{event:?}"));
+        }
+        assert!(sending.await.unwrap(), "the stream ends");
+        assert_eq!(seen.len(), QUEUE + 1);
+        assert!(seen.last().unwrap().contains("resync"), "{seen:?}");
+    }
+}

@@ -1,0 +1,200 @@
+//! The endpoints that show work: what a task changed, what its agent says, and who is at work.
+
+use std::time::SystemTime;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use super::api_error::{ApiError, ApiResult};
+use super::bounded::{prefix, take_rows};
+use super::plans::{WantedQuery, asks, is_listed, no_task, task_id};
+use super::state::WebState;
+use crate::exec::{DiffDetail, DiffSource, diff_of, diff_project, find_diff, read_from};
+use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId};
+use crate::store::ListedPlan;
+use crate::view::{Paint, agent_of};
+use crate::volumes::Volumes;
+use crate::wire::command_file::CommandFile;
+use crate::wire::text::time_text;
+use crate::worker::AgentNow;
+use crate::worker::readable_output::{closed, readable};
+
+/// Bytes of an agent's output that are read together.
+const PIECE: usize = 64 * 1024;
+
+/// Shows what a task changed: of a completed one what was accepted, of any other what is there so far.
+pub async fn diff(
+    State(state): State<WebState>,
+    Path((id, task)): Path<(String, String)>,
+) -> ApiResult<Json<Value>> {
+    let (id, task) = (PlanId::new(id), task_id(&task)?);
+    let read = move |plan: &Plan, _| {
+        let source = plan.task(task).map(|task| find_diff(plan, task, |_| true));
+        (plan.head().clone(), source)
+    };
+    let (head, source) = state.store.read(&id, read).await?;
+    let text = match source.ok_or_else(|| no_task(&id, task))? {
+        DiffSource::Shared(attempts) => attempts.join("\n"),
+        source => {
+            let difference = async {
+                let project = diff_project(head).await?;
+                diff_of(project.as_ref(), source, DiffDetail::Lines).await
+            };
+            let found = difference.await.map_err(|error| {
+                ApiError::new(StatusCode::SERVICE_UNAVAILABLE, format!("{error:#}"))
+            })?;
+            String::from_utf8_lossy(&found.unwrap_or_default().0).into_owned()
+        }
+    };
+    let shown = prefix(&text);
+    Ok(Json(
+        json!({"diff": shown, "cut": shown.len() < text.len()}),
+    ))
+}
+
+/// An attempt whose output is shown.
+struct Shown {
+    command: CommandId,
+    number: u32,
+    folder: String,
+    over: bool,
+}
+
+/// Shows a piece of what the agent of a task said and did, in words. The newest attempt is meant unless another one is named.
+pub async fn output(
+    State(state): State<WebState>,
+    Path((id, task)): Path<(String, String)>,
+    wanted: WantedQuery,
+) -> ApiResult<Json<Value>> {
+    let (id, task, Query(wanted)) = (PlanId::new(id), task_id(&task)?, wanted?);
+    let number = wanted.attempt;
+    let read = move |plan: &Plan, _| plan.task(task).map(|_| shown(plan, task, number));
+    let shown = state.store.read(&id, read).await?;
+    let Some(shown) = shown.ok_or_else(|| no_task(&id, task))? else {
+        return Err(ApiError::not_found(format!(
+            "task `{task}` has no such attempt"
+        )));
+    };
+    let kind = match wanted.kind.as_deref() {
+        None | Some("out") => "out",
+        Some("err") => "err",
+        Some(_) => return Err(ApiError::bad_request("`kind` is `out` or `err`")),
+    };
+    let path = state.volumes.log(&shown.command, kind);
+    let from = wanted.from.unwrap_or(0);
+    let piece = move || read_from(&path, from, PIECE);
+    let (length, bytes) = blocking(piece).await?;
+    let rest = from.saturating_add(bytes.len() as u64) >= length;
+    // A line that is not whole yet comes with the next piece, unless it is the last or too long for one.
+    let whole = bytes
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
+    let used = match whole {
+        _ if rest && shown.over => bytes.len(),
+        0 if bytes.len() == PIECE => PIECE,
+        whole => whole,
+    };
+    let mut open = false;
+    let text = String::from_utf8_lossy(&bytes[..used]);
+    let line = |line| readable(line, &shown.folder, &mut open, Paint::none());
+    let text: String = text.lines().map(line).collect();
+    let text = text + closed(&mut open);
+    let next = from.saturating_add(used as u64);
+    Ok(Json(json!({
+        "text": prefix(&text),
+        "from": from,
+        "next": next,
+        "end": shown.over && next >= length,
+        "attempt": shown.number,
+    })))
+}
+
+fn shown(plan: &Plan, task: TaskId, number: Option<u32>) -> Option<Shown> {
+    let mut attempts = plan.attempts_of(task).rev();
+    let attempt = attempts.find(|attempt| number.is_none_or(|number| attempt.number == number))?;
+    Some(Shown {
+        command: attempt.id.clone(),
+        number: attempt.number,
+        folder: folder(attempt),
+        over: attempt.state != AttemptState::Open || plan.status().settled(),
+    })
+}
+
+fn folder(attempt: &Attempt) -> String {
+    let command = CommandFile::parse(&attempt.text).ok();
+    command.map(|command| command.workspace).unwrap_or_default()
+}
+
+/// Lists who is at work in all plans.
+pub async fn workers(State(state): State<WebState>) -> ApiResult<Json<Value>> {
+    let mut found = Vec::new();
+    for ListedPlan { head, .. } in state.store.plans().await? {
+        if is_listed(&head) && asks(&head) {
+            let read = |plan: &Plan, _| {
+                let open = plan.open_attempts();
+                let open = open.filter(|attempt| attempt.state == AttemptState::Open);
+                let claimed = open.filter(|attempt| attempt.claimed.is_some());
+                claimed
+                    .map(|attempt| at_work(plan, attempt))
+                    .collect::<Vec<_>>()
+            };
+            found.extend(state.store.read(&head.id, read).await?);
+        }
+    }
+    let volumes = state.volumes.clone();
+    let complete = move || {
+        let rows = found.into_iter();
+        rows.map(|(row, command, folder)| with_signs(row, &command, &folder, &volumes))
+            .collect::<Vec<_>>()
+    };
+    let (rows, all) = take_rows(blocking(complete).await?);
+    Ok(Json(json!({"workers": rows, "more": !all})))
+}
+
+/// Returns what the plan knows of an attempt at work, with its command and the folder of its agent.
+fn at_work(plan: &Plan, attempt: &Attempt) -> (Value, CommandId, String) {
+    let task = plan.task(attempt.task);
+    let row = json!({
+        "command": attempt.id,
+        "plan": plan.id(),
+        "task": attempt.task,
+        "task_name": task.map(|task| task.name.as_str()),
+        "role": task.and_then(|task| task.assignee.as_deref()),
+        "agent": agent_of(plan),
+        // No heartbeat says it.
+        "machine": null,
+        "since": attempt.claimed.map(time_text),
+    });
+    (row, attempt.id.clone(), folder(attempt))
+}
+
+/// Adds the signs of life that the agent itself gives.
+fn with_signs(mut row: Value, command: &CommandId, folder: &str, volumes: &Volumes) -> Value {
+    let places = volumes.everywhere();
+    let place = places.iter().find(|place| place.life(command).exists());
+    let place = place.unwrap_or(volumes);
+    let beat = place
+        .life(command)
+        .metadata()
+        .and_then(|file| file.modified())
+        .ok();
+    let beat = beat.and_then(|beat| beat.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let beat = beat.map(|beat| time_text(crate::plan::Time::default().plus(beat)));
+    let mut now = AgentNow::new(volumes.log(command, "out"), volumes.log(command, "err"));
+    now.read();
+    row["last_heartbeat"] = json!(beat);
+    row["blocked_until"] = json!(place.read_life(command).blocked_until.map(time_text));
+    row["doing"] = now.doing(folder).into();
+    row
+}
+
+/// Reads files in a thread of its own.
+pub async fn blocking<T: Send + 'static>(
+    read: impl FnOnce() -> T + Send + 'static,
+) -> ApiResult<T> {
+    let read = tokio::task::spawn_blocking(read).await;
+    read.map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error))
+}
