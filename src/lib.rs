@@ -32,6 +32,8 @@ pub mod exec;
 
 pub mod view;
 
+pub mod steering;
+
 pub mod agents;
 
 pub mod llm;

@@ -7,9 +7,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
 use super::args::{AnswerArgs, OnPlan, RestoreArgs};
-use super::{App, BY, Exit, Failure, Output, Result, plan_display, steer};
-use crate::plan::{AnswerChoice, DAEMON, Draft, HumanQuestionKind, PlanId, PlanState};
-use crate::volumes::{DaemonInfo, DaemonLock};
+use super::{App, BY, Exit, Failure, Output, Result, plan_display};
+use crate::plan::{DAEMON, Draft, PlanId};
+use crate::steering;
+use crate::volumes::{DaemonLock, PlanNotFree};
 use crate::wire::text::one_line;
 
 /// How long a daemon may take to end: it promises one second, a busy machine may need more.
@@ -20,22 +21,11 @@ const TRY_AGAIN: Duration = Duration::from_millis(20);
 /// Answers a question.
 pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result {
     let (plan, question) = app.question(args.question.as_deref()).await?;
-    let (id, choice) = (question.id.clone(), args.choice);
+    let (id, choice) = (question.id, args.choice);
     let note = args.note.clone().unwrap_or_default();
-    let again = choice == AnswerChoice::Retry && question.about != HumanQuestionKind::Model;
-    let again = question.task.filter(|_| again);
-    let answer = move |draft: &mut Draft<'_>| {
-        draft.answer(&id, choice, &note, BY)?;
-        let again = again.and_then(|task| draft.plan().task(task));
-        Ok(again.map(|task| steer::attempts(draft.plan(), task)))
-    };
-    let gives = app.change(&plan, "answered", answer).await?;
-    let plan_itself = || format!("plan {plan}");
-    let about = question
-        .task
-        .map_or_else(plan_itself, |task| format!("task {task}"));
-    let gives = gives.unwrap_or_default();
-    output.line(&format!("{about}: {}{gives}", choice.as_str()))?;
+    let answer = move |draft: &mut Draft<'_>| steering::answer(draft, &id, choice, &note, BY);
+    let said = app.change(&plan, "answered", answer).await?;
+    output.line(&said)?;
     match (app.daemon(), app.program.goes_on(plan.as_str())) {
         (Some(_), _) => Ok(()),
         (None, goes_on) => output.line(&format!("No daemon works here: {goes_on}.")),
@@ -46,11 +36,7 @@ pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result
 pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result {
     let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
     let was_paused = app.change(&plan, "paused", |draft| {
-        let paused = matches!(draft.plan().status(), PlanState::Paused(_));
-        if !paused {
-            draft.pause("on the command line")?;
-        }
-        Ok(paused)
+        steering::pause(draft, "on the command line")
     });
     let word = match was_paused.await? {
         true => "is paused already",
@@ -80,23 +66,15 @@ pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Resu
     Ok(())
 }
 
-/// Keeps every daemon from a plan that none carries out; one that has another plan does not come to it.
+/// Keeps every daemon from a plan that none carries out.
 pub fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>> {
-    let busy = |daemon: DaemonInfo| {
-        let error = anyhow!("a daemon (pid {}) carries out plan `{plan}`", daemon.pid);
-        let hint = format!("`{} stop` ends it", app.program);
-        Failure::new(error, Exit::Busy).hint(hint)
-    };
-    if let Some(daemon) = app.volumes.running() {
-        // Which plan it has is not said before it has begun.
-        let other = daemon.plan.as_ref();
-        let others = other.is_some_and(|other| other != plan.as_str());
-        return if others { Ok(None) } else { Err(busy(daemon)) };
-    }
-    app.volumes.lock().map(Some).map_err(|error| {
-        // One that started meanwhile.
-        let running = app.volumes.running().map(busy);
-        running.unwrap_or_else(|| Failure::new(error, Exit::Busy))
+    app.volumes.free_of_daemons(plan).map_err(|error| {
+        let busy = matches!(error, PlanNotFree::CarriedOut { .. });
+        let failure = Failure::new(error, Exit::Busy);
+        match busy {
+            true => failure.hint(format!("`{} stop` ends it", app.program)),
+            false => failure,
+        }
     })
 }
 

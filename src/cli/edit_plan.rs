@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use super::args::OnPlanOrTask;
 use super::editor::Editor;
 use super::{Access, App, BY, Exit, Failure, Process, complain};
-use crate::plan::{Draft, PlanHead, PlanId, PlanSpec, Refusal, TaskEdit, TaskState, counted};
+use crate::plan::{Draft, PlanId, Refusal};
+use crate::steering;
 use crate::store::StoreError;
 use crate::wire::Problem;
-use crate::wire::plan_file::{EditedPlan, PlanToEdit};
+use crate::wire::plan_file::PlanToEdit;
 use crate::wire::text::printable;
 
 /// Begins the lines above a text that say what is wrong with it; they are no part of it.
@@ -96,31 +97,15 @@ impl App {
         text: &str,
         by: &'static str,
     ) -> Result<Result<Option<String>, Vec<Problem>>, Failure> {
-        let edited = match given.read(text) {
+        let head = self.read(plan, |plan, _| plan.head().clone()).await?;
+        let mismatches = |file: &_, workspace: &_| self.mismatches(file, workspace);
+        let edited = match steering::read_edit(given, text, &head, mismatches) {
+            Ok(edited) if edited.is_empty() => return Ok(Ok(None)),
             Ok(edited) => edited,
             Err(problems) => return Ok(Err(problems)),
         };
-        let workspace = self.read(plan, |plan, _| PathBuf::from(&plan.head().workspace));
-        let problems = self.mismatches(&edited.changed, &workspace.await?);
-        if !problems.is_empty() {
-            return Ok(Err(problems));
-        }
-        for role in edited
-            .changed
-            .plan
-            .tasks
-            .iter()
-            .filter_map(|task| task.assignee.as_ref())
-        {
-            if let Err(failure) = self.check_role(plan, role).await {
-                return Ok(Err(vec![failure.problem(Problem::new)]));
-            }
-        }
-        if edited.is_empty() {
-            return Ok(Ok(None));
-        }
-        let said = format!("plan {plan}: {}", summary(&edited));
-        let change = move |draft: &mut Draft<'_>| make(draft, edited);
+        let said = format!("plan {plan}: {}", steering::summary(&edited));
+        let change = move |draft: &mut Draft<'_>| steering::edit(draft, edited);
         let changed = self.store().await?.change(plan, by, "edited", change).await;
         let refused = match changed {
             Ok(refused) => refused,
@@ -129,83 +114,8 @@ impl App {
         };
         Ok(match refused.as_slice() {
             [] => Ok(Some(said)),
-            refused => Err(refused.iter().map(problem).collect()),
+            refused => Err(refused.iter().map(steering::way_back).collect()),
         })
-    }
-}
-
-/// Makes an edit of the plan as it is now; or changes nothing, and returns what is in the way.
-fn make(draft: &mut Draft<'_>, edited: EditedPlan) -> Result<Vec<Refusal>, Refusal> {
-    let refused = draft.plan().not_to_be_edited(&edited.tasks);
-    if !refused.is_empty() {
-        return Ok(refused);
-    }
-    draft.edit_tasks(&edited.tasks)?;
-    if let Some(header) = edited.header {
-        draft.describe(|head| set(head, header));
-    }
-    Ok(Vec::new())
-}
-
-/// Changes what the person has changed of the header.
-fn set(head: &mut PlanHead, [was, is]: [PlanSpec; 2]) {
-    let texts = [
-        (&mut head.name, was.name, is.name),
-        (&mut head.goal, was.goal, is.goal),
-        (&mut head.description, was.description, is.description),
-        (
-            &mut head.expected_outcome,
-            was.expected_outcome,
-            is.expected_outcome,
-        ),
-        (&mut head.constraints, was.constraints, is.constraints),
-    ];
-    for (text, was, is) in texts {
-        if was != is {
-            *text = is;
-        }
-    }
-}
-
-fn summary(edited: &EditedPlan) -> String {
-    let count =
-        |kind: fn(&TaskEdit) -> bool| edited.tasks.iter().filter(|edit| kind(edit)).count() as u64;
-    let counts = [
-        (
-            count(|edit| matches!(edit, TaskEdit::Change(..))),
-            "changed",
-        ),
-        (count(|edit| matches!(edit, TaskEdit::Add(_))), "added"),
-        (
-            count(|edit| matches!(edit, TaskEdit::Done(_))),
-            "done by hand",
-        ),
-        (count(|edit| matches!(edit, TaskEdit::Skip(_))), "skipped"),
-    ];
-    let header = edited
-        .header
-        .as_ref()
-        .map(|_| "its header changed".to_owned());
-    let tasks = counts.into_iter().filter(|(count, _)| *count > 0);
-    let tasks = tasks.map(|(count, what)| format!("{} {what}", counted(count, "task")));
-    header
-        .into_iter()
-        .chain(tasks)
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-fn problem(refusal: &Refusal) -> Problem {
-    let problem = Problem::new(refusal.to_string());
-    match refusal {
-        Refusal::NotEditable { task, status } => problem.with_hint(match status {
-            TaskState::InProgress => {
-                format!("leave it as it was; `tell {task} \"…\"` speaks to its agent")
-            }
-            _ => format!("leave it as it was; `retry {task}` has it tried again"),
-        }),
-        Refusal::Outdated => problem.with_hint("close the editor, and `edit` again"),
-        _ => problem,
     }
 }
 

@@ -8,11 +8,12 @@ use super::args::NewPlanArgs;
 use super::{App, Failure, Result, beside, can_ask, confirm};
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
-use crate::exec::{self, project_head};
+use crate::exec::project_head;
 use crate::plan::{PlanHead, Repository, TaskSpec, Time};
+use crate::steering;
 use crate::tools::new_plan_id;
 use crate::wire::Problem;
-use crate::wire::plan_file::{self, PlanFile, Reference};
+use crate::wire::plan_file::{self, PlanFile};
 use crate::wire::text::quoted;
 
 /// What a person says of the plan that is to be made.
@@ -50,14 +51,8 @@ impl App {
             (None, None, Some(goal)) => (head_of(goal), Vec::new()),
             (None, None, None) => return Err(self.nothing_to_do()),
         };
-        if let (Planner::Rules { why }, true) = (planner, tasks.is_empty()) {
-            let way = self.config.way_to_a_model();
-            let hint = match wanted.command {
-                "run" => format!("{way}, or give a plan file: `run --plan FILE`"),
-                _ => way.to_owned(),
-            };
-            let error = anyhow!("no language model can plan the goal: {why}");
-            return Err(Failure::usage(error).hint(hint));
+        if tasks.is_empty() {
+            self.can_plan(planner, wanted.command)?;
         }
         if let Some(name) = &new.name {
             head.name.clone_from(name);
@@ -70,6 +65,29 @@ impl App {
         head.language = Some(self.config.run.language.of(words));
         head.workspace = workspace;
         Ok((head, tasks))
+    }
+
+    /// Refuses a goal that no model can plan.
+    fn can_plan(&self, planner: &Planner, command: &str) -> Result {
+        let Planner::Rules { why } = planner else {
+            return Ok(());
+        };
+        let way = self.config.way_to_a_model();
+        let hint = match command {
+            "run" => format!("{way}, or give a plan file: `run --plan FILE`"),
+            _ => way.to_owned(),
+        };
+        let error = anyhow!("no language model can plan the goal: {why}");
+        Err(Failure::usage(error).hint(hint))
+    }
+
+    /// Returns the folder in which agents would work for a goal that comes without flags.
+    ///
+    /// # Errors
+    /// No model can plan a goal, or agents cannot work there.
+    pub fn place_of_goals(&self) -> Result<String> {
+        self.can_plan(&self.planner(None)?, "web")?;
+        self.checked_workspace(&self.config.workspace())
     }
 
     /// Reads a plan file.
@@ -157,13 +175,7 @@ impl App {
     /// Returns what is wrong with a plan file that is to be carried out in a workspace, and by the team.
     pub fn mismatches(&self, plan: &PlanFile, workspace: &Path) -> Vec<Problem> {
         let checks = self.config.checks.keys().map(String::as_str);
-        let mut problems = plan.unknown_checks(&checks);
-        let out = |file: &&Reference| exec::leads_out(workspace, &file.word);
-        problems.extend(plan.produced.iter().filter(out).map(|file| {
-            let message = format!("`{}` leads out of the workspace through a link", file.word);
-            file.problem(message)
-                .with_hint("name a file that is in the workspace itself")
-        }));
+        let mut problems = steering::mismatches(plan, &checks, workspace);
         if let Some(file) = &self.team {
             problems.extend(file.team.assignee_problems(&plan.plan));
             if file.roles_only {

@@ -17,8 +17,9 @@ use super::{
 };
 use crate::config::Planner;
 use crate::daemon::{self, HumanWait};
-use crate::plan::{Draft, Origin, PlanHead, PlanId, PlanState, ReviewPolicy, RunOptions, TaskSpec};
+use crate::plan::{Draft, Origin, PlanHead, PlanId, ReviewPolicy, RunOptions, TaskSpec};
 use crate::plan_time::Clock;
+use crate::steering::{self, GoesOn};
 use crate::view::clock_time;
 use crate::wire::plan_file;
 use crate::wire::text::one_line;
@@ -177,21 +178,14 @@ async fn go_on(app: &App, plan: &PlanId) -> Result<bool> {
     if running.as_deref() != Some(plan.as_str()) {
         return Ok(false);
     }
-    let change = app.change(plan, "resumed", |draft| {
-        let PlanState::Paused(why) = draft.plan().status().clone() else {
-            return Ok(Ok(false));
-        };
-        match draft.plan().stopped_at() {
-            Some(_) => Ok(Err(why)),
-            None => draft.resume().map(|()| Ok(true)),
-        }
-    });
-    change.await?.map_err(|why| {
-        let (error, program) = (anyhow!("plan `{plan}` is paused: {why}"), &app.program);
-        let stop = format!("`{program} stop`, raise it in config.toml, and resume");
-        let hint = format!("`{program} answer more` goes on, or {stop}");
-        Failure::new(error, Exit::Budget).hint(hint)
-    })
+    let goes_on = app.change(plan, "resumed", steering::go_on).await?;
+    let GoesOn::Stopped(why) = goes_on else {
+        return Ok(goes_on == GoesOn::Yes);
+    };
+    let (error, program) = (anyhow!("plan `{plan}` is paused: {why}"), &app.program);
+    let stop = format!("`{program} stop`, raise it in config.toml, and resume");
+    let hint = format!("`{program} answer more` goes on, or {stop}");
+    Err(Failure::new(error, Exit::Budget).hint(hint))
 }
 
 /// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, stops agents.

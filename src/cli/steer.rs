@@ -7,18 +7,14 @@ use super::control::free_of_daemons;
 use super::{App, BY, Exit, Failure, Output, Result, can_ask, confirm};
 use crate::agents::CodingAgent;
 use crate::bounded_read;
-use crate::plan::{
-    AttemptState, Criteria, Draft, Origin, Plan, PlanId, PlanState, Refusal, Task, TaskId, TaskRef,
-    TaskSpec, TaskState, counted,
-};
+use crate::plan::{AttemptState, Criteria, Draft, PlanId, PlanState, Refusal, TaskId, TaskSpec};
+use crate::steering::{self, NAME};
 use crate::store::StoreError;
 use crate::view::ProgramName;
 use crate::volumes::DaemonLock;
 use crate::wire::plan_file::nearest;
 use crate::wire::text::one_line;
 
-/// The longest name of a task that is made of a person's words.
-const NAME: usize = 120;
 /// The most that is read of the lock of a command.
 const LONGEST: usize = 1024;
 const WITHOUT_NOW: &str = "without --now your words go along with the next command of the task";
@@ -31,23 +27,7 @@ pub async fn tell(args: &TellArgs, app: &App, output: &mut Output) -> Result {
     if now {
         can_be_cut_off(app, &plan, id).await?;
     }
-    let change = move |draft: &mut Draft<'_>| {
-        let (plan, before) = (draft.plan(), found(draft.plan(), id)?.clone());
-        let claimed = (plan.current_attempt(&before)).is_some_and(|it| it.claimed.is_some());
-        let works = plan.at_work(&before);
-        let new = draft.tell(id, &words, now)?;
-        let along = format!("task {id}: your words go along with its next command");
-        let (attempt, is) = (before.attempts, format!("task {id}: its agent is stopped"));
-        Ok(match (new || now, works) {
-            (false, _) => format!("task {id} has these words already"),
-            (_, true) if now && claimed => {
-                format!("{is}, and goes on in its session with your words")
-            }
-            (_, true) if now => format!("task {id} gets another command, with your words"),
-            (_, true) => format!("{along}; attempt {attempt} began without them"),
-            (_, false) => along,
-        })
-    };
+    let change = move |draft: &mut Draft<'_>| steering::tell(draft, id, &words, now);
     app.apply(&plan, None, "said", change, output).await
 }
 
@@ -61,8 +41,7 @@ pub async fn retry(args: &RetryArgs, app: &App, output: &mut Output) -> Result {
     });
     let (again, ended) = read.await?;
     if !again.is_empty() && !args.yes && !ended {
-        let relying = tasks(&again, "rely");
-        let what = format!("{relying} on task {id} and would open again");
+        let what = steering::opened_again(&again, id);
         if !can_ask() {
             let failure = Failure::new(anyhow!(what), Exit::Waiting);
             return Err(failure.hint("add --yes if they may"));
@@ -78,41 +57,18 @@ pub async fn retry(args: &RetryArgs, app: &App, output: &mut Output) -> Result {
         &words
     };
     let why = why.to_owned();
-    let change = move |draft: &mut Draft<'_>| {
-        let before = found(draft.plan(), id)?.clone();
-        if draft.plan().opens_again(id) != again {
-            return Err(Refusal::Outdated);
-        }
-        let works = draft.plan().at_work(&before);
-        draft.retry_task(id, &words)?;
-        let (plan, attempt) = (draft.plan(), before.attempts);
-        let task = plan.task(id).unwrap_or(&before);
-        let has = |what| if words.is_empty() { "" } else { what };
-        Ok(if works {
-            let along = has("; your words go along with the next one");
-            format!("task {id} is being tried: attempt {attempt}{along}")
-        } else if before == *task || attempt == 0 {
-            let (waits, along) = (waits(plan, task), has(", and has your words"));
-            format!("task {id} has not been tried yet: {waits}{along}")
-        } else {
-            let also = match again.as_slice() {
-                [] => String::new(),
-                again => format!("; {} again, too", tasks(again, "open")),
-            };
-            format!("task {id} is tried again{}{also}", attempts(plan, task))
-        })
-    };
+    let change = move |draft: &mut Draft<'_>| steering::retry(draft, id, &words, &again);
     app.apply(&plan, lock, &why, change, output).await
 }
 
 /// Leaves a task out.
 pub async fn skip(args: &SettleArgs, app: &App, output: &mut Output) -> Result {
-    app.settle(args, TaskState::Skipped, output).await
+    app.settle(args, false, output).await
 }
 
 /// Completes a task because the person says that it is done.
 pub async fn done(args: &SettleArgs, app: &App, output: &mut Output) -> Result {
-    app.settle(args, TaskState::Completed, output).await
+    app.settle(args, true, output).await
 }
 
 /// Adds a task.
@@ -130,57 +86,27 @@ pub async fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result {
     if let Some(role) = &args.assignee {
         app.check_role(&plan, role).await?;
     }
+    let name = args.text.lines().next().unwrap_or_default();
     let task = TaskSpec {
-        name: one_line(args.text.lines().next().unwrap_or_default(), NAME),
-        description: args.text.clone(),
         criteria: Criteria::plain(args.expected.clone().unwrap_or_default()),
         assignee: args.assignee.clone(),
-        dependencies: args.after.iter().copied().map(TaskRef::Number).collect(),
         checks: args.checks.clone(),
-        origin: Origin::Person,
-        ..TaskSpec::default()
+        ..steering::task_of_words(name, &args.text, &args.after)
     };
     let lock = app.free_if_over(&plan).await?;
     let before = args.before;
-    let change = move |draft: &mut Draft<'_>| {
-        let id = draft.add_by_hand(task, before)?;
-        let plan = draft.plan();
-        let waits = waits(plan, found(plan, id)?);
-        let place = before.map_or(String::new(), |before| format!(" before task {before}"));
-        Ok(format!("task {id} is added{place}: {waits}"))
-    };
+    let change = move |draft: &mut Draft<'_>| steering::add(draft, task, before);
     app.apply(&plan, lock, "added", change, output).await
 }
 
 impl App {
-    async fn settle(&self, args: &SettleArgs, state: TaskState, output: &mut Output) -> Result {
+    async fn settle(&self, args: &SettleArgs, done: bool, output: &mut Output) -> Result {
         let (id, words) = (args.on.task, trimmed(&args.note));
         let plan = self.plan_to_carry_out(args.on.plan.as_deref()).await?;
-        let done = state == TaskState::Completed;
         let usual = if done { "done" } else { "skipped" };
         let why = if words.is_empty() { usual } else { &words };
         let why = why.to_owned();
-        let change = move |draft: &mut Draft<'_>| {
-            found(draft.plan(), id)?;
-            let stops = stops(draft.plan(), id);
-            let new = match done {
-                true => draft.complete_by_hand(id, &words)?,
-                false => draft.skip_by_hand(id, &words)?,
-            };
-            let plan = draft.plan();
-            if !new {
-                return Ok(format!("task {id} is {} already", state.as_str()));
-            }
-            let aside = plan.head().line.is_some() && plan.attempts_of(id).next().is_some();
-            let is = match (done, aside) {
-                (false, _) => format!("skipped{stops}"),
-                (true, false) => format!("done by hand{stops}"),
-                (true, true) => {
-                    format!("done by hand{stops}; what agents did in its worktree is not merged")
-                }
-            };
-            Ok(format!("task {id} is {is}{}", frees(plan, id)))
-        };
+        let change = move |draft: &mut Draft<'_>| steering::settle(draft, id, &words, done);
         self.apply(&plan, None, &why, change, output).await
     }
 
@@ -239,14 +165,15 @@ impl App {
 
     /// Refuses a role that no member of the plan's team has.
     pub async fn check_role(&self, plan: &PlanId, role: &str) -> Result {
-        let roles =
-            |plan: &Plan, _| -> Vec<String> { plan.head().policy.roles.keys().cloned().collect() };
-        let roles = self.read(plan, roles).await?;
-        if roles.is_empty() || roles.iter().any(|known| known == role) {
+        let role = role.to_owned();
+        let unknown = self.read(plan, move |plan, _| {
+            steering::unknown_role(plan.head(), &role)
+        });
+        let Some(problem) = unknown.await? else {
             return Ok(());
-        }
-        let error = anyhow!("the team has no role `{}`", one_line(role, NAME));
-        Err(Failure::usage(error).hint(format!("its roles are {}", roles.join(", "))))
+        };
+        let failure = Failure::usage(anyhow!(problem.message));
+        Err(failure.hint(problem.hint.unwrap_or_default()))
     }
 }
 
@@ -275,67 +202,6 @@ async fn can_be_cut_off(app: &App, plan: &PlanId, id: TaskId) -> Result {
 
 fn trimmed(note: &Option<String>) -> String {
     note.as_deref().unwrap_or_default().trim().to_owned()
-}
-
-fn found(plan: &Plan, id: TaskId) -> Result<&Task, Refusal> {
-    let task = plan.task(id);
-    task.ok_or_else(|| Refusal::UnknownTask(id.to_string()))
-}
-
-/// Returns `, up to 3 attempts before you are asked` for a task that is tried again.
-pub fn attempts(plan: &Plan, task: &Task) -> String {
-    match plan.attempts_left(task) {
-        0 => ", once the budget allows an attempt".to_owned(),
-        left => format!(", up to {} before you are asked", counted(left, "attempt")),
-    }
-}
-
-/// Returns what a pending task waits for.
-fn waits(plan: &Plan, task: &Task) -> String {
-    match plan.unmet(task).as_slice() {
-        [] if plan.is_ready(task) => match task.dependencies.as_slice() {
-            [] => "it waits for no other task".to_owned(),
-            _ => "what it comes after is done".to_owned(),
-        },
-        [] => "its turn has not come".to_owned(),
-        unmet => format!("it waits for {}", numbers(unmet)),
-    }
-}
-
-fn stops(plan: &Plan, id: TaskId) -> &'static str {
-    let attempt = plan.task(id).and_then(|task| plan.current_attempt(task));
-    let attempt = attempt.filter(|attempt| attempt.state == AttemptState::Open);
-    match attempt.map(|attempt| attempt.claimed.is_some()) {
-        Some(true) => "; its agent is asked to stop",
-        Some(false) => "; its command is taken back",
-        None => "",
-    }
-}
-
-/// Returns which tasks may start because another one is settled.
-fn frees(plan: &Plan, id: TaskId) -> String {
-    let mut waiting: Vec<&Task> = plan.dependants(id).collect();
-    waiting.retain(|task| task.status == TaskState::Pending && plan.unmet(task).is_empty());
-    let free: Vec<TaskId> = waiting.iter().map(|task| task.number).collect();
-    match free.as_slice() {
-        [] => String::new(),
-        free => format!("; {} for it no longer", tasks(free, "wait")),
-    }
-}
-
-/// Returns tasks with what they do: `task 3 relies`, `tasks 3 and 4 rely`.
-fn tasks(ids: &[TaskId], verb: &str) -> String {
-    let verb = match (ids.len(), verb) {
-        (1, "rely") => "relies".to_owned(),
-        (1, verb) => format!("{verb}s"),
-        (_, verb) => verb.to_owned(),
-    };
-    format!("{} {verb}", numbers(ids))
-}
-
-fn numbers(ids: &[TaskId]) -> String {
-    let word = if ids.len() == 1 { "task" } else { "tasks" };
-    format!("{word} {}", crate::view::numbers(ids))
 }
 
 /// Returns what the person can do instead of what was refused.

@@ -13,6 +13,7 @@ use crate::serve::ServedTools;
 use crate::tools::{Dialect, Toolbox};
 use crate::volumes::TokenFile;
 use crate::web::{self, Gate, Parts, WebState};
+use crate::wire::Problem;
 use crate::wire::text::quoted;
 
 /// The port, if it is free.
@@ -55,8 +56,13 @@ pub async fn web(args: WebArgs, mut process: Process<'_>) -> Result<Exit> {
         volumes: app.volumes.clone(),
         program: app.program.to_string(),
     };
+    let goals = app.place_of_goals().map_err(|failure| {
+        let problem = failure.problem(Problem::new);
+        [problem.message, problem.hint.unwrap_or_default()]
+    });
     let state = WebState::new(Parts {
         store,
+        goals,
         volumes: app.volumes,
         config: app.config,
         clock: app.clock,

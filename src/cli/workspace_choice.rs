@@ -28,7 +28,15 @@ impl App {
                 self.config.workspace()
             }
         };
-        let path = absolute(&path)?;
+        self.checked_workspace(&path)
+    }
+
+    /// Returns a folder as an absolute path.
+    ///
+    /// # Errors
+    /// Agents cannot work there.
+    pub fn checked_workspace(&self, path: &Path) -> Result<String> {
+        let path = absolute(path)?;
         self.usable(&path)?;
         Ok(path.display().to_string())
     }

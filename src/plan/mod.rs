@@ -28,7 +28,8 @@ use serde_json::{Value, json};
 pub use concurrency::{Lanes, RoleLanes};
 pub use dependency_cycles::{cycle_among, find_cycle};
 pub use draft::{
-    AppliedReport, Delta, Draft, NewCommand, PlanPast, Refusal, TaskEdit, TaskPast, valid_key,
+    AppliedReport, ChangeEnd, Delta, Draft, NewCommand, PlanPast, Refusal, RepeatableChange,
+    TaskEdit, TaskPast, valid_key,
 };
 pub use due_steps::{Due, DueStep, Observations, Timeouts, awaits_before, due, waits_for_checks};
 pub use event::Event;

@@ -7,6 +7,7 @@ mod judging;
 mod lanes;
 mod line;
 mod random;
+mod repeatable;
 mod steering;
 pub(crate) mod testing;
 mod time;

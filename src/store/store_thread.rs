@@ -394,7 +394,7 @@ impl Owner {
         let before = cached.plan.head();
         let deleted = !new && before.archive_state == ArchiveState::Deleted;
         let before = Lookup::of(before);
-        let mut draft = Draft::new(&mut cached.plan, at);
+        let mut draft = Draft::new(&mut cached.plan, at).after(cached.seq);
         let ran = match guarded(|| (job.run)(&mut draft)) {
             Ok(ran) => ran,
             Err(panicked) => {

@@ -72,6 +72,15 @@ pub enum LockError {
     Volumes(#[from] VolumesError),
 }
 
+/// Why a plan cannot be kept from daemons.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanNotFree {
+    #[error("a daemon (pid {pid}) carries out plan `{plan}`")]
+    CarriedOut { pid: u32, plan: PlanId },
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
 /// Held until the daemon ends.
 #[derive(Debug)]
 pub struct DaemonLock {
@@ -177,6 +186,29 @@ impl Volumes {
             root: self.root().to_owned(),
             ..DaemonInfo::default()
         }))
+    }
+
+    /// Keeps every daemon from a plan that none carries out, as long as the lock is held; `None` if one has another plan: it does
+    /// not come to this one. Blocks as [`Volumes::lock`].
+    ///
+    /// # Errors
+    /// A daemon carries the plan out, or the lock cannot be acquired.
+    pub fn free_of_daemons(&self, plan: &PlanId) -> Result<Option<DaemonLock>, PlanNotFree> {
+        let busy = |DaemonInfo { pid, .. }| {
+            let plan = plan.clone();
+            PlanNotFree::CarriedOut { pid, plan }
+        };
+        if let Some(daemon) = self.running() {
+            return if daemon.carries_out(plan) {
+                Err(busy(daemon))
+            } else {
+                Ok(None)
+            };
+        }
+        self.lock().map(Some).map_err(|error| {
+            // One that started meanwhile.
+            self.running().map_or_else(|| error.into(), busy)
+        })
     }
 
     /// Returns the daemon that carries out a plan here, if one does.

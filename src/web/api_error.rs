@@ -54,6 +54,11 @@ impl ApiError {
         )
     }
 
+    /// The plan, or what carries it out, does not allow it now.
+    pub fn conflict(error: impl Display) -> Self {
+        Self::new(StatusCode::CONFLICT, error)
+    }
+
     /// Adds the way out.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -3,17 +3,15 @@
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::api_error::{ApiError, ApiResult};
-use super::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
+use super::bounded::{MOST, clip_texts, fit, size, take_rows};
 use super::state::WebState;
 use crate::plan::{ArchiveState, DAEMON, HumanQuestion, Plan, PlanHead, PlanId, ROLE, Row, TaskId};
 use crate::store::{Change, ListedPlan};
 use crate::view::{self, DaemonView, LastDaemon, ListedView, PlanView};
-use crate::wire::plan_file;
 use crate::wire::question_file::meaning;
 use crate::wire::text::time_text;
 
@@ -137,27 +135,6 @@ pub async fn show(
         }
         limit /= 2;
     }
-}
-
-/// Returns the plan file of a plan, for an editor.
-pub async fn plan_text(
-    State(state): State<WebState>,
-    Path(id): Path<String>,
-) -> ApiResult<Json<Value>> {
-    let id = PlanId::new(id);
-    let render = |plan: &Plan, seq| (plan_file::render(plan), seq);
-    let (text, seq) = state.store.read(&id, render).await?;
-    if prefix(&text).len() < text.len() {
-        let error = ApiError::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "the plan is too long for the page",
-        );
-        return Err(error.hint(format!(
-            "`{} edit {id}` opens it in your editor",
-            state.program
-        )));
-    }
-    Ok(Json(json!({"text": text, "seq": seq})))
 }
 
 /// Lists the tasks of a plan after one of them.

@@ -21,7 +21,6 @@ pub fn page(state: WebState, tools: HttpTools) -> Router {
     let api = Router::new()
         .route("/plans", get(plans::list))
         .route("/plans/{id}", get(plans::show))
-        .route("/plans/{id}/plan", get(plans::plan_text))
         .route("/plans/{id}/tasks", get(plans::tasks))
         .route("/plans/{id}/tasks/{n}", get(plans::task))
         .route("/plans/{id}/tasks/{n}/diff", get(work::diff))

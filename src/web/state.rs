@@ -30,6 +30,8 @@ pub struct Parts {
     pub clock: Clock,
     /// What a person types to call this program here.
     pub program: ProgramName,
+    /// The folder in which agents work for a new goal; or why no plan can be made of one, and the way out.
+    pub goals: Result<String, [String; 2]>,
     /// Nothing may be changed from the page.
     pub read_only: bool,
 }

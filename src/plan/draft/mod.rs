@@ -9,6 +9,7 @@ mod integration;
 mod model_questions;
 mod plan_control;
 mod refused_commands;
+mod repeatable_changes;
 mod restore_earlier_state;
 mod role_requests;
 mod silent_checks;
@@ -29,6 +30,7 @@ use super::produced_files::MAX_PRODUCED;
 
 pub use attempts::{AppliedReport, NewCommand};
 pub use imported_history::{PlanPast, TaskPast};
+pub use repeatable_changes::{ChangeEnd, RepeatableChange};
 use role_requests::ended;
 pub use steering::TaskEdit;
 pub use task_structure::valid_key;
@@ -197,6 +199,8 @@ pub struct Delta {
 pub struct Draft<'a> {
     plan: &'a mut Plan,
     now: Time,
+    /// The number of the plan's last change.
+    after: i64,
     undo: Vec<(RowKey, Option<Row>)>,
     events: Vec<Event>,
 }
@@ -207,9 +211,16 @@ impl<'a> Draft<'a> {
         Self {
             plan,
             now,
+            after: 0,
             undo: Vec::new(),
             events: Vec::new(),
         }
+    }
+
+    /// Makes it the change after the one of this number; without it, the draft is the first.
+    #[must_use]
+    pub fn after(self, seq: i64) -> Self {
+        Self { after: seq, ..self }
     }
 
     /// Returns the plan with the changes made so far.

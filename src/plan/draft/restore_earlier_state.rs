@@ -104,6 +104,7 @@ impl Draft<'_> {
             policy: now.policy.clone(),
             usage: now.usage,
             granted: now.granted.clone(),
+            made_changes: now.made_changes.clone(),
             replans: now.replans,
             extra_replans: now.extra_replans,
             tree: now.tree.clone(),

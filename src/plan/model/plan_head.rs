@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Budget, Granted, IntegrationBranch, Language, PlanId, Repository, ResultsMove, RunOptions,
-    TaskId, Time, Usage,
+    Budget, Granted, IntegrationBranch, Language, MadeChange, PlanId, Repository, ResultsMove,
+    RunOptions, TaskId, Time, Usage,
 };
 
 /// Where a plan or a task came from: decides whether text in it may be executed.
@@ -361,6 +361,9 @@ pub struct PlanHead {
     /// Commands that a person has allowed every agent of the plan, word for word.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<String>,
+    /// Changes that a caller may ask for again, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub made_changes: Vec<MadeChange>,
     /// Replans begun so far.
     pub replans: u32,
     /// Replans a human allowed beyond the policy.

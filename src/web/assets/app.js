@@ -26,10 +26,9 @@ function Plans({ plans, error }) {
       <p class="quiet"><code>${plan.key}</code> · began <${Ago} time=${plan.created_at} />${plan.finished_at && html` · ended <${Ago} time=${plan.finished_at} />`}
       ${plan.cost_usd != null && ` · ${money(plan.cost_usd)}`}</p></div>
     <div class="side"><${State} state=${plan.state} />
-      ${plan.progress && html`<span class="count">${plan.progress.completed + plan.progress.skipped} of ${plan.progress.total}${plan.progress.proven != null &&
-        `, ${plan.progress.proven} proven`}</span><${Bar} value=${plan.progress.completed + plan.progress.skipped} max=${plan.progress.total}
-        label=${`${plan.progress.completed} of ${plan.progress.total} tasks completed`} />`}
-      ${plan.questions > 0 && html`<a class="badge" href="#/questions">? asks you${plan.questions > 1 ? ` · ${plan.questions}` : ""}</a>`}</div></li>`)}</ul>
+      ${plan.total > 0 && html`<span class="count">${plan.done} of ${plan.total} done</span><${Bar} value=${plan.done} max=${plan.total}
+        label=${`${plan.done} of ${plan.total} tasks done`} />`}
+      ${plan.questions > 0 && html`<a class="badge" href="#/questions">? asks you${plan.questions > 1 ? ` ×${plan.questions}` : ""}</a>`}</div></li>`)}</ul>
   ${plans.plans.length > shown && html`<button onClick=${() => setShown(shown + 100)}>Show more</button>`}`;
 }
 
@@ -50,7 +49,7 @@ function Question({ question, first }) {
   };
   const send = (event) => {
     event.preventDefault();
-    act(`/questions/${id(question.id)}/answer`, { plan: question.plan, choice, note }, () => {
+    act(`/questions/${id(question.id)}/answer`, { choice, note }, () => {
       answeredHere.add(question.id);
       say("Answered.");
     });

@@ -13,7 +13,7 @@ const STATES = {
 export function look(state, proven) {
   if (state === "completed" && proven === false) return ["~", "accepted", "unsure"];
   const [glyph, kind] = STATES[state] || ["·", "plain"];
-  return [glyph, proven ? "proven" : String(state).replaceAll("_", " "), kind];
+  return [glyph, proven ? "proven" : words(state), kind];
 }
 
 export function State({ state, proven }) {
@@ -21,6 +21,7 @@ export function State({ state, proven }) {
   return html`<span class=${`state ${kind}`}><span class="glyph" aria-hidden="true">${glyph}</span>${word}</span>`;
 }
 
+export const words = (text) => String(text).toLowerCase().replaceAll("_", " ");
 export const ended = (state) => ["completed", "failed", "aborted"].includes(state);
 
 /// Returns milliseconds of a time as the server writes it, or as it is stored (microseconds).
@@ -41,13 +42,13 @@ export function Ago({ time }) {
 }
 
 export const clock = (time) => new Date(ms(time)).toLocaleTimeString([], { hour12: false });
-export const money = (usd) => (usd ? `$${usd.toFixed(usd < 0.1 ? 4 : 2)}` : "$0");
+export const money = (usd) => (usd && usd < 0.005 ? "<$0.01" : `$${(usd || 0).toFixed(2)}`);
 export const many = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
 /// A measured bar; the words beside it say the same.
-export function Bar({ value, max, label }) {
+export function Bar({ value, max, label, budget }) {
   const share = max > 0 ? Math.min(1, value / max) : 0;
-  return html`<svg class=${share >= 0.9 ? "bar full" : "bar"} viewBox="0 0 100 6" preserveAspectRatio="none" role="img"
+  return html`<svg class=${budget && share >= 0.9 ? "bar full" : "bar"} viewBox="0 0 100 6" preserveAspectRatio="none" role="img"
     aria-label=${label}><rect class="rail" width="100" height="6" /><rect class="fill" width=${share * 100} height="6" /></svg>`;
 }
 

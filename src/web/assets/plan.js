@@ -1,7 +1,7 @@
 // One plan: its tasks as list, graph and timeline, its review, its log.
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { get, listen, say, useAction, useData } from "./live.js";
-import { Act, Ago, Bar, Pending, Problem, State, Text, ended, many, money, span } from "./parts.js";
+import { Act, Ago, Bar, Pending, Problem, State, ended, many, money, span, words } from "./parts.js";
 import { Graph, Timeline } from "./graph.js";
 
 const PAGE = 100;
@@ -57,7 +57,8 @@ function useTasks(plan, first, all) {
       if (shown.length < numbers.size && now.current.next === null) return again();
       const fresh = new Map();
       for (const number of shown) {
-        const row = (await page(number - 1, 1)).tasks[0];
+        const before = rows[rows.findIndex((row) => row.id === number) - 1];
+        const row = (await page(before?.id ?? now.current.first, 1)).tasks[0];
         if (row?.id !== number) return again();
         fresh.set(number, row);
       }
@@ -120,7 +121,7 @@ function Budget({ usage }) {
   ];
   return html`<section class="card"><h2>Used of the budget</h2><dl class="budget">${rows.map(([name, used, limit, words]) => {
     const said = limit ? `${words(used || 0)} of ${words(limit)}` : words(used || 0);
-    return html`<div><dt>${name}</dt><dd>${said}</dd>${limit > 0 && html`<${Bar} value=${used} max=${limit} label=${`${name}: ${said}`} />`}</div>`;
+    return html`<div><dt>${name}</dt><dd>${said}</dd>${limit > 0 && html`<${Bar} value=${used} max=${limit} budget label=${`${name}: ${said}`} />`}</div>`;
   })}</dl></section>`;
 }
 
@@ -149,7 +150,7 @@ function Review({ plan, state }) {
   if (text === null) return html`<${Pending} />`;
   const save = (event) => {
     event.preventDefault();
-    act(path, { text, if_seq: seq }, () => (say("The plan is changed."), load()));
+    act(path, { text, at: seq }, () => (say("The plan is changed."), load()));
   };
   return html`<form onSubmit=${save}><label>The plan, with descriptions, checks and files. ${state === "reviewing" ? "Nothing starts before you approve it." : ""}
     <textarea class="plan-text" rows="30" spellcheck="false" readonly=${window.readOnly} value=${text} onInput=${(e) => setText(e.target.value)} /></label>
@@ -180,8 +181,7 @@ function Head({ plan, view, at }) {
         ["description", "What is to be done", "text", true], ["after", "After tasks (numbers)", "numbers"]]} />`}
       ${!ended(state) && html`<${Act} label="Abort" kind="danger" path=${`${path}/abort`} fields=${NOTE} confirm=${view.plan.id}
         about="This ends the plan for good. Agents under way are stopped; what they wrote stays." />`}</div>`}</header>
-  ${!at && questions.length > 0 && html`<p class="ask"><a href="#/questions">? ${many(questions.length, "question")} wait${questions.length === 1 ? "s" : ""}
-    for you</a>${" · "}${questions[0].reason}</p>`}`;
+  ${!at && questions.length > 0 && html`<p class="ask"><a href="#/questions">? asks you</a>${" · "}${questions[0].reason}${questions.length > 1 && ` · and ${questions.length - 1} more`}</p>`}`;
 }
 
 function Tabs({ plan, part }) {
@@ -218,11 +218,10 @@ function Restore({ plan, at, seq }) {
   useEffect(() => (forget(), setShown(null)), [at]);
   if (window.readOnly || at >= seq) return null;
   const show = () => ask(path, { at, preview: true }, setShown);
-  const changes = shown && (shown.changes || shown.preview || shown.text || []);
-  return html`<div class="card"><p class="row"><button onClick=${show} disabled=${preview.busy}>What would a restore to ${at} change?</button></p>
+    return html`<div class="card"><p class="row"><button onClick=${show} disabled=${preview.busy}>What would a restore to ${at} change?</button></p>
     <${Problem} error=${preview.error || result.error} />${result.done && html`<p class="done" role="status">Restored.</p>`}
-    ${shown && !result.done && html`<h2>Restoring change ${at}</h2>${typeof changes === "string" ? html`<${Text} text=${changes} />`
-      : html`<ul>${changes.map((each) => html`<li>${typeof each === "string" ? each : JSON.stringify(each)}</li>`)}</ul>`}
+    ${shown && !result.done && html`<h2>Restoring change ${at}</h2>${shown.preview.length ? html`<ul>${shown.preview.map((each) =>
+      html`<li>${each.task} · ${each.name}: ${words(each.was ?? "not in the plan")} → ${words(each.is ?? "taken out")}</li>`)}</ul>` : html`<p>No task changes.</p>`}
       <p>Files stay as they are; the log keeps everything.</p>
       <button class="main" onClick=${() => act(path, { at, preview: false, if_seq: shown.seq }, () => say("Restored."))}>Restore change ${at}</button>`}</div>`;
 }

@@ -1,11 +1,10 @@
 // One task: why it is as it is, its attempts, what it changed, what its agent says.
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { get, listen, useAction, useData } from "./live.js";
-import { Act, Ago, Pending, Problem, State, Text, clock, ended, many, money, ms, span } from "./parts.js";
+import { Act, Ago, Pending, Problem, State, Text, clock, ended, many, money, ms, span, words } from "./parts.js";
 
 /// The reasons of `why`: its first line is the heading, its attempts are shown as such.
 const reasons = (why) => why.split("\n\nAttempts")[0].split("\n").slice(1).map((line) => line.replace(/^ {2}/, "")).join("\n");
-const words = (text) => String(text).toLowerCase().replaceAll("_", " ");
 
 function Attempt({ attempt, last }) {
   const { report, checks, changes, verdict, issued, claimed, ended: end } = attempt;
@@ -31,7 +30,7 @@ function Attempt({ attempt, last }) {
 function diffLines(text) {
   let path = "";
   let number = 0;
-  return text.split("\n").flatMap((line) => {
+  return text.trimEnd().split("\n").flatMap((line) => {
     if (line.startsWith("diff --git ") || /^(index|---|new file|deleted file|similarity) ?/.test(line)) return [];
     if (line.startsWith("+++ ")) return [["file", (path = line.slice(4).replace(/^b\//, "")), 0, path]];
     const hunk = /^@@ .*\+(\d+)/.exec(line);
@@ -127,9 +126,10 @@ export function Task({ plan, number }) {
       <${Act} label="Done" path=${`${base}/done`} fields=${note("Note (may be empty)")} about="You say that it is done; no check runs." />
       <${Act} label="Skip" kind="danger" path=${`${base}/skip`} fields=${note("Note (may be empty)")} about="It is left out; what waits for it goes on without it." /></div>`}</header>
     <${Problem} error=${error} />
-    <section class="card why"><h2>Why it is ${words(task.state)}</h2><${Text} text=${reasons(data.why || task.why || "")} />
+    <section class="card why"><h2>Why</h2><${Text} text=${reasons(data.why || task.why || "")} />
       ${task.state === "asks_you" && html`<p><a class="badge" href="#/questions">? Answer its question</a></p>`}
-      <p class="quiet">${task.dependencies?.length > 0 && html`It waits for ${task.dependencies.map(link)}`} ${task.dependants?.length > 0 && html`For it wait ${task.dependants.map(link)}`}</p></section>
+      ${task.dependencies?.length > 0 && html`<p class="quiet">Comes after ${task.dependencies.map(link)}</p>`}
+      ${task.dependants?.length > 0 && html`<p class="quiet">Before ${task.dependants.map(link)}</p>`}</section>
     <section><h2>Attempts</h2>${history.length ? history.map((attempt, at) => html`<${Attempt} key=${attempt.number} attempt=${attempt} last=${at === 0} />`)
       : html`<p class="quiet">None yet.</p>`}</section>
     <section><h2>What it changed</h2><${Diff} key=${task.attempts + task.state} base=${base} over=${over || ended(task.state)} /></section>
