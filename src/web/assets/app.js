@@ -38,7 +38,8 @@ function Question({ question, first }) {
   const [state, act] = useAction();
   const card = useRef();
   const name = `choice-${question.plan}-${question.id}`;
-  useEffect(() => first && card.current.focus({ preventScroll: true }), []);
+  // Keys 1–9 work where the focus is, so the first question takes it, unless the person is elsewhere.
+  useEffect(() => void (first && /^(BODY|H1)$/.test(document.activeElement.tagName) && card.current.focus({ preventScroll: true })), []);
   const keys = (event) => {
     const typing = event.target.tagName === "TEXTAREA" || event.ctrlKey || event.altKey || event.metaKey;
     const chosen = !typing && question.choices[event.key - 1];
@@ -151,7 +152,7 @@ function App() {
     return () => (clearTimeout(later), document.removeEventListener("visibilitychange", seen));
   }, [inPlan, plan, known]);
   useEffect(() => {
-    document.querySelector("h1")?.focus({ preventScroll: true });
+    (document.querySelector(".question") || document.querySelector("h1"))?.focus({ preventScroll: true });
     scrollTo(0, 0);
   }, [at.join("/")]);
   useEffect(() => {

@@ -60,7 +60,7 @@ export function Graph({ plan, rows }) {
     ${nodes.map((node) => {
       const { task } = node;
       const [glyph, word, kind] = look(task.state, task.proven);
-      return html`<a key=${task.id} href=${`#/p/${plan}/t/${task.id}`} aria-label=${`${task.id} ${task.name}: ${word}`} class=${`node ${kind}`}>
+      return html`<a key=${task.id} href=${`#/p/${plan}/t/${task.id}`} class=${`node ${kind}`}><title>${task.id} ${task.name}: ${word}</title>
         <rect x=${x(node)} y=${y(node)} width=${WIDE} height=${HIGH} rx="6" /><text x=${x(node) + 9} y=${y(node) + 17}>${cut(`${task.id} ${task.name}`, 24)}</text>
         <text class="word" x=${x(node) + 9} y=${y(node) + 32}>${glyph} ${word}</text></a>`;
     })}</svg></div>`;

@@ -119,10 +119,10 @@ function Budget({ usage }) {
     ["Attempts", usage.attempts, most.attempts, count], ["Model calls", usage.llm_calls, most.llm_calls, count],
     ["Model tokens", tokens, most.llm_tokens, count],
   ];
-  return html`<section class="card"><h2>Used of the budget</h2><dl class="budget">${rows.map(([name, used, limit, words]) => {
+  return html`<section class="card"><h2>Used of the budget</h2><ul class="plain budget">${rows.map(([name, used, limit, words]) => {
     const said = limit ? `${words(used || 0)} of ${words(limit)}` : words(used || 0);
-    return html`<div><dt>${name}</dt><dd>${said}</dd>${limit > 0 && html`<${Bar} value=${used} max=${limit} budget label=${`${name}: ${said}`} />`}</div>`;
-  })}</dl></section>`;
+    return html`<li><span>${name}</span><span>${said}</span>${limit > 0 && html`<${Bar} value=${used} max=${limit} budget label=${`${name}: ${said}`} />`}</li>`;
+  })}</ul></section>`;
 }
 
 /// What stands behind the goal: what was expected of each task, and how that ended.
