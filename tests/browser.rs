@@ -377,7 +377,7 @@ async fn hostile_text_is_text_everywhere() {
     let Some(browser) = Browser::start().await else {
         return;
     };
-    let hostile = HOSTILE.replace('\u{202e}', "").replace('\u{200b}', "");
+    let hostile = HOSTILE.replace(['\u{202e}', '\u{200b}'], "");
     let plan = PLAN
         .replace("Word counter", &hostile)
         .replace("A word counter with a page", &hostile)
