@@ -6,6 +6,7 @@
 )]
 
 mod agents;
+mod browser;
 mod cli;
 mod coding;
 mod common;

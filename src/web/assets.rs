@@ -10,7 +10,7 @@ use crate::wire::text::sha256;
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The path, the type and the content of each file.
-const ASSETS: [(&str, &str, &str); 4] = [
+const ASSETS: [(&str, &str, &str); 9] = [
     (
         "/",
         "text/html; charset=utf-8",
@@ -22,6 +22,11 @@ const ASSETS: [(&str, &str, &str); 4] = [
         "text/css; charset=utf-8",
         include_str!("assets/app.css"),
     ),
+    ("/live.js", SCRIPT, include_str!("assets/live.js")),
+    ("/parts.js", SCRIPT, include_str!("assets/parts.js")),
+    ("/plan.js", SCRIPT, include_str!("assets/plan.js")),
+    ("/task.js", SCRIPT, include_str!("assets/task.js")),
+    ("/graph.js", SCRIPT, include_str!("assets/graph.js")),
     ("/preact.js", SCRIPT, include_str!("assets/preact.js")),
 ];
 

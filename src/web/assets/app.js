@@ -1,1 +1,182 @@
-/* plan-agent */
+// The frame of the page, and the pages over all plans: plans, questions, workers.
+import { html, render, useEffect, useRef, useState } from "./preact.js";
+import { follow, link, listen, logOut, say, takeToken, token, useAction, useData } from "./live.js";
+import { Act, Ago, Bar, Pending, Problem, State, clock, ended, many, money } from "./parts.js";
+import { Log, Plan } from "./plan.js";
+import { Task } from "./task.js";
+
+const id = encodeURIComponent;
+/// The questions that this tab answered; what else is gone was answered elsewhere.
+const answeredHere = new Set();
+
+function Plans({ plans, error }) {
+  const [shown, setShown] = useState(100);
+  if (!plans) return html`<${Pending} error=${error} />`;
+  const open = plans.plans.filter((plan) => !ended(plan.state)).length;
+  return html`<header class="head"><div><h1 tabindex="-1">Plans</h1>
+      <p class="quiet">${plans.plans.length ? `${many(plans.plans.length, "plan")}, ${open} open` : "No plan yet."}${" · "}
+        ${plans.daemon ? `a daemon works here (pid ${plans.daemon.pid})` : "no daemon works here"}</p></div>
+    <${Act} label="New goal" kind="main" path="/plans" about="What is to be reached, in your words. Agent, checks and rights are those that are configured."
+      fields=${[["goal", "Goal", "text", true], ["review", "Show me the plan before anything starts", "check"]]}
+      then=${(answer) => (location.hash = `#/p/${id(answer.plan)}`)} /></header>
+  ${plans.plans.length === 0 && html`<p>A plan begins with a goal: press <b>New goal</b>, or type <code>plan-agent run "…"</code>.</p>`}
+  <ul class="plans">${plans.plans.slice(0, shown).map((plan) => html`<li key=${plan.id} class="card plan">
+    <div class="grow"><h2><a href=${`#/p/${id(plan.id)}`}>${plan.name || plan.goal}</a></h2>
+      ${plan.goal !== plan.name && html`<p class="goal">${plan.goal}</p>`}
+      <p class="quiet"><code>${plan.key}</code> · began <${Ago} time=${plan.created_at} />${plan.finished_at && html` · ended <${Ago} time=${plan.finished_at} />`}
+      ${plan.cost_usd != null && ` · ${money(plan.cost_usd)}`}</p></div>
+    <div class="side"><${State} state=${plan.state} />
+      ${plan.tasks > 0 && html`<span class="count">${plan.completed + plan.skipped} of ${plan.tasks} done</span><${Bar}
+        value=${plan.completed + plan.skipped} max=${plan.tasks} label=${`${plan.completed + plan.skipped} of ${plan.tasks} tasks done`} />`}
+      ${plan.questions > 0 && html`<a class="badge" href="#/questions">? asks you${plan.questions > 1 ? ` ×${plan.questions}` : ""}</a>`}</div></li>`)}</ul>
+  ${plans.plans.length > shown && html`<button onClick=${() => setShown(shown + 100)}>Show more</button>`}`;
+}
+
+function Question({ question, first }) {
+  const [choice, setChoice] = useState(null);
+  const [note, setNote] = useState("");
+  const [state, act] = useAction();
+  const card = useRef();
+  const name = `choice-${question.plan}-${question.id}`;
+  // Keys 1–9 work where the focus is, so the first question takes it, unless the person is elsewhere.
+  useEffect(() => void (first && /^(BODY|H1)$/.test(document.activeElement.tagName) && card.current.focus({ preventScroll: true })), []);
+  const keys = (event) => {
+    const typing = event.target.tagName === "TEXTAREA" || event.ctrlKey || event.altKey || event.metaKey;
+    const chosen = !typing && question.choices[event.key - 1];
+    if (!chosen || window.readOnly) return;
+    event.preventDefault();
+    setChoice(chosen.word);
+    card.current.querySelector("textarea, .main")?.focus();
+  };
+  const send = (event) => {
+    event.preventDefault();
+    act(`/questions/${id(question.id)}/answer`, { choice, note }, () => {
+      answeredHere.add(question.id);
+      say("Answered.");
+    });
+  };
+  return html`<li class="card question" tabindex="-1" ref=${card} onKeyDown=${keys} aria-labelledby=${name}>
+    <form onSubmit=${send}><p class="quiet"><a href=${`#/p/${id(question.plan)}`}>${question.plan_name}</a>${question.task != null && html` · <a
+      href=${`#/p/${id(question.plan)}/t/${question.task}`}>${question.task} · ${question.task_name}</a>`} · asked <${Ago} time=${question.asked_at} /></p>
+    <h2 id=${name} class="text">${question.text}</h2>
+    <fieldset disabled=${window.readOnly || state.busy}><legend class="unseen">Your answer</legend>
+      ${question.choices.map((each, at) => html`<label class=${choice === each.word ? "choice chosen" : "choice"}><input type="radio" name=${name}
+        checked=${choice === each.word} onChange=${() => setChoice(each.word)} /><kbd>${at + 1}</kbd><span><b>${each.word}</b> ${each.meaning}</span></label>`)}
+      ${question.note_allowed !== false && html`<label>Note<textarea rows="2" value=${note} onInput=${(e) => setNote(e.target.value)}
+        onKeyDown=${(e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && choice && send(e)} /></label>`}
+      <p class="row"><button class="main" disabled=${!choice || state.busy}>Answer${choice ? `: ${choice}` : ""}</button>
+        <span class="quiet keys">Keys: 1–${Math.min(9, question.choices.length)} choose, Ctrl+Enter answers</span></p></fieldset>
+    <${Problem} error=${state.error} /></form></li>`;
+}
+
+/// What was answered while it was shown stays, with a word, until the page is left.
+function Questions({ questions, error }) {
+  const before = useRef(new Map());
+  if (!questions) return html`<${Pending} error=${error} />`;
+  const open = new Map(questions.questions.map((each) => [`${each.plan}/${each.id}`, each]));
+  const gone = [...before.current].filter(([key]) => !open.has(key));
+  for (const [key, each] of open) before.current.set(key, each);
+  return html`<h1 tabindex="-1">Questions</h1>
+    <p class="quiet">${open.size ? `${many(open.size, "question")} wait${open.size === 1 ? "s" : ""} for you. Nothing is lost while they do.`
+      : "No question is open: every plan goes on by itself."}</p>
+    <ul class="plain">${[...open].map(([key, each], at) => html`<${Question} key=${key} question=${each} first=${at === 0} />`)}
+    ${gone.map(([key, each]) => html`<li class="card past" key=${`past ${key}`}><b>${answeredHere.has(each.id) ? "✓ Answered here" : "✓ Answered elsewhere"}</b>
+      ${" · "}${each.plan_name}: ${each.text}</li>`)}</ul>`;
+}
+
+function Workers() {
+  const { data, error } = useData("/workers", undefined, 1000);
+  useEffect(() => listen((change) => change.beat), []);
+  if (!data) return html`<${Pending} error=${error} />`;
+  return html`<h1 tabindex="-1">Workers</h1>
+    ${data.workers.length ? html`<p class="quiet">${many(data.workers.length, "command")} taken by workers now.</p>
+    <div class="scroll" role="region" aria-label="Workers" tabindex="0"><table><thead><tr><th>Doing</th><th>Role</th><th>Agent</th><th>Machine</th><th>Since</th>
+      <th>Last heartbeat</th></tr></thead><tbody>${data.workers.map((each) => html`<tr key=${each.command}>
+      <td><a href=${`#/p/${id(each.plan)}/t/${each.task}`}>${each.task} · ${each.task_name}</a>${each.doing && html`<p class="quiet">${each.doing}</p>`}
+        ${each.blocked_until && html`<p class="state asks">Ⅱ parked until ${clock(each.blocked_until)}</p>`}</td>
+      <td>${each.role || "any"}</td><td>${each.agent || "not said"}</td><td>${each.machine || "this one"}</td><td><${Ago} time=${each.since} /></td>
+      <td>${each.last_heartbeat ? html`<${Ago} time=${each.last_heartbeat} />` : "none yet"}</td></tr>`)}</tbody></table></div>`
+    : html`<p>No worker has a task at the moment. <code>plan-agent worker --agent claude</code> starts one; <code>run</code> brings its own.</p>`}`;
+}
+
+function LogIn() {
+  const [wrong, setWrong] = useState(false);
+  const enter = (event) => {
+    event.preventDefault();
+    const given = event.target.elements.address.value.trim();
+    if (takeToken(given) || takeToken(`#token=${given}`)) return location.reload();
+    setWrong(true);
+  };
+  return html`<main class="login"><h1 tabindex="-1">plan-agent</h1>
+    <p>This tab has no key yet. Open the address that <code>plan-agent web</code> prints, or put it here:</p>
+    <form onSubmit=${enter}><label>Address or token<input name="address" autocomplete="off" required /></label>
+    <button class="main">Open</button></form>${wrong && html`<p class="problem" role="alert">That is no address with a token.</p>`}</main>`;
+}
+
+/// Reads the address below `#/`: `p/PLAN/t/TASK` and so on.
+function route() {
+  if (takeToken(location.hash)) location.reload();
+  try {
+    return location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  } catch {
+    return [];
+  }
+}
+
+function App() {
+  const [at, setAt] = useState(route());
+  const [, draw] = useState(0);
+  const [page, plan, part, number] = at;
+  const inPlan = page === "p";
+  const known = token() !== null;
+  const asked = useData(known ? "/questions" : null, undefined, 500);
+  const listed = useData(known ? "/plans" : null, () => !inPlan, 250);
+  const count = asked.data?.questions.length ?? 0;
+  window.readOnly = listed.data?.read_only ?? false;
+  useEffect(() => {
+    const moved = () => setAt(route());
+    addEventListener("hashchange", moved);
+    const end = listen((change) => (change.link || !Object.keys(change).length) && draw((n) => n + 1));
+    return () => (removeEventListener("hashchange", moved), end());
+  }, []);
+  useEffect(() => {
+    let later;
+    const seen = () => {
+      clearTimeout(later);
+      // A tab in the background gives its connection back: the browser has six.
+      if (document.hidden) later = setTimeout(() => follow(null), 60000);
+      else if (token()) follow(inPlan ? plan : "");
+    };
+    seen();
+    document.addEventListener("visibilitychange", seen);
+    return () => (clearTimeout(later), document.removeEventListener("visibilitychange", seen));
+  }, [inPlan, plan, known]);
+  useEffect(() => {
+    (document.querySelector(".question") || document.querySelector("h1"))?.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }, [at.join("/")]);
+  useEffect(() => {
+    const title = { "": "Plans", questions: "Questions", workers: "Workers", p: `Plan ${plan}${number ? ` · task ${number}` : ""}` }[page || ""];
+    document.title = `${count ? `(${count}) ` : ""}${title || "Plans"} — plan-agent`;
+  }, [at.join("/"), count]);
+  useEffect(() => count && say(`${many(count, "question")} open`), [count]);
+  if (!known) return html`<${LogIn} />`;
+  const here = (name) => ((page || "") === name ? "page" : null);
+  let body = html`<${Plans} plans=${listed.data} error=${listed.error} />`;
+  if (page === "questions") body = html`<${Questions} questions=${asked.data} error=${asked.error} />`;
+  else if (page === "workers") body = html`<${Workers} />`;
+  else if (inPlan && part === "t") body = html`<${Task} key=${`${plan}/${number}`} plan=${plan} number=${number} />`;
+  else if (inPlan && part === "log") body = html`<${Log} key=${plan} plan=${plan} />`;
+  else if (inPlan) body = html`<${Plan} key=${plan} plan=${plan} part=${part || "tasks"} />`;
+  return html`<header class="top"><nav aria-label="Pages"><a class="brand" href="#/">plan-agent</a>
+      <a href="#/" aria-current=${here("")}>Plans</a>
+      <a href="#/questions" aria-current=${here("questions")}>Questions${count > 0 && html` <span class="badge">${count}</span>`}</a>
+      <a href="#/workers" aria-current=${here("workers")}>Workers</a></nav>
+    <p class="live">${window.readOnly && html`<span>read only</span>`}
+      <span>${link.silentSince ? "○ not live" : link.started ? "● live" : "○ connecting"}</span><button class="plain" onClick=${logOut}>Log out</button></p></header>
+    ${link.silentSince && html`<p class="banner" role="status">Not live since ${clock(new Date(link.silentSince))}: the server does not answer. What is
+      shown may be old; the page goes on by itself when it answers.</p>`}
+    <main>${body}</main>`;
+}
+
+render(html`<${App} />`, document.getElementById("app"));

@@ -1,0 +1,234 @@
+// The token, requests, and the live stream. What the server sends is data: `marked` is the one way in.
+import { useEffect, useState } from "./preact.js";
+
+const KEY = "plan-agent-token";
+const HIDDEN =
+  /[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu;
+
+/// Shows control, bidi and zero-width characters as marks.
+export const marked = (text) =>
+  text.replace(HIDDEN, (c) => {
+    const code = c.codePointAt(0);
+    return code < 32 ? String.fromCharCode(0x2400 + code) : `⟨U+${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
+  });
+
+export const token = () => sessionStorage.getItem(KEY);
+
+/// Takes the token out of an address: the fragment never reaches the server, and it does not stay in the history.
+export function takeToken(address) {
+  const given = /(?:^|[#&])token=([^&\s]+)/.exec(address);
+  if (!given) return false;
+  sessionStorage.setItem(KEY, decodeURIComponent(given[1]));
+  history.replaceState(null, "", location.pathname + "#/");
+  return true;
+}
+
+export function logOut() {
+  sessionStorage.removeItem(KEY);
+  follow(null);
+  emit({});
+}
+
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+async function request(path, options = {}) {
+  const headers = { ...options.headers, authorization: `Bearer ${token()}` };
+  const answer = await fetch("/api/v1" + path, { ...options, headers, cache: "no-store" });
+  if (answer.status === 401) logOut();
+  return answer;
+}
+
+async function read(answer, raw) {
+  const text = await answer.text();
+  let body;
+  try {
+    body = JSON.parse(text, (_, value) => (typeof value === "string" && !raw ? marked(value) : value));
+  } catch {
+    body = { error: `the server answered ${answer.status}` };
+  }
+  if (answer.ok) return body;
+  const error = new Error(body.error || `the server answered ${answer.status}`);
+  throw Object.assign(error, { status: answer.status, hint: body.hint, seq: body.seq });
+}
+
+/// Reads an answer. `raw` is only for text that goes back as it came, in the field where a person edits it.
+export const get = async (path, raw) => read(await request(path), raw);
+
+/// Sends an action. A cut connection is tried again with the same key, so it happens once.
+export async function post(path, body) {
+  const headers = { "content-type": "application/json", "idempotency-key": crypto.randomUUID() };
+  for (let tries = 0; ; tries++) {
+    try {
+      return await read(await request(path, { method: "POST", headers, body: JSON.stringify(body) }));
+    } catch (error) {
+      if (error.status || tries === 4) throw error;
+      await sleep(250 << tries);
+    }
+  }
+}
+
+const listeners = new Set();
+/// Calls a function for each change; a change without a plan means that everything is to be read again.
+export function listen(take) {
+  listeners.add(take);
+  return () => listeners.delete(take);
+}
+const emit = (change) => [...listeners].forEach((take) => take(change));
+export const refresh = () => emit({});
+
+/// How live the page is: since when nothing was heard, or null.
+export const link = { silentSince: null, version: null, started: null };
+let stream = { plan: undefined, abort: null, heard: Date.now() };
+
+/// Follows one plan, or the heads of all (`""`), or nothing (`null`). A tab has one stream: a browser has six connections.
+export function follow(plan) {
+  if (stream.plan === plan) return;
+  stream.abort?.abort();
+  stream = { plan, abort: null, last: null, heard: Date.now() };
+  if (plan !== null) run(stream);
+}
+
+async function run(mine) {
+  const path = mine.plan ? `/plans/${encodeURIComponent(mine.plan)}/events` : "/events";
+  for (let wait = 250; stream === mine; wait = Math.min(wait * 2, 5000)) {
+    mine.abort = new AbortController();
+    try {
+      const after = mine.last === null ? "" : `?after=${mine.last}`;
+      const answer = await request(path + after, { signal: mine.abort.signal });
+      if (!answer.ok) throw answer;
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      for (let text = ""; ; ) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        heardNow(mine);
+        const blocks = (text + value).split("\n\n");
+        text = blocks.pop();
+        for (const block of blocks) wait = take(mine, block) ? 250 : wait;
+      }
+    } catch {
+      // Whatever cut the stream, the next one begins after the last number that was seen.
+    }
+    await sleep(wait * (0.5 + Math.random() / 2));
+  }
+}
+
+function heardNow(mine) {
+  mine.heard = Date.now();
+  if (link.silentSince && stream === mine) {
+    link.silentSince = null;
+    emit({ link: true });
+  }
+}
+
+/// Takes one event of the stream in; returns whether it was the greeting.
+function take(mine, block) {
+  const fields = { event: "", data: "" };
+  for (const line of block.split("\n")) {
+    const [, name, value] = /^(\w*): ?(.*)$/s.exec(line) || [];
+    if (name in fields) fields[name] += value;
+  }
+  if (!fields.data || stream !== mine) {
+    emit({ beat: true });
+    return false;
+  }
+  const data = JSON.parse(fields.data, (_, value) => (typeof value === "string" ? marked(value) : value));
+  if (fields.event === "hello") {
+    if (link.version && link.version !== data.version) location.reload();
+    const same = link.started === data.started && mine.last !== null;
+    Object.assign(link, { version: data.version, started: data.started });
+    if (!same || data.seq < mine.last) mine.last = data.seq ?? null;
+    // Whatever was read before this stream began may be older than it.
+    emit({});
+    return true;
+  }
+  if (fields.event === "change") {
+    const hole = mine.last !== null && data.seq > mine.last + 1;
+    mine.last = data.seq;
+    emit(hole ? {} : { plan: mine.plan, ...data });
+  } else if (fields.event === "head") emit({ head: true, ...data });
+  else if (fields.event === "output") emit({ output: true, plan: mine.plan, ...data });
+  else if (fields.event === "resync") {
+    mine.last = null;
+    emit({});
+  }
+  return false;
+}
+
+setInterval(() => {
+  if (stream.plan == null || Date.now() - stream.heard < 20000) return;
+  if (!link.silentSince) {
+    link.silentSince = stream.heard;
+    emit({ link: true });
+  }
+  // A connection that says nothing may be dead without an error.
+  if (Date.now() - stream.heard > 40000) {
+    stream.heard = Date.now() - 20000;
+    stream.abort?.abort();
+  }
+}, 1000);
+
+/// Reads a path and reads it again when it changed; `wants` says which changes matter, `pause` bounds how often.
+export function useData(path, wants = () => true, pause = 100) {
+  const [state, set] = useState({});
+  useEffect(() => {
+    let gone = false;
+    let busy = false;
+    let again = false;
+    const load = async () => {
+      again = true;
+      if (busy || path === null) return;
+      busy = true;
+      while (again && !gone) {
+        again = false;
+        try {
+          const data = await get(path);
+          if (!gone) set({ path, data });
+        } catch (error) {
+          if (!gone) set((old) => ({ path, data: old.path === path ? old.data : null, error }));
+        }
+        await sleep(pause);
+      }
+      busy = false;
+    };
+    load();
+    const matters = (change) => !change.link && !change.beat && !change.output && (!(change.plan || change.head) || wants(change));
+    const end = listen((change) => matters(change) && load());
+    return () => {
+      gone = true;
+      end();
+    };
+  }, [path]);
+  return state.path === path ? state : { last: state.data };
+}
+
+/// Sends actions, and says how the last one went.
+export function useAction() {
+  const [state, set] = useState({});
+  const act = async (path, body, then) => {
+    set({ busy: true });
+    try {
+      const answer = await post(path, body);
+      set({ done: true });
+      then?.(answer);
+      refresh();
+    } catch (error) {
+      set({ error });
+      if (error.status === 409 || error.status === 404) refresh();
+    }
+  };
+  return [state, act, () => set({})];
+}
+
+let saidAt = 0;
+let toSay = null;
+/// Has a screen reader say something, at most one message in five seconds: of several, the last.
+export function say(text) {
+  if (toSay === null) {
+    setTimeout(() => {
+      saidAt = Date.now();
+      document.getElementById("said").textContent = toSay;
+      toSay = null;
+    }, Math.max(0, saidAt + 5000 - Date.now()));
+  }
+  toSay = text;
+}

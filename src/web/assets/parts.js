@@ -1,0 +1,106 @@
+// The parts that several pages share: words for states, spans of time, forms for actions.
+import { html, useState } from "./preact.js";
+import { useAction } from "./live.js";
+
+const STATES = {
+  completed: ["✓", "good"], in_progress: ["▶", "busy"], checking: ["◐", "busy"], asks_you: ["?", "asks"],
+  ready: ["○", "plain"], waiting: ["·", "plain"], failed: ["✗", "bad"], skipped: ["–", "plain"],
+  replaced: ["↷", "plain"], aborted: ["■", "bad"], not_started: ["○", "plain"], planning: ["✎", "busy"],
+  reviewing: ["?", "asks"], running: ["▶", "busy"], stopped: ["■", "plain"], paused: ["Ⅱ", "asks"], queued: ["·", "plain"],
+};
+
+/// Returns glyph, word and kind of a state; a completed task says how sure that is.
+export function look(state, proven) {
+  if (state === "completed" && proven === false) return ["~", "accepted", "unsure"];
+  const [glyph, kind] = STATES[state] || ["·", "plain"];
+  return [glyph, proven ? "proven" : words(state), kind];
+}
+
+export function State({ state, proven }) {
+  const [glyph, word, kind] = look(state, proven);
+  return html`<span class=${`state ${kind}`}><span class="glyph" aria-hidden="true">${glyph}</span>${word}</span>`;
+}
+
+export const words = (text) => String(text).toLowerCase().replaceAll("_", " ");
+export const ended = (state) => ["completed", "failed", "aborted"].includes(state);
+
+/// Returns milliseconds of a time as the server writes it, or as it is stored (microseconds).
+export const ms = (time) => (time == null ? null : typeof time === "number" ? time / 1000 : Date.parse(time));
+
+export function span(milliseconds) {
+  const seconds = Math.max(0, milliseconds / 1000);
+  if (seconds < 90) return `${seconds < 10 ? +seconds.toFixed(1) : Math.round(seconds)} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 129600) return `${Math.round(seconds / 3600)} h`;
+  return `${Math.round(seconds / 86400)} days`;
+}
+
+export function Ago({ time }) {
+  if (ms(time) === null) return null;
+  const date = new Date(ms(time));
+  return html`<time datetime=${date.toISOString()} title=${date.toLocaleString()}>${span(Date.now() - date)} ago</time>`;
+}
+
+export const clock = (time) => new Date(ms(time)).toLocaleTimeString([], { hour12: false });
+export const money = (usd) => (usd && usd < 0.005 ? "<$0.01" : `$${(usd || 0).toFixed(2)}`);
+export const many = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+
+/// A measured bar; the words beside it say the same.
+export function Bar({ value, max, label, budget }) {
+  const share = max > 0 ? Math.min(1, value / max) : 0;
+  return html`<svg class=${budget && share >= 0.9 ? "bar full" : "bar"} viewBox="0 0 100 6" preserveAspectRatio="none" role="img"
+    aria-label=${label}><rect class="rail" width="100" height="6" /><rect class="fill" width=${share * 100} height="6" /></svg>`;
+}
+
+export function Problem({ error }) {
+  return error && html`<p class="problem" role="alert">${error.message}${error.hint && html`<br />Hint: ${error.hint}`}</p>`;
+}
+
+/// Text from elsewhere, with its line breaks.
+export const Text = ({ text }) => (text ? html`<div class="text">${text}</div>` : null);
+
+/// What a page shows before its data is there, and when it cannot be had.
+export function Pending({ error }) {
+  return error ? html`<h1 tabindex="-1">Not found</h1><${Problem} error=${error} />` : html`<p class="quiet">Reading …</p>`;
+}
+
+/// A button that opens a form and sends one action. `fields` are `[name, label, kind, required]`; `confirm` must be typed.
+export function Act({ label, path, fields = [], confirm, body = {}, about, kind = "", then, done = "Done." }) {
+  const [open, setOpen] = useState(false);
+  const [values, setValues] = useState({});
+  const [state, act, clear] = useAction();
+  if (window.readOnly) return null;
+  const send = (event) => {
+    event?.preventDefault();
+    const typed = confirm ? { confirm: values.confirm } : {};
+    const given = fields.map(([name, , type]) => [name, values[name] ?? (type === "check" ? false : "")]);
+    const read = (type, value) => (type === "numbers" ? (value.match(/\d+/g) || []).map(Number) : value);
+    const sent = given.map(([name, value], at) => [name, read(fields[at][2], value)]);
+    act(path, { ...body, ...typed, ...Object.fromEntries(sent) }, (answer) => {
+      setOpen(false);
+      setValues({});
+      then?.(answer);
+    });
+  };
+  const simple = !fields.length && !confirm;
+  const press = () => (simple ? send() : (clear(), setOpen(!open)));
+  const change = (name, value) => setValues((old) => ({ ...old, [name]: value }));
+  const focus = (at) => (element) => at === 0 && element && !element.dataset.seen && ((element.dataset.seen = 1), element.focus());
+  return html`<div class=${open ? "act open" : "act"}>
+    <button type="button" class=${kind} disabled=${state.busy} aria-expanded=${simple ? null : open} onClick=${press}>${label}</button>
+    ${open && html`<form class="card form" onSubmit=${send} onKeyDown=${(e) => e.key === "Escape" && setOpen(false)}>
+      ${about && html`<p>${about}</p>`}
+      ${fields.map(([name, title, type, required], at) => type === "check"
+        ? html`<label class="check"><input type="checkbox" checked=${values[name]} onChange=${(e) => change(name, e.target.checked)} /> ${title}</label>`
+        : html`<label>${title}${type === "line" || type === "numbers"
+            ? html`<input ref=${focus(at)} required=${required} value=${values[name] ?? ""} onInput=${(e) => change(name, e.target.value)} />`
+            : html`<textarea ref=${focus(at)} rows="3" required=${required} value=${values[name] ?? ""} onInput=${(e) => change(name, e.target.value)} />`}</label>`)}
+      ${confirm && html`<label>Type <b>${confirm}</b> to confirm<input ref=${focus(fields.length)} autocomplete="off" value=${values.confirm ?? ""}
+        onInput=${(e) => change("confirm", e.target.value)} /></label>`}
+      <p class="row"><button class=${kind || "main"} disabled=${state.busy || (confirm && values.confirm !== confirm)}>${label}</button>
+      <button type="button" onClick=${() => setOpen(false)}>Cancel</button></p>
+    </form>`}
+    <${Problem} error=${state.error} />
+    ${state.done && !open && html`<p class="done" role="status">${done}</p>`}
+  </div>`;
+}

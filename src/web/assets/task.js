@@ -1,0 +1,140 @@
+// One task: why it is as it is, its attempts, what it changed, what its agent says.
+import { html, useEffect, useRef, useState } from "./preact.js";
+import { get, listen, useAction, useData } from "./live.js";
+import { Act, Ago, Pending, Problem, State, Text, clock, ended, many, money, ms, span, words } from "./parts.js";
+
+/// The reasons of `why`: its first line is the heading, its attempts are shown as such.
+const reasons = (why) => why.split("\n\nAttempts")[0].split("\n").slice(1).map((line) => line.replace(/^ {2}/, "")).join("\n");
+
+function Attempt({ attempt, last }) {
+  const { report, checks, changes, verdict, issued, claimed, ended: end } = attempt;
+  const lasted = end && span(ms(end) - ms(claimed || issued));
+  const told = report ? `reported ${words(report.status)}` : words(attempt.state);
+  return html`<details class="card" open=${last}><summary><b>Attempt ${attempt.number}</b> · ${told}${verdict && ` · then ${words(verdict.decision)}`}
+    <span class="quiet"> ${clock(issued)}${lasted && `, ${lasted}`}${report?.cost_usd ? `, ${money(report.cost_usd)}` : ""}</span></summary>
+    ${attempt.told && html`<h3>Said to the agent</h3><${Text} text=${attempt.told} />`}
+    ${report && html`<h3>Report</h3><${Text} text=${report.results} />`}
+    ${report?.pitfalls && html`<h3>Pitfalls</h3><${Text} text=${report.pitfalls} />`}
+    ${report?.next_steps && html`<h3>Next steps</h3><${Text} text=${report.next_steps} />`}
+    ${report?.question && html`<h3>Question</h3><${Text} text=${report.question} />`}
+    ${attempt.rejected && html`<h3>Unreadable report</h3><${Text} text=${attempt.rejected.reason || String(attempt.rejected)} />`}
+    ${checks?.length > 0 && html`<h3>Checks</h3><ul class="plain">${checks.map((check) => html`<li><span class=${`state ${check.passed ? "good" : "bad"}`}><span
+      class="glyph" aria-hidden="true">${check.passed ? "✓" : "✗"}</span>${check.passed ? "passed" : "failed"}</span> ${check.name}${check.finding && `: ${check.finding}`}
+      ${check.tail && !check.passed && html`<pre tabindex="0">${check.tail.slice(-2000)}</pre>`}</li>`)}</ul>`}
+    ${changes && html`<h3>Changed files</h3><p>${changes.files?.length ? changes.files.map((file) => html`<code>${file}</code> `) : "none"}${
+      changes.more > 0 && ` and ${changes.more} more`}</p>`}
+    ${verdict && html`<h3>Verdict</h3><p><b>${words(verdict.decision)}</b> by ${words(verdict.by)}: ${verdict.reason}</p><${Text} text=${verdict.feedback} />`}</details>`;
+}
+
+/// Reads a unified diff: `[kind, path, number in the new file, text]` of each line.
+function diffLines(text) {
+  let path = "";
+  let number = 0;
+  return text.trimEnd().split("\n").flatMap((line) => {
+    if (line.startsWith("diff --git ") || /^(index|---|new file|deleted file|similarity) ?/.test(line)) return [];
+    if (line.startsWith("+++ ")) return [["file", (path = line.slice(4).replace(/^b\//, "")), 0, path]];
+    const hunk = /^@@ .*\+(\d+)/.exec(line);
+    if (hunk) return (number = Number(hunk[1])), [["hunk", path, 0, line]];
+    if (line[0] === "-") return [["gone", path, number, line]];
+    return [[line[0] === "+" ? "new" : "", path, number++, line]];
+  });
+}
+
+function Diff({ base, over }) {
+  const { data, error } = useData(`${base}/diff`, () => false);
+  const [at, setAt] = useState(null);
+  const [state, act] = useAction();
+  if (!data) return html`<p class="quiet">${error ? error.message : "Reading …"}</p>`;
+  if (!data.diff) return html`<p class="quiet">It has changed nothing so far, or its workspace keeps no lines.</p>`;
+  const send = (path, line) => (event) => {
+    event.preventDefault();
+    act(`${base}/comments`, { path, line, text: event.target.elements.text.value }, () => setAt(null));
+  };
+  const may = !over && !window.readOnly;
+  return html`${may && html`<p class="quiet">Press a line's number to comment on it: the next attempt gets the comment as a note.</p>`}
+    ${state.done && html`<p class="done" role="status">The next attempt gets your comment.</p>`}
+    <div class="scroll diff" role="region" aria-label="Diff" tabindex="0"><table><tbody>${diffLines(data.diff).map(([kind, path, line, text], key) => html`<tr class=${kind}>
+      <td class="num">${line > 0 && (may ? html`<button class="plain" aria-label=${`Comment on ${path} line ${line}`} onClick=${() => setAt(at === key ? null : key)}>${line}</button>`
+        : line)}</td><td>${kind === "file" ? html`<h3>${text}</h3>` : text}</td></tr>
+      ${at === key && html`<tr class="comment"><td></td><td><form class="form" onSubmit=${send(path, line)}><label>Comment on ${path}:${line}<textarea name="text" rows="2" required
+        ref=${(element) => element?.focus()} /></label><p class="row"><button class="main">Comment</button><button type="button" onClick=${() => setAt(null)}>Cancel</button></p>
+        <${Problem} error=${state.error} /></form></td></tr>`}`)}</tbody></table></div>${data.cut && html`<p class="quiet">The diff is longer: <code>plan-agent diff</code> shows the rest.</p>`}`;
+}
+
+/// The end of what the agent prints, live.
+function Output({ plan, number, base }) {
+  const [text, setText] = useState("");
+  const [error, setError] = useState(null);
+  const box = useRef();
+  useEffect(() => {
+    let gone = false;
+    let busy = false;
+    let again = true;
+    let attempt = null;
+    let from = 0;
+    const read = async () => {
+      again = true;
+      if (busy) return;
+      busy = true;
+      while (again && !gone) {
+        again = false;
+        try {
+          const got = await get(`${base}/output?from=${from}`);
+          if (got.attempt !== attempt) {
+            [attempt, again] = [got.attempt, from > 0];
+            from = again ? 0 : got.next;
+            setText(again ? "" : got.text);
+          } else if (got.next > from) {
+            from = got.next;
+            setText((old) => (old + got.text).slice(-65536));
+          }
+          again ||= got.text.length > 0 && !got.end;
+        } catch (wrong) {
+          setError(wrong);
+        }
+      }
+      busy = false;
+    };
+    read();
+    const end = listen((change) => !change.link && !change.beat && (!change.output || String(change.task) === number) && read());
+    return () => ((gone = true), end());
+  }, [plan, number]);
+  useEffect(() => {
+    const { current: shown } = box;
+    if (shown && shown.scrollHeight - shown.scrollTop - shown.clientHeight < 400) shown.scrollTop = shown.scrollHeight;
+  }, [text]);
+  if (!text) return html`<p class="quiet">${error ? error.message : "Nothing has been printed."}</p>`;
+  return html`<pre class="tail" ref=${box} tabindex="0" role="region" aria-label="Output of the agent">${text.replace(/␛\[[0-9;]*[A-Za-z]/g, "")}</pre>`;
+}
+
+export function Task({ plan, number }) {
+  const base = `/plans/${encodeURIComponent(plan)}/tasks/${encodeURIComponent(number)}`;
+  const { data, error } = useData(base, (change) => !change.tasks || change.tasks.length === 0 || change.tasks.includes(Number(number)));
+  if (!data) return html`<${Pending} error=${error} />`;
+  const task = data.task || data;
+  const history = [...(task.history || [])].reverse();
+  const over = ["completed", "skipped", "replaced", "aborted"].includes(task.state);
+  const link = (other) => html`<a href=${`#/p/${plan}/t/${other.id ?? other}`}>${other.id ?? other}${other.name && ` · ${other.name}`}</a> `;
+  const note = (label, required) => [["note", label, "text", required]];
+  return html`<p class="crumbs"><a href="#/">Plans</a> / <a href=${`#/p/${plan}`}>${plan}</a> / task ${task.id}</p>
+    <header class="head"><div class="grow"><h1 tabindex="-1">${task.id} · ${task.name}</h1><p class="row facts"><${State} state=${task.state} proven=${task.proven} />
+      <span>${many(task.attempts, "attempt")}</span>${task.assignee && html`<span>role ${task.assignee}</span>`}<span class="quiet">cost ${money(task.usage?.cost_usd)}${
+      task.usage?.seconds ? `, ${span(task.usage.seconds * 1000)} of work` : ""}</span></p></div>
+    ${!over && html`<div class="actions">
+      <${Act} label="Note" path=${`${base}/note`} fields=${note("What the next attempt is to know", true)} done="The next attempt gets it." />
+      <${Act} label="Retry" path=${`${base}/retry`} fields=${note("Note for the agent (may be empty)")} />
+      <${Act} label="Done" path=${`${base}/done`} fields=${note("Note (may be empty)")} about="You say that it is done; no check runs." />
+      <${Act} label="Skip" kind="danger" path=${`${base}/skip`} fields=${note("Note (may be empty)")} about="It is left out; what waits for it goes on without it." /></div>`}</header>
+    <${Problem} error=${error} />
+    <section class="card why"><h2>Why</h2><${Text} text=${reasons(data.why || task.why || "")} />
+      ${task.state === "asks_you" && html`<p><a class="badge" href="#/questions">? Answer its question</a></p>`}
+      ${task.dependencies?.length > 0 && html`<p class="quiet">Comes after ${task.dependencies.map(link)}</p>`}
+      ${task.dependants?.length > 0 && html`<p class="quiet">Before ${task.dependants.map(link)}</p>`}</section>
+    <section><h2>Attempts</h2>${history.length ? history.map((attempt, at) => html`<${Attempt} key=${attempt.number} attempt=${attempt} last=${at === 0} />`)
+      : html`<p class="quiet">None yet.</p>`}</section>
+    <section><h2>What it changed</h2><${Diff} key=${task.attempts + task.state} base=${base} over=${over || ended(task.state)} /></section>
+    <section><h2>Output of the agent</h2><${Output} plan=${plan} number=${number} base=${base} /></section>
+    <details class="card"><summary>What is asked of it</summary><${Text} text=${task.description} />
+      ${[["Expected", task.expected], ["Constraints", task.constraints], ["Checks", task.checks], ["Files it makes", task.produces], ["Note", task.note]].map(([name, value]) =>
+        value?.length > 0 && html`<h3>${name}</h3><${Text} text=${[value].flat().map((each) => each.name || each.text || String(each)).join("\n")} />`)}</details>`;
+}

@@ -1,0 +1,557 @@
+//! The page in a real browser, as a person uses it: chromium, steered by the WebDriver protocol. Without a browser each test is
+//! skipped with the reason; with `CI_STRICT=1` that fails.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use axum::http::Method;
+use fantoccini::key::Key;
+use fantoccini::{Client, ClientBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::{Value, json};
+use url::{ParseError, Url};
+
+use crate::common::env::{Running, TestEnv, first_line, has, row, skip};
+
+/// Longer than anything here takes on a busy machine, and shorter than the patience of a person who waits for tests.
+const DEADLINE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+
+/// A plan whose second task fails until it is asked about.
+const PLAN: &str = "\
+---
+name: Word counter
+goal: A word counter with a page
+---
+
+## Write the counter
+
+- produces: wc.py
+- expected: wc.py counts words. (file: wc.py, contains: def)
+
+```sh
+printf 'def count(text):\\n    return len(text.split())\\n' > wc.py; echo counting
+```
+
+## Serve it
+
+- after: 1
+
+```sh
+echo 'port 8080 is taken' >&2; exit 1
+```
+
+## Describe both
+
+- after: 2
+
+```sh
+echo words > README.md
+```
+";
+
+/// Text that would do something where text is taken for more than text.
+const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)> ${alert(3)} {{4}} <b>\u{202e}bold\u{200b}</b>";
+
+/// A browser; it ends when dropped, with all that it started.
+struct Browser {
+    client: Client,
+    driver: Child,
+}
+
+/// The page's server with its address; killed when dropped.
+struct Page {
+    running: Running,
+    address: String,
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        kill_group(&self.driver);
+        drop(self.driver.wait());
+    }
+}
+
+impl Browser {
+    /// Starts a browser; `None` where there is none.
+    async fn start() -> Option<Self> {
+        let driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn();
+        let Ok(mut driver) = driver else {
+            missing("no chromedriver");
+            return None;
+        };
+        let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+        let said = lines.map_while(Result::ok).find_map(|line| {
+            let port = line.split_once("successfully on port ")?.1.to_owned();
+            Some(port.trim_end_matches('.').to_owned())
+        });
+        let address = format!("http://127.0.0.1:{}", said.unwrap());
+        let flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
+                     --disable-component-update --disable-sync --disable-dev-shm-usage --force-color-profile=srgb";
+        let flags: Vec<&str> = flags.split_whitespace().collect();
+        let wanted =
+            json!({ "goog:chromeOptions": { "args": flags }, "unhandledPromptBehavior": "ignore" });
+        let Value::Object(wanted) = wanted else {
+            unreachable!("it is an object");
+        };
+        let client = ClientBuilder::new(HttpConnector::new())
+            .capabilities(wanted)
+            .connect(&address)
+            .await;
+        match client {
+            Ok(client) => Some(Self { client, driver }),
+            Err(error) => {
+                kill_group(&driver);
+                drop(driver.wait());
+                missing(&format!("no chromium: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Opens the page at an address below `#/`, as a person who has the token.
+    async fn open(&self, page: &Page) {
+        self.client.goto(&page.address).await.unwrap();
+        self.awaits("h1").await;
+    }
+
+    async fn js(&self, script: &str) -> Value {
+        self.client.execute(script, Vec::new()).await.unwrap()
+    }
+
+    /// Goes to an address below `#/` without loading the page again.
+    async fn go(&self, to: &str) {
+        let script = "location.hash = arguments[0]";
+        let to = vec![json!(format!("#/{to}"))];
+        self.client.execute(script, to).await.unwrap();
+    }
+
+    /// Waits until an expression of the page is true.
+    async fn until(&self, what: &str) {
+        let began = Instant::now();
+        while self.js(&format!("return !!({what})")).await != json!(true) {
+            if began.elapsed() > DEADLINE {
+                panic!("never: {what}: {}", self.text().await);
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Waits until an element is there.
+    async fn awaits(&self, selector: &str) {
+        self.until(&format!("document.querySelector({selector:?})"))
+            .await;
+    }
+
+    /// Waits until the page shows a text.
+    async fn shows(&self, text: &str) {
+        self.until(&format!("document.body.innerText.includes({text:?})"))
+            .await;
+    }
+
+    async fn text(&self) -> String {
+        self.js("return document.body.innerText").await.to_string()
+    }
+
+    /// Presses keys where the focus is.
+    async fn press(&self, keys: &str) {
+        let focused = self.client.active_element().await.unwrap();
+        focused.send_keys(keys).await.unwrap();
+    }
+
+    /// Presses the button with a text.
+    async fn button(&self, text: &str) {
+        let find = format!(
+            "[...document.querySelectorAll('button')].find((each) => each.innerText.trim() === {text:?} && !each.disabled)"
+        );
+        self.until(&find).await;
+        self.js(&format!("{find}.click()")).await;
+    }
+
+    /// Sends a command of Chrome itself.
+    async fn size(&self, width: u32, scheme: &str) {
+        self.client.set_window_size(width, 900).await.unwrap();
+        self.devtools(
+            "Emulation.setDeviceMetricsOverride",
+            json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false}),
+        )
+        .await;
+        let scheme = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.devtools("Emulation.setEmulatedMedia", scheme).await;
+    }
+
+    async fn devtools(&self, name: &'static str, params: Value) {
+        let command = Devtools { name, params };
+        self.client.issue_cmd(command).await.unwrap();
+    }
+
+    async fn screenshot(&self, name: &str) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/web-screens");
+        fs::create_dir_all(&folder).unwrap();
+        let picture = self.client.screenshot().await.unwrap();
+        fs::write(folder.join(format!("{name}.png")), picture).unwrap();
+    }
+}
+
+/// A command of Chrome's own protocol, by way of its driver.
+#[derive(Debug)]
+struct Devtools {
+    name: &'static str,
+    params: Value,
+}
+
+impl fantoccini::wd::WebDriverCompatibleCommand for Devtools {
+    fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, ParseError> {
+        base.join(&format!(
+            "session/{}/goog/cdp/execute",
+            session.unwrap_or_default()
+        ))
+    }
+
+    fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
+        let body = json!({"cmd": self.name, "params": self.params});
+        (Method::POST, Some(body.to_string()))
+    }
+}
+
+impl Page {
+    fn open(env: &TestEnv, args: &str) -> Self {
+        let args = format!("web {args}");
+        let mut running = env.spawn(args.as_str(), Stdio::piped(), Stdio::null());
+        let line = first_line(running.child.stdout.take().unwrap());
+        Self {
+            running,
+            address: line.trim().to_owned(),
+        }
+    }
+
+    /// Returns the address without the token.
+    fn bare(&self) -> &str {
+        self.address.split('#').next().unwrap()
+    }
+
+    fn port(&self) -> &str {
+        self.bare()
+            .trim_end_matches('/')
+            .rsplit(':')
+            .next()
+            .unwrap()
+    }
+
+    /// Ends the server without a warning.
+    fn kill(mut self) {
+        self.running.child.kill().unwrap();
+        self.running.wait();
+    }
+}
+
+/// Ends the driver with its browser; if they have ended, that is as well.
+fn kill_group(driver: &Child) {
+    kill_process_group(Pid::from_child(driver), Signal::KILL).ok();
+}
+
+/// Says that nothing is tested here; fails where everything has to be.
+#[track_caller]
+fn missing(why: &str) {
+    assert!(std::env::var("CI_STRICT").is_err(), "{why}");
+    skip(why);
+}
+
+/// Carries a plan out as far as it goes without a person.
+fn carried_out(plan: &str) -> TestEnv {
+    let mut env = TestEnv::new();
+    env.set("PLAN_AGENT_LLM_PROVIDER", "none");
+    env.write("plan.md", plan);
+    env.exits(4, "run --plan plan.md --agent shell --no-input");
+    env
+}
+
+fn plan_id(env: &TestEnv) -> String {
+    let plans: Value = serde_json::from_str(&env.run("plans --json").stdout).unwrap();
+    plans[0]["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn token_leaves_address_and_stays_in_tab() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let env = carried_out(PLAN);
+    let page = Page::open(&env, "--port 0");
+    browser.open(&page).await;
+    browser.shows("Word counter").await;
+    let address = browser.client.current_url().await.unwrap();
+    assert_eq!(address.as_str(), format!("{}#/", page.bare()));
+    browser.client.refresh().await.unwrap();
+    browser.shows("Word counter").await;
+    // Another tab has nothing of it: no cookie, no storage that is shared.
+    let other = browser.client.new_window(true).await.unwrap();
+    browser.client.switch_to_window(other.handle).await.unwrap();
+    browser.client.goto(page.bare()).await.unwrap();
+    browser.shows("This tab has no key yet").await;
+    assert_eq!(browser.js("return document.cookie").await, json!(""));
+    // What is typed there counts as the address does.
+    browser.js("document.querySelector('input').focus()").await;
+    browser.press(&page.address).await;
+    browser.button("Open").await;
+    browser.shows("Word counter").await;
+    // A wrong token leads back there.
+    browser
+        .js("sessionStorage.setItem('plan-agent-token', 'no')")
+        .await;
+    browser.client.refresh().await.unwrap();
+    browser.shows("This tab has no key yet").await;
+}
+
+#[tokio::test]
+async fn second_tab_is_told_of_answer() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let env = carried_out(PLAN);
+    let page = Page::open(&env, "--port 0");
+    let first = browser.client.window().await.unwrap();
+    browser.open(&page).await;
+    browser.go("questions").await;
+    browser.shows("port 8080 is taken").await;
+    let second = browser.client.new_window(false).await.unwrap().handle;
+    browser
+        .client
+        .switch_to_window(second.clone())
+        .await
+        .unwrap();
+    browser.open(&page).await;
+    browser.go("questions").await;
+    browser.shows("port 8080 is taken").await;
+    browser
+        .js("document.querySelectorAll('input[type=radio]')[1].click()")
+        .await;
+    browser.client.switch_to_window(first).await.unwrap();
+    browser
+        .js("document.querySelectorAll('input[type=radio]')[0].click()")
+        .await;
+    browser.button("Answer: retry").await;
+    browser.shows("✓ Answered here").await;
+    browser.client.switch_to_window(second).await.unwrap();
+    browser.shows("✓ Answered elsewhere").await;
+    browser.shows("No question is open").await;
+    has(env.run("log").stdout, "retry");
+}
+
+#[tokio::test]
+async fn page_is_right_after_killed_server() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let env = carried_out(PLAN);
+    let id = plan_id(&env);
+    let page = Page::open(&env, "--port 0");
+    browser.open(&page).await;
+    browser.go(&format!("p/{id}")).await;
+    browser.shows("1 of 3 tasks done").await;
+    browser.js("window.sameDocument = true").await;
+    let args = format!("--port {}", page.port());
+    page.kill();
+    env.exits(0, "skip 2");
+    let page = Page::open(&env, &args);
+    browser.shows("2 of 3 tasks done").await;
+    assert_eq!(browser.js("return window.sameDocument").await, json!(true));
+    // And it is live again.
+    env.exits(0, "skip 3");
+    browser.shows("3 of 3 tasks done").await;
+    drop(page);
+}
+
+#[tokio::test]
+async fn hostile_text_is_text_everywhere() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let hostile = HOSTILE.replace(['\u{202e}', '\u{200b}'], "");
+    let plan = PLAN
+        .replace("Word counter", &hostile)
+        .replace("A word counter with a page", &hostile)
+        .replace("Write the counter", &hostile)
+        .replace("Serve it", &format!("Serve it {hostile}"))
+        .replace("echo counting", &format!("echo '{HOSTILE}'"))
+        .replace("port 8080 is taken", HOSTILE)
+        .replace("name: ", "name: >-\n  ")
+        .replace("goal: ", "goal: >-\n  ");
+    let env = carried_out(&plan);
+    let id = plan_id(&env);
+    let page = Page::open(&env, "--port 0");
+    browser.client.goto(page.bare()).await.unwrap();
+    browser.awaits("input").await;
+    let watch = "window.violations = [];
+        document.addEventListener('securitypolicyviolation', (event) => violations.push(event.violatedDirective + event.blockedURI));
+        window.alert = () => violations.push('alert');
+        addEventListener('error', (event) => violations.push(String(event.message)));
+        addEventListener('unhandledrejection', (event) => violations.push(String(event.reason)));";
+    browser.js(watch).await;
+    // The token comes without loading anew, so that every violation is seen.
+    let token = page.address.split("token=").nth(1).unwrap().to_owned();
+    let store = "sessionStorage.setItem('plan-agent-token', arguments[0])";
+    browser
+        .client
+        .execute(store, vec![json!(token)])
+        .await
+        .unwrap();
+    for part in ["", "/graph", "/timeline", "/review", "/log", "/t/1", "/t/2"] {
+        row(part);
+        browser.go(&format!("p/{id}{part}")).await;
+        browser.until("!document.querySelector('.login')").await;
+        browser.shows("onerror=alert(2)").await;
+    }
+    for part in ["workers", "", "questions"] {
+        browser.go(part).await;
+        browser.awaits("h1").await;
+    }
+    let mark = "const done = arguments[0]; import('/live.js').then((live) => done(live.marked('a\\u202e\\u200b\\u001b\\n')))";
+    let marked = browser.client.execute_async(mark, Vec::new()).await;
+    assert_eq!(marked.unwrap(), json!("a⟨U+202E⟩⟨U+200B⟩␛\n"));
+    assert_eq!(browser.js("return violations").await, json!([]));
+    let made = "return document.querySelectorAll('main script, main img, main b b').length";
+    assert_eq!(browser.js(made).await, json!(0));
+    // The policy itself holds: what is not ours does not run.
+    browser.js("const s = document.createElement('img'); s.src = 'http://127.0.0.1:1/x'; document.body.append(s)").await;
+    browser.until("violations.length === 1").await;
+}
+
+#[tokio::test]
+async fn keyboard_alone_answers_question() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let env = carried_out(PLAN);
+    let page = Page::open(&env, "--port 0");
+    browser.open(&page).await;
+    browser.until("document.querySelector('.top .badge')").await;
+    // From the heading back to the pages, and on to the questions.
+    let mut steps = 0;
+    while browser
+        .js("return document.activeElement.getAttribute('href')")
+        .await
+        != json!("#/questions")
+    {
+        steps += 1;
+        assert!(steps < 30, "the questions are not reached");
+        browser.press(&Key::Tab.to_string()).await;
+    }
+    browser.press(&Key::Enter.to_string()).await;
+    browser
+        .until("document.activeElement.classList.contains('question')")
+        .await;
+    browser.press("2").await;
+    browser
+        .until("document.activeElement.tagName === 'TEXTAREA'")
+        .await;
+    browser.press("not needed").await;
+    let answer = format!("{}{}", Key::Control, Key::Enter);
+    browser.press(&answer).await;
+    browser.shows("✓ Answered here").await;
+    browser.shows("No question is open").await;
+    has(env.run("why 2").stdout, "answered: skip not needed");
+}
+
+/// The pages, with what is shown when each is ready.
+fn pages(id: &str) -> [(&'static str, String, &'static str); 9] {
+    [
+        ("plans", String::new(), ".plan"),
+        ("questions", "questions".to_owned(), ".question"),
+        ("workers", "workers".to_owned(), "h1"),
+        ("plan", format!("p/{id}"), ".tasks tbody tr"),
+        ("graph", format!("p/{id}/graph"), ".node"),
+        ("timeline", format!("p/{id}/timeline"), ".timeline"),
+        ("whole-plan", format!("p/{id}/review"), ".plan-text"),
+        ("log", format!("p/{id}/log"), ".log tbody tr"),
+        ("task", format!("p/{id}/t/2"), ".why"),
+    ]
+}
+
+#[tokio::test]
+async fn pages_are_accessible_and_fit_a_phone() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/web-tools");
+    let axe: PathBuf = tools.join("node_modules/axe-core/axe.min.js");
+    let axe = fs::read_to_string(axe);
+    if axe.is_err() {
+        missing("no axe-core: `npm install --prefix target/web-tools axe-core`");
+    }
+    let env = carried_out(PLAN);
+    let id = plan_id(&env);
+    let page = Page::open(&env, "--port 0");
+    browser.open(&page).await;
+    if let Ok(axe) = &axe {
+        browser.js(axe).await;
+    }
+    for (width, scheme) in [
+        (1280, "light"),
+        (1280, "dark"),
+        (320, "light"),
+        (320, "dark"),
+    ] {
+        browser.size(width, scheme).await;
+        for (name, to, ready) in pages(&id) {
+            row((name, width, scheme));
+            browser.go(&to).await;
+            browser.awaits(ready).await;
+            browser
+                .screenshot(&format!("{name}-{width}-{scheme}"))
+                .await;
+            let wide = "return document.documentElement.scrollWidth > innerWidth";
+            assert_eq!(browser.js(wide).await, json!(false));
+            if axe.is_ok() {
+                let run = "const done = arguments[0]; axe.run().then((found) => done(found.violations.map((each) =>
+                    each.id + ' ' + each.nodes.map((node) => node.html.slice(0, 200)).join(' | '))))";
+                let found = browser.client.execute_async(run, Vec::new()).await.unwrap();
+                assert_eq!(found, json!([]));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn ten_thousand_tasks_stay_smooth() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let tasks: String = (1..=10_000)
+        .map(|number| {
+            // The first one fails, and all others wait for it.
+            let after = if number == 1 { "" } else { "- after: 1\n\n" };
+            format!("\n## Task {number}\n\n{after}```sh\nexit 1\n```\n")
+        })
+        .collect();
+    let env = carried_out(&format!("---\nname: Many\ngoal: Many tasks\n---\n{tasks}"));
+    let id = plan_id(&env);
+    let page = Page::open(&env, "--port 0");
+    browser.open(&page).await;
+    browser.go(&format!("p/{id}")).await;
+    browser.shows("0 of 10,000 tasks done").await;
+    browser
+        .until("document.querySelectorAll('.tasks tbody tr').length === 100")
+        .await;
+    browser.button("Show 100 more").await;
+    browser
+        .until("document.querySelectorAll('.tasks tbody tr').length === 200")
+        .await;
+    browser.js("const field = document.querySelector('.jump input'); field.value = 9990; field.form.requestSubmit()").await;
+    browser.shows("Task 10000").await;
+    browser
+        .until("document.querySelectorAll('.tasks tbody tr').length < 20")
+        .await;
+    browser.go(&format!("p/{id}/graph")).await;
+    browser.shows("are drawn; the list has all of them").await;
+}
