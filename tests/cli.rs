@@ -60,6 +60,7 @@ fn help_is_short_and_lists_exit_codes() {
       abort        End a plan for good [alias: cancel]
       restore      Make a plan what it was after an earlier change
       worker       Take commands, run an agent for each, write the reports
+      daemon       Carry out the plans that are queued in this folder, until it is stopped
       tools        List the tools through which agents read and change plans
       tool         Call a tool
       mcp          Serve the tools to an agent by the Model Context Protocol
@@ -98,17 +99,20 @@ fn help_is_short_and_lists_exit_codes() {
       [GOAL]  What is to be reached, in your words
 
     Options:
-          --plan <FILE>      Carry out this plan file instead of asking a model for a plan
-          --name <NAME>      What to call the plan
-          --workspace <DIR>  The folder that agents work in
-          --review           Show the plan and ask before anything starts
-          --detach           Leave a daemon behind and return
-          --no-input         Never ask here; exit with 4 once nothing else can go on
-          --quiet            Print only questions, failures, and the last lines
-          --json             Print one JSON event a line
-      -C <DIR>               Begin in this folder instead of the current one
-          --config <FILE>    Read this configuration instead of the project's
-      -h, --help             Print help
+          --plan <FILE>        Carry out this plan file instead of asking a model for a plan
+          --name <NAME>        What to call the plan
+          --workspace <DIR>    The folder that agents work in
+          --review             Show the plan and ask before anything starts
+          --queue              Leave the plan to the daemon of this folder, and return
+          --after <PLAN>       Begin when this plan has ended
+          --priority <NUMBER>  Begin before queued plans of a lower number
+          --detach             Leave a daemon behind and return
+          --no-input           Never ask here; exit with 4 once nothing else can go on
+          --quiet              Print only questions, failures, and the last lines
+          --json               Print one JSON event a line
+      -C <DIR>                 Begin in this folder instead of the current one
+          --config <FILE>      Read this configuration instead of the project's
+      -h, --help               Print help
 
     Team:
           --team <FILE>          The team whose roles tasks are given to [default: `team` under [run] in

@@ -139,9 +139,9 @@ fn end_one(stage: &Stage, life: Life, watch: &mut Watch) -> bool {
 }
 
 #[test]
-fn one_of_two_concurrent_starts_runs() {
-    let race = |env: &TestEnv, words: &str| {
-        let start = || env.spawn(words, Stdio::null(), Stdio::piped());
+fn one_of_two_concurrent_resumes_carries_the_plan_out() {
+    let race = |env: &TestEnv| {
+        let start = || env.spawn("resume", Stdio::null(), Stdio::piped());
         let (mut first, mut second) = (start(), start());
         wait_until("one gives up", || {
             [&mut first, &mut second]
@@ -167,8 +167,9 @@ fn one_of_two_concurrent_starts_runs() {
         let env = TestEnv::new();
         env.write("config.toml", "[llm]\nprovider = \"none\"\n");
         env.write("plan.md", &scene::short().plan);
-        race(&env, "run --plan plan.md");
-        race(&env, "resume");
+        env.run("run --plan plan.md --queue");
+        race(&env);
+        race(&env);
         assert_eq!(Ledger::of(&env).unwrap().plan.attempts().count(), 1);
     }
 }

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 
-use super::args::NewPlanArgs;
+use super::args::{CarryOut, NewPlanArgs, QueueArgs};
 use super::{App, Failure, Result, beside, can_ask, confirm};
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
 use crate::exec::project_head;
 use crate::plan::{PlanHead, Repository, TaskSpec, Time};
-use crate::steering;
+use crate::steering::{self, GoalSettings};
 use crate::tools::new_plan_id;
 use crate::wire::Problem;
 use crate::wire::plan_file::{self, PlanFile};
@@ -81,13 +81,23 @@ impl App {
         Err(Failure::usage(error).hint(hint))
     }
 
-    /// Returns the folder in which agents would work for a goal that comes without flags.
+    /// Returns what goals that come without a terminal are made plans with, as `run` without flags resolves it.
     ///
     /// # Errors
-    /// No model can plan a goal, or agents cannot work there.
-    pub fn place_of_goals(&self) -> Result<String> {
-        self.can_plan(&self.planner(None)?, "web")?;
-        self.checked_workspace(&self.config.workspace())
+    /// What is configured is not confirmed, no model can plan a goal, or agents cannot work there.
+    pub async fn goal_settings(&mut self) -> Result<GoalSettings> {
+        let how = CarryOut {
+            no_input: true,
+            ..CarryOut::default()
+        };
+        let (_, planner) = self.with_workers(&how).await?;
+        self.can_plan(&planner, "web")?;
+        let workspace = self.choose_workspace(None, None).await?;
+        Ok(GoalSettings {
+            workspace,
+            language: self.config.run.language,
+            queue: self.queue_entry(&planner, &QueueArgs::default()).await?,
+        })
     }
 
     /// Reads a plan file.

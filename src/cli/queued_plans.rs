@@ -12,7 +12,7 @@ use super::args::{CarryOut, QueueArgs};
 use super::carry_out_plan::{Work, exit_of, stopped};
 use super::run_terminal::{self, Foreground};
 use super::worker_pools::TeamWorkers;
-use super::{Access, App, CommandStart, Exit, Failure, Process, Result, complain};
+use super::{Access, App, CommandStart, Exit, Failure, Output, Process, Result, complain};
 use crate::config::{Environment, Planner};
 use crate::daemon::{DaemonEnd, HumanWait, PlanAtWork, TakeUp};
 use crate::plan::{Plan, PlanHead, PlanId, PlanState, QueueEntry};
@@ -103,14 +103,14 @@ fn takes_over(daemon: &DaemonInfo) -> bool {
     daemon.plans.is_some() && daemon.version == env!("CARGO_PKG_VERSION")
 }
 
-/// Waits until a daemon carries a queued plan out, and shows it here. If none does, this process carries it out itself.
+/// Waits until a daemon carries a queued plan out, and shows here what happens after a change. If none does, this process carries it out itself.
 ///
 /// # Errors
 /// As [`Work::in_sight`].
 pub async fn hand_over(
     app: App,
     (prepared, workers): (super::carry_out_plan::PreparedRun, TeamWorkers),
-    head: PlanHead,
+    (head, since): (PlanHead, i64),
     how: &CarryOut,
     mut process: Process<'_>,
 ) -> Result<Exit> {
@@ -122,7 +122,7 @@ pub async fn hand_over(
             if let Some(differs) = &entry.differs {
                 complain(&format!("! {}\n", one_line(differs, 600)));
             }
-            return follow(&app, &now, how, process).await;
+            return follow(&app, (&now, since), how, process).await;
         }
         let unseen = entry.waits.is_none() && offered.elapsed() >= OFFER;
         if (unseen || app.daemon().is_none())
@@ -159,9 +159,15 @@ pub async fn hand_over(
 }
 
 /// Shows a plan that another process carries out, until it ends or that process does.
-async fn follow(app: &App, head: &PlanHead, how: &CarryOut, process: Process<'_>) -> Result<Exit> {
+async fn follow(
+    app: &App,
+    (head, since): (&PlanHead, i64),
+    how: &CarryOut,
+    process: Process<'_>,
+) -> Result<Exit> {
     let of = (&head.id, head.policy.clone());
     let foreground = Foreground::new(app, of, how, true, process.output).await?;
+    let foreground = foreground.since(since);
     let (stop, stopping) = watch::channel(false);
     let (store, plan, asks) = (
         app.store().await?.clone(),
@@ -259,14 +265,21 @@ impl TakenUp {
         }
         app.clock = self.clock;
         app.use_store(self.store);
-        let mut how = CarryOut::default();
+        // Nobody is asked here, and nothing printed: who queued it may be far away.
+        let mut how = CarryOut {
+            json: true,
+            ..CarryOut::default()
+        };
         app.recall(&head.id, &mut how).await?;
         app.load_team(&how.team).await?;
         app.require_same(&entry.confirmed).await?;
         let workers = TeamWorkers::choose(&how.agent, &mut app).await?;
         let planner = app.planner(workers.general.as_ref())?;
-        let found = app.found(&head.id).await?;
+        let mut found = app.found(&head.id).await?;
         app.check_found(&found).await?;
+        let mut output = Output::stdout(&app.environment);
+        let placed = app.resume_isolation(&mut found, &workers, &how, &mut output);
+        Box::pin(placed).await?;
         let own = app.planner_line(&planner);
         if own != entry.model {
             app.note_difference(&head.id, &own).await?;

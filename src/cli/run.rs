@@ -92,7 +92,7 @@ pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
             Box::pin(queued_plans::hand_over(
                 app,
                 (prepared, workers),
-                head,
+                (head, 0),
                 how,
                 process,
             ))
@@ -222,13 +222,14 @@ pub async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit> 
         }
         CarriedOutBy::Daemon => {
             let entry = app.queue_entry(&planner, &QueueArgs::default()).await?;
+            let since = app.read(&plan, |_, seq| seq).await?;
             app.set_queue(&plan, Some(entry)).await?;
             let head = app.found(&plan).await?.head;
             if how.detach {
                 say_queued(&app, &head, &mut process.output)?;
                 return Ok(Exit::Done);
             }
-            queued_plans::hand_over(app, (prepared, workers), head, &how, process).await
+            queued_plans::hand_over(app, (prepared, workers), (head, since), &how, process).await
         }
     }
 }

@@ -115,6 +115,13 @@ impl<'a> Foreground<'a> {
         })
     }
 
+    /// Prints also what has happened since a change.
+    #[must_use]
+    pub fn since(mut self, seq: i64) -> Self {
+        self.seq = seq;
+        self
+    }
+
     /// Shows what happens until the daemon ends, and returns how, with the exit code of the signal that ended it, if one did:
     /// what `ended` resolves with.
     pub async fn follow(

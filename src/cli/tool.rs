@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::args::{Dialects, ToolArgs, ToolsArgs};
 use super::{Access, App, BY, Exit, Failure, Output, Process, Result, beside, unless};
 use crate::bounded_read;
-use crate::config::Planner;
 use crate::tools::{ControlSettings, Dialect, Tool, Toolbox};
 use crate::view::Style;
 use crate::volumes::EXCHANGE;
@@ -163,15 +162,9 @@ async fn control(app: &mut App) -> Result<ControlSettings> {
         return Err(Failure::usage(error).hint("the other dialects work here"));
     }
     app.require_trust(false).await?;
-    let planner = app.planner(None)?;
-    let workspace = match &planner {
-        Planner::Rules { why } => Err(format!("no language model can plan it: {why}")),
-        _ => Ok(app.choose_workspace(None, None).await?),
-    };
+    let goals = app.goal_settings().await;
     Ok(ControlSettings {
-        workspace,
-        policy: app.config.policy(&planner),
-        language: app.config.run.language,
+        goals: goals.map_err(|failure| failure.text().unwrap_or_default()),
         volumes: app.volumes.clone(),
         program: app.program.to_string(),
     })

@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use super::args::WebArgs;
 use super::{Access, App, Exit, Failure, Process, Result, complain, unless};
 use crate::serve::ServedTools;
+use crate::steering::GoalSettings;
 use crate::tools::{Dialect, Toolbox};
 use crate::volumes::TokenFile;
 use crate::web::{self, Gate, Parts, WebState};
@@ -31,16 +32,17 @@ const BY: &str = "mcp";
 /// Serves the page until a signal comes.
 pub async fn web(args: WebArgs, mut process: Process<'_>) -> Result<Exit> {
     let opened = async {
-        let app = App::open(process.start, Access::Control).await?;
+        let mut app = App::open(process.start, Access::Control).await?;
         app.quiet()?;
         let store = app.make_store().await?.clone();
         let token_file = token_file(&app, args.read_only);
         let token = token(&token_file, args.new_token)?;
+        let goals = goals(&mut app).await;
         let listener = listen(args.port).await?;
-        Ok((app, store, token_file, token, listener))
+        Ok((app, store, goals, token_file, token, listener))
     };
     let opened = unless(&mut process.ended, "nothing was served", opened);
-    let (app, store, token_file, token, listener) = opened.await?;
+    let (app, store, goals, token_file, token, listener) = opened.await?;
     let port = listener.local_addr()?.port();
     let place = match &args.public_url {
         Some(public) => public.origin().to_owned(),
@@ -63,10 +65,6 @@ pub async fn web(args: WebArgs, mut process: Process<'_>) -> Result<Exit> {
         volumes: app.volumes.clone(),
         program: app.program.to_string(),
     };
-    let goals = app.place_of_goals().map_err(|failure| {
-        let problem = failure.problem(Problem::new);
-        [problem.message, problem.hint.unwrap_or_default()]
-    });
     let state = WebState::new(Parts {
         store,
         goals,
@@ -78,6 +76,14 @@ pub async fn web(args: WebArgs, mut process: Process<'_>) -> Result<Exit> {
     });
     let router = web::page(state, tools.into_http());
     Ok(Box::pin(web::serve(listener, gate, router, process.ended)).await)
+}
+
+/// Returns what new goals from the page are made plans with, or why there can be none and the way out.
+async fn goals(app: &mut App) -> Result<GoalSettings, [String; 2]> {
+    app.goal_settings().await.map_err(|failure| {
+        let problem = failure.problem(Problem::new);
+        [problem.message, problem.hint.unwrap_or_default()]
+    })
 }
 
 /// Opens the page in the browser, by a file that leads there: all users of this machine can read the arguments of a program. The

@@ -8,11 +8,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{ArgumentError, Functions, Result, Tool, ToolAnswer, ToolError, Toolbox, new_plan_id};
-use crate::config::LanguageChoice;
 use crate::plan::{
-    AnswerChoice, ArchiveState, DAEMON, Draft, Origin, Plan, PlanHead, PlanId, PlanPolicy,
-    PlanState, QuestionId, Time,
+    AnswerChoice, ArchiveState, DAEMON, Draft, Plan, PlanHead, PlanId, PlanState, QuestionId,
 };
+use crate::steering::GoalSettings;
 use crate::view::StateWord;
 use crate::volumes::Volumes;
 use crate::wire::text::{clip, one_line};
@@ -47,13 +46,11 @@ const MOST_WAITING: usize = 20;
 /// Characters of a goal, an outcome and a reason in an answer.
 const SHOWN: usize = 2_000;
 
-/// What the program that serves the tools has resolved for new plans, as `run` would.
+/// What the program that serves the tools has resolved.
 #[derive(Debug)]
 pub struct ControlSettings {
-    /// The folder that agents work in; absolute. Or why no goal can be carried out.
-    pub workspace: Result<String, String>,
-    pub policy: PlanPolicy,
-    pub language: LanguageChoice,
+    /// What goals are made plans with, or why none can be carried out.
+    pub goals: Result<GoalSettings, String>,
     pub volumes: Volumes,
     /// The name that a person types to call this program.
     pub program: String,
@@ -99,11 +96,6 @@ impl Functions for ControlTools {
     }
 }
 
-/// Puts the plan where a daemon finds it, so that it is carried out without a person.
-fn hand_over(head: &mut PlanHead) {
-    DAEMON.clone_into(&mut head.owner);
-}
-
 impl ControlTools {
     /// Returns the settings; where there are none, the tools do not exist.
     fn settings(&self, tool: &str) -> Result<Arc<ControlSettings>> {
@@ -124,21 +116,16 @@ impl ControlTools {
             return Err(ArgumentError::new("goal", "must not be empty").into());
         }
         let refused = |why: &String| ArgumentError::new("goal", why.clone());
-        let workspace = settings.workspace.as_ref().map_err(refused)?;
+        let goals = settings.goals.as_ref().map_err(refused)?;
         let waits = |head: &&PlanHead| head.status == PlanState::Idle;
         if self.plans().await?.iter().filter(waits).count() >= MOST_WAITING {
             let why = format!("{MOST_WAITING} plans here have not begun yet");
             return Err(ArgumentError::new("goal", why).into());
         }
-        let mut head = PlanHead::new(new_plan_id(), goal, Time::default());
+        let mut head = goals.plan(new_plan_id(), goal);
         if let Some(name) = &given.name {
             head.name = one_line(name, 80);
         }
-        head.origin = Origin::Model;
-        head.language = Some(settings.language.of(goal));
-        head.workspace.clone_from(workspace);
-        head.policy = settings.policy.clone();
-        hand_over(&mut head);
         let plan = head.id.clone();
         let create = |draft: &mut Draft<'_>| {
             draft.created();
@@ -146,7 +133,13 @@ impl ControlTools {
         };
         let (store, by) = (&self.0.store, &self.0.caller);
         store.create(head, by, "run_goal", create).await?;
-        let next = format!("`{} resume {plan}` carries it out", settings.program);
+        let next = match settings.volumes.running() {
+            Some(daemon) => format!("the daemon here (pid {}) carries it out", daemon.pid),
+            None => format!(
+                "no daemon works here: `{} daemon` carries it out",
+                settings.program
+            ),
+        };
         Ok(ToolAnswer::result(json!({ "plan": plan })).with(0, &next))
     }
 

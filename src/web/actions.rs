@@ -20,8 +20,8 @@ use super::work::blocking;
 use crate::config::Isolation;
 use crate::exec::project_head;
 use crate::plan::{
-    AnswerChoice, ArchiveState, DAEMON, Draft, HumanQuestionKind, MadeChange, Origin, Plan,
-    PlanHead, PlanId, QuestionId, Refusal, RepeatableChange, ReviewPolicy, TaskId, Time,
+    AnswerChoice, ArchiveState, DAEMON, Draft, HumanQuestionKind, MadeChange, Plan, PlanHead,
+    PlanId, QuestionId, Refusal, RepeatableChange, ReviewPolicy, TaskId,
 };
 use crate::steering::{self, GoesOn};
 use crate::store::StoreError;
@@ -231,30 +231,26 @@ async fn create(
 ) -> ApiResult<(StatusCode, Json<Value>)> {
     let goal = words(&body.goal).map_err(StoreError::from)?;
     let run = &state.config.run;
-    let workspace = match &state.goals {
+    let goals = match &state.goals {
         Err([error, hint]) => return Err(ApiError::conflict(error).hint(hint)),
-        Ok(workspace) => workspace.clone(),
+        Ok(goals) => goals,
     };
     if run.isolation == Isolation::Worktree {
-        let project = project_head(Folder::new(&workspace), None).await;
+        let project = project_head(Folder::new(&goals.workspace), None).await;
         project.map_err(|error| ApiError::conflict(&error).hint(error.hint()))?;
     }
     let id = asked.key.as_deref().map_or_else(new_plan_id, id_of);
     let head = PlanHead {
-        origin: Origin::Model,
-        language: Some(run.language.of(goal)),
         review: match body.review {
             true => ReviewPolicy::Wanted,
             false => ReviewPolicy::NotWanted,
         },
-        workspace,
-        ..PlanHead::new(id.clone(), goal, Time::default())
+        ..goals.plan(id.clone(), goal)
     };
     let (first, said) = (asked.clone(), format!("plan {id} is made"));
     let make = move |draft: &mut Draft<'_>| {
         draft.once(first, |draft| {
             draft.created();
-            queue(draft);
             Ok(said)
         })
     };
@@ -268,9 +264,6 @@ async fn create(
     let made = json!({ "plan": id, "seq": made.seq, "said": made.said });
     Ok((StatusCode::CREATED, Json(made)))
 }
-
-/// Lets a daemon of the folder take a new plan up. Until plans have a place in a queue, `resume` carries it out.
-fn queue(_draft: &mut Draft<'_>) {}
 
 /// Returns the id of the plan that is made under a key.
 fn id_of(key: &str) -> PlanId {

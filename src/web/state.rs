@@ -11,6 +11,7 @@ use super::api_error::{ApiError, ApiResult};
 use crate::config::Config;
 use crate::plan::{Plan, PlanId};
 use crate::plan_time::Clock;
+use crate::steering::GoalSettings;
 use crate::store::Store;
 use crate::view::ProgramName;
 use crate::volumes::Volumes;
@@ -29,7 +30,7 @@ pub struct Parts {
     /// What a person types to call this program here.
     pub program: ProgramName,
     /// The folder in which agents work for a new goal; or why no plan can be made of one, and the way out.
-    pub goals: Result<String, [String; 2]>,
+    pub goals: Result<GoalSettings, [String; 2]>,
     /// Nothing may be changed from the page.
     pub read_only: bool,
 }

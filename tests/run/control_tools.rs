@@ -17,13 +17,13 @@ fn goal_is_stored_as_run_stores_it_and_carried_out() {
     let plan = made["result"]["plan"].as_str().unwrap().to_owned();
     has(
         made["reason"].as_str().unwrap(),
-        format!("`plan-agent resume {plan}`"),
+        "no daemon works here: `plan-agent daemon` carries it out",
     );
     let now = status(&mut mcp);
     let kept = json!([plan, "Mine", "not_started", true]);
     assert_eq!(picked(&now, "plan name state goes_on"), kept);
 
-    let _daemon = scene.leave("resume");
+    let _daemon = scene.start_as("daemon", "daemon");
     let command = scene.take_any();
     let params = json!({"name": "plan_status", "arguments": {"plan": plan}, "_meta": {"progressToken": "p"}});
     let id = mcp.request("tools/call", params).unwrap();
@@ -99,7 +99,7 @@ fn question_is_answered_but_no_right_is_given() {
         (
             "run_goal",
             json!({"goal": "x"}),
-            "no language model can plan it",
+            "no language model can plan the goal",
         ),
         (
             "run_goal",

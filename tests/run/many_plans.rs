@@ -4,7 +4,7 @@ use super::*;
 
 impl Scene {
     /// Starts the program in the foreground, beside others.
-    fn start_as(&self, name: &str, args: impl Args) -> Foreground {
+    pub(super) fn start_as(&self, name: &str, args: impl Args) -> Foreground {
         let [out, err] = ["out", "err"].map(|end| self.env.path(format!("{name}.{end}")));
         let [to_out, to_err] = [&out, &err].map(|file| File::create(file).unwrap());
         let running = self.env.spawn(args, to_out, to_err);

@@ -155,6 +155,8 @@ async fn make_older(given: &Given, store: Store) {
     let later = [
         "DROP TABLE texts",
         "DROP TABLE spent",
+        "DROP INDEX plans_queued",
+        "ALTER TABLE plans DROP COLUMN queued",
         "ALTER TABLE plans DROP COLUMN tally",
         "ALTER TABLE plans DROP COLUMN tallied",
     ];

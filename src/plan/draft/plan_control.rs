@@ -13,7 +13,12 @@ impl Draft<'_> {
     /// Reports the new plan in its first change, the one that created it.
     pub fn created(&mut self) {
         let (goal, now) = (self.plan.head().goal.clone(), self.now);
-        self.change_head(|head| head.created_at = now);
+        self.change_head(|head| {
+            head.created_at = now;
+            if let Some(entry) = &mut head.queue {
+                entry.at = now;
+            }
+        });
         self.log(Event::Created { goal });
     }
 
