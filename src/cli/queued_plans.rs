@@ -137,7 +137,7 @@ pub async fn hand_over(
                 workers,
                 lock,
             };
-            return work.in_sight(&found.head, how, process).await;
+            return Box::pin(work.in_sight(&found.head, how, process)).await;
         }
         if entry.waits != said
             && let Some(waits) = &entry.waits

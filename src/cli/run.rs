@@ -229,7 +229,15 @@ pub async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit> 
                 say_queued(&app, &head, &mut process.output)?;
                 return Ok(Exit::Done);
             }
-            queued_plans::hand_over(app, (prepared, workers), (head, since), &how, process).await
+            let handed = (prepared, workers);
+            Box::pin(queued_plans::hand_over(
+                app,
+                handed,
+                (head, since),
+                &how,
+                process,
+            ))
+            .await
         }
     }
 }

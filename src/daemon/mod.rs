@@ -392,7 +392,7 @@ impl Daemon {
         let (plan, ended) = match event {
             PlanEvent::Opened(opened) => {
                 self.stored = true;
-                return self.plans.opened(opened).await;
+                return self.plans.opened(*opened).await;
             }
             PlanEvent::Effect(plan, key, result) => (plan, Some((key, result))),
             PlanEvent::Gone(plan) => (plan, None),

@@ -45,7 +45,7 @@ pub(super) enum PlanEvent {
     Effect(PlanId, EffectKey, anyhow::Result<EffectResult>),
     /// Workers have ended.
     Gone(PlanId),
-    Opened(Opened),
+    Opened(Box<Opened>),
     Closed,
 }
 
@@ -278,7 +278,7 @@ impl PlansAtWork {
         tokio::select! {
             biased;
             event = any => event,
-            Some(opened) = self.opening.join_next_with_id() => PlanEvent::Opened(opened),
+            Some(opened) = self.opening.join_next_with_id() => PlanEvent::Opened(Box::new(opened)),
             Some(closed) = self.closing.join_next() => {
                 match closed {
                     Ok(id) => drop(self.closes.remove(&id)),
