@@ -162,7 +162,7 @@ async fn send(settings: &DaemonSettings, call: &HookCall) -> Result<(), TryFaile
         return Ok(());
     };
     let link = link.as_ref();
-    let link = link.map(|link| format!("{link}/#/plans/{}", settings.plan));
+    let link = link.map(|link| format!("{link}/#/p/{}", settings.plan));
     let (kind, body) = body(*format, call, link.as_deref());
     let failed = |reason, for_good| TryFailed { reason, for_good };
     let client = llm::client_builder(url).timeout(TIMEOUT);

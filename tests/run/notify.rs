@@ -77,7 +77,7 @@ fn question_and_end_are_posted_as_json() {
     let plan = asked[0]["plan"]["id"].as_str().unwrap();
     assert_eq!(
         asked[0]["link"],
-        format!("https://host.example/#/plans/{plan}")
+        format!("https://host.example/#/p/{plan}")
     );
     scene.works("answer skip");
     scene.exits(0, "resume");
