@@ -274,7 +274,9 @@ impl Work {
             stopped(&stopping),
         ));
         let (end, signal) = foreground.follow(daemon, &stop, process.ended).await?;
-        if !matches!(end, DaemonEnd::Displaced(_)) {
+        // `stop` means all plans.
+        let stopped = signal == Some(Exit::Terminated);
+        if !stopped && !matches!(end, DaemonEnd::Displaced(_)) {
             detach::leave_to_daemon(&self.app, self.lock, &head.id).await?;
         }
         Ok(exit_of(&end, signal))

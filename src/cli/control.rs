@@ -10,7 +10,7 @@ use super::args::{AnswerArgs, OnPlan, RestoreArgs};
 use super::{App, BY, Exit, Failure, Output, Result, plan_display};
 use crate::plan::{DAEMON, Draft, PlanId};
 use crate::steering;
-use crate::volumes::{DaemonLock, PlanNotFree};
+use crate::volumes::{DaemonInfo, DaemonLock, PlanNotFree};
 use crate::wire::text::one_line;
 
 /// How long a daemon may take to end: it promises one second, a busy machine may need more.
@@ -85,6 +85,18 @@ pub async fn stop(app: &App, output: &mut Output) -> Result {
     let Some(daemon) = volumes.running() else {
         return output.line(&format!("no daemon works in `{root}`"));
     };
+    end(&daemon, app).await?;
+    output.line(&format!("the daemon (pid {}) has ended", daemon.pid))?;
+    let plans = daemon.plans.unwrap_or_default();
+    let goes_on = |plan: &String| output.line(&app.program.goes_on(plan));
+    plans.iter().try_for_each(goes_on)
+}
+
+/// Ends a daemon and waits until it has gone.
+///
+/// # Errors
+/// It does not end in time.
+pub async fn end(daemon: &DaemonInfo, app: &App) -> Result {
     let pid = i32::try_from(daemon.pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| anyhow!("`{}` is no process id", daemon.pid))?;
     // The lock says that the process still lives, so that no stranger with its id is meant.
@@ -100,8 +112,5 @@ pub async fn stop(app: &App, output: &mut Output) -> Result {
         }
         tokio::time::sleep(TRY_AGAIN).await;
     }
-    output.line(&format!("the daemon (pid {}) has ended", daemon.pid))?;
-    let plans = daemon.plans.unwrap_or_default();
-    let goes_on = |plan: &String| output.line(&app.program.goes_on(plan));
-    plans.iter().try_for_each(goes_on)
+    Ok(())
 }

@@ -12,7 +12,7 @@ use super::args::{CarryOut, QueueArgs};
 use super::carry_out_plan::{Work, exit_of, stopped};
 use super::run_terminal::{self, Foreground};
 use super::worker_pools::TeamWorkers;
-use super::{Access, App, CommandStart, Exit, Failure, Output, Process, Result, complain};
+use super::{Access, App, CommandStart, Exit, Failure, Output, Process, Result, complain, control};
 use crate::config::{Environment, Planner};
 use crate::daemon::{DaemonEnd, HumanWait, PlanAtWork, TakeUp};
 use crate::plan::{Plan, PlanHead, PlanId, PlanState, QueueEntry};
@@ -101,6 +101,48 @@ impl App {
 fn takes_over(daemon: &DaemonInfo) -> bool {
     // It says its plans when it works.
     daemon.plans.is_some() && daemon.version == env!("CARGO_PKG_VERSION")
+}
+
+/// Ends the daemon of another version that has the folder, and returns the plans that it carried out: no result is lost by its end,
+/// and what agents do meanwhile is found afterwards.
+///
+/// # Errors
+/// It does not end.
+pub async fn end_other_version(app: &App) -> Result<Vec<PlanId>> {
+    let other = |daemon: &DaemonInfo| daemon.version != env!("CARGO_PKG_VERSION");
+    let Some(daemon) = app.volumes.running().filter(other) else {
+        return Ok(Vec::new());
+    };
+    control::end(&daemon, app).await?;
+    let version = one_line(&daemon.version, 20);
+    complain(&format!(
+        "the daemon of version {version} (pid {}) has ended; its plans go on here\n",
+        daemon.pid
+    ));
+    let plans = daemon.plans.unwrap_or_default();
+    Ok(plans.into_iter().map(PlanId::new).collect())
+}
+
+/// Queues a plan that another daemon carried out for its own terminal, with what the plan began with. One that cannot go on here is
+/// named, with the reason.
+pub async fn queue_left(plan: &PlanId, start: &CommandStart, app: &App) {
+    let queue = async {
+        let mut own = App::open(start, Access::Run).await?;
+        own.use_store(app.store().await?.clone());
+        let head = own.found(plan).await?.head;
+        if head.status.settled() || head.queue.is_some() {
+            return Ok(());
+        }
+        let mut how = CarryOut::default();
+        own.recall(plan, &mut how).await?;
+        let (_, planner) = own.with_workers(&how).await?;
+        let entry = own.queue_entry(&planner, &QueueArgs::default()).await?;
+        own.set_queue(plan, Some(entry)).await
+    };
+    if let Err(failure) = Box::pin(queue).await {
+        let why = failure.text().unwrap_or_default();
+        complain(&format!("! plan {plan} does not go on here: {why}\n"));
+    }
 }
 
 /// Waits until a daemon carries a queued plan out, and shows here what happens after a change. If none does, this process carries it out itself.

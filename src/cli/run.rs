@@ -339,8 +339,15 @@ async fn daemon_of_queue(rest: bool, mut process: Process<'_>) -> Result<Exit> {
     };
     let opened = async {
         let app = App::open(process.start, Access::Run).await?;
+        let left = match rest {
+            true => Vec::new(),
+            false => queued_plans::end_other_version(&app).await?,
+        };
         let lock = app.take(handed).await?;
         app.log()?;
+        for plan in left {
+            queued_plans::queue_left(&plan, process.start, &app).await;
+        }
         Ok((app, lock))
     };
     let (app, lock) = unless(&mut process.ended, "nothing was begun", opened).await?;

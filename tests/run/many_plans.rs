@@ -209,3 +209,45 @@ fn daemon_takes_up_nothing_that_no_person_confirmed() {
     assert_eq!(scene.pending().len(), 0);
     daemon.interrupted();
 }
+
+#[test]
+fn stop_ends_the_daemon_of_all_plans() {
+    let scene = Scene::by_rules("").with_folders();
+    let host = scene.start_as("host", "run --plan one.md --workspace a");
+    scene.take_any();
+    scene.works("run --queue --plan one.md --workspace b");
+    scene.take_any();
+    let said = scene.works("stop");
+    assert_eq!(said.matches("resume").count(), 2, "{said}");
+    host.end().exits(143);
+    has(scene.works("stop"), "no daemon works");
+}
+
+#[test]
+fn daemon_of_another_version_takes_over_what_an_older_one_carried_out() {
+    let scene = Scene::by_rules("").with_folders();
+    let _host = scene.start_as("host", "run --plan one.md --workspace a");
+    let first = scene.take_any();
+    scene.works("run --queue --plan one.md --workspace b");
+    let second = scene.take_any();
+    let note = scene.path("daemon.json");
+    let older = fs::read_to_string(&note).unwrap();
+    let version = format!("\"{}\"", env!("CARGO_PKG_VERSION"));
+    has(&older, &version);
+    fs::write(&note, older.replace(&version, "\"0.0.1\"")).unwrap();
+    scene.refuses(
+        5,
+        "run --plan one.md --workspace c",
+        "another daemon holds the folder",
+    );
+    let _daemon = scene.start_as("daemon", "daemon");
+    scene.await_said("daemon", "the daemon of version 0.0.1");
+    scene.succeed(&first, "done");
+    scene.succeed(&second, "done");
+    scene.await_states(&["completed", "completed"]);
+    for command in [&first, &second] {
+        let log = lines(&scene.works(format!("log {} --json", plan_of(command))));
+        let dispatched = log.iter().filter(|event| event["event"] == "issued");
+        assert_eq!(dispatched.count(), 1, "{log:?}");
+    }
+}

@@ -75,10 +75,7 @@ fn question_and_end_are_posted_as_json() {
     let picked_of = picked(&asked[0], "event plan/name question/about question/task");
     assert_eq!(picked_of, json!(["question", "A chain", "failures", 2]));
     let plan = asked[0]["plan"]["id"].as_str().unwrap();
-    assert_eq!(
-        asked[0]["link"],
-        format!("https://host.example/#/p/{plan}")
-    );
+    assert_eq!(asked[0]["link"], format!("https://host.example/#/p/{plan}"));
     scene.works("answer skip");
     scene.exits(0, "resume");
     let all = notified.bodies();
