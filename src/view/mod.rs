@@ -87,6 +87,7 @@ impl ListedView<'_> {
         let details = [
             (self.tally.questions > 0 && !head.status.settled()).then_some(asks),
             head.status.why().map(|why| format!("waits: {}", name(why))),
+            (head.queued_for()).map(|what| format!("waits {}", name(what))),
             marked(Mark::Proven, self.tally.proven),
             marked(Mark::Accepted, self.accepted()),
             marked(Mark::Failed, self.tally.failed),

@@ -65,6 +65,9 @@ struct HeadView {
     /// Where the results are gathered, if each task has a worktree of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     branch: Option<String>,
+    /// Why it does not go on: it is paused, or queued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<String>,
 }
 
 /// How many tasks there are, by their states.
@@ -157,6 +160,7 @@ impl PlanView {
                     // Nothing was accepted, and nothing will be.
                     .filter(|line| !head.status.settled() || line.tip != line.base)
                     .map(|_| IntegrationBranch::branch(&head.id)),
+                waits: (head.status.why().or(head.queued_for())).map(str::to_owned),
             },
             progress,
             tasks: tasks
@@ -353,7 +357,7 @@ impl Serialize for ListedView<'_> {
             "state": self.state,
             "status": head.status.as_str(),
             "tasks": tally.tasks,
-            "waits": head.status.why(),
+            "waits": head.status.why().or(head.queued_for()),
         });
         value.serialize(serializer)
     }

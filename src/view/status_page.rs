@@ -90,7 +90,10 @@ impl PlanView {
 
     fn state_text(&self, paint: Paint) -> String {
         let (state, why) = (self.state(), self.head.status.why());
-        let why = why.map_or(String::new(), |why| format!(": {}", name(why)));
+        let queued = self.head.queued_for();
+        let queued = queued.map(|what| format!(": waits {}", name(what)));
+        let why = why.map(|why| format!(": {}", name(why)));
+        let why = why.or(queued).unwrap_or_default();
         paint.text(state.style(), &format!("{}{why}", state.as_str()))
     }
 }

@@ -85,6 +85,9 @@ fn plans_in_one_folder_go_one_after_the_other() {
     let first = scene.take_any();
     let guest = scene.start_as("guest", "run --plan one.md");
     scene.await_said("guest", "which works in the same folder");
+    let waits = "waits for plan";
+    has(scene.works("status"), format!("not started: {waits}"));
+    has(scene.works("plans"), format!(" · {waits}"));
     assert_eq!(scene.pending().len(), 0);
     scene.succeed(&first, "done");
     let second = scene.take_any();

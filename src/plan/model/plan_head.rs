@@ -399,6 +399,13 @@ impl PlanHead {
         self.archive_state == ArchiveState::Current && self.owner != crate::plan::ROLE
     }
 
+    /// Returns what a queued plan waits for before a daemon begins it, if one has said so: `for plan … to end`.
+    pub fn queued_for(&self) -> Option<&str> {
+        let entry = self.queue.as_deref()?;
+        let waits = entry.waits.as_deref();
+        waits.filter(|_| self.status == crate::plan::PlanState::Idle)
+    }
+
     /// Returns whether the plan may have open questions: only a daemon asks, and only while the plan goes on.
     pub fn may_ask(&self) -> bool {
         self.owner == crate::plan::DAEMON && !self.status.settled()

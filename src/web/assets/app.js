@@ -24,7 +24,7 @@ function Plans({ plans, error }) {
     <div class="grow"><h2><a href=${`#/p/${id(plan.id)}`}>${plan.name || plan.goal}</a></h2>
       ${plan.goal !== plan.name && html`<p class="goal">${plan.goal}</p>`}
       <p class="quiet"><code>${plan.key}</code> · began <${Ago} time=${plan.created_at} />${plan.finished_at && html` · ended <${Ago} time=${plan.finished_at} />`}
-      ${plan.cost_usd != null && ` · ${money(plan.cost_usd)}`}</p></div>
+      ${plan.cost_usd > 0 && ` · ${money(plan.cost_usd)}`}</p>${plan.waits && html`<p class="quiet">waits: ${plan.waits}</p>`}</div>
     <div class="side"><${State} state=${plan.state} />
       ${plan.tasks > 0 && html`<span class="count">${plan.completed + plan.skipped} of ${plan.tasks} done</span><${Bar}
         value=${plan.completed + plan.skipped} max=${plan.tasks} label=${`${plan.completed + plan.skipped} of ${plan.tasks} tasks done`} />`}

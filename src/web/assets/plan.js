@@ -171,7 +171,9 @@ function Head({ plan, view, at }) {
   <header class="head"><div class="grow"><h1 tabindex="-1">${name || goal}</h1>${goal !== name && html`<p class="goal">${goal}</p>`}
     <p class="row facts"><${State} state=${state} /><span>${done} of ${many(progress.total, "task")} done</span>
       ${rest.length > 0 && html`<span class="quiet">${rest.join(" · ")}</span>`}
-      <span class="quiet">${view.daemon ? `daemon ${view.daemon.pid}` : ended(state) ? "" : html`no daemon; <code>plan-agent resume ${view.plan.id}</code> goes on`}</span></p>
+      <span class="quiet">${view.daemon ? `daemon ${view.daemon.pid}` : ended(state) ? "" : html`no daemon has it; <code>plan-agent ${
+        state === "not_started" ? "daemon" : `resume ${view.plan.id}`}</code> goes on`}</span></p>
+    ${view.plan.waits && html`<p class="quiet">waits: ${view.plan.waits}</p>`}
     <${Bar} value=${done} max=${progress.total} label=${`${done} of ${progress.total} tasks done`} /></div>
     ${!at && html`<div class="actions">
       ${state === "reviewing" && html`<${Act} label="Approve" kind="main" path=${`${path}/approve`} fields=${NOTE} />`}
