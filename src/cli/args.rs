@@ -194,6 +194,10 @@ pub struct RunArgs {
     #[command(flatten)]
     pub queue: QueueArgs,
 
+    /// Serve the page meanwhile, as `web` does
+    #[arg(long, conflicts_with_all = ["detach", "queue"])]
+    pub web: bool,
+
     #[command(flatten)]
     pub carry_out: CarryOut,
 }
@@ -208,6 +212,10 @@ pub struct DaemonArgs {
     /// What stands for the settings that the process which starts it made sure of
     #[arg(long, hide = true)]
     pub confirmed: Option<String>,
+
+    /// Serve the page meanwhile, as `web` does
+    #[arg(long)]
+    pub web: bool,
 
     /// Without a terminal, until every queued plan has ended
     #[arg(long, hide = true, conflicts_with = "plan")]

@@ -17,7 +17,7 @@ use super::queued_plans::{self, CarriedOutBy};
 use super::worker_pools::{self, TeamWorkers};
 use super::{
     Access, App, BY, Exit, Failure, Output, Process, Result, can_ask, complain, confirm, detach,
-    remembered, run_terminal, secret_arguments, unless,
+    remembered, run_terminal, secret_arguments, unless, web,
 };
 use crate::config::Planner;
 use crate::daemon::{self, EndsWhen, HumanWait, PlanAtWork};
@@ -74,6 +74,10 @@ pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
     let placed = app.decide_isolation(&mut head, &workers, how, &mut process.output);
     unless(&mut process.ended, NO_PLAN, placed).await?;
     let head = create(&app, head, tasks).await?;
+    let _page = match args.web {
+        true => Some(web::beside(process.start, app.store().await?).await),
+        false => None,
+    };
     match by {
         CarriedOutBy::This(lock) => {
             let work = Work {
@@ -324,12 +328,13 @@ impl App {
 pub async fn daemon(args: DaemonArgs, process: Process<'_>) -> Result<Exit> {
     match (&args.plan, &args.confirmed) {
         (Some(plan), Some(confirmed)) => daemon_of(plan, confirmed, process).await,
-        _ => daemon_of_queue(args.rest, process).await,
+        _ => daemon_of_queue(&args, process).await,
     }
 }
 
 /// Carries out what is queued: until every plan has ended, without a terminal, or until it is stopped.
-async fn daemon_of_queue(rest: bool, mut process: Process<'_>) -> Result<Exit> {
+async fn daemon_of_queue(args: &DaemonArgs, mut process: Process<'_>) -> Result<Exit> {
+    let rest = args.rest;
     let handed = match rest {
         true => {
             detach::leave_terminal();
@@ -362,6 +367,10 @@ async fn daemon_of_queue(rest: bool, mut process: Process<'_>) -> Result<Exit> {
             root.display()
         ));
     }
+    let _page = match args.web {
+        true => Some(web::beside(process.start, app.store().await?).await),
+        false => None,
+    };
     let mut exit = None;
     let ended = daemon::run(
         app.folder_settings(&lock, ends_when),

@@ -3,17 +3,20 @@
 
 use std::io::{ErrorKind, Write};
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
+use axum::Router;
 use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use super::args::WebArgs;
-use super::{Access, App, Exit, Failure, Process, Result, complain, unless};
+use super::{Access, App, CommandStart, Exit, Failure, Process, Result, complain, unless};
 use crate::serve::ServedTools;
 use crate::steering::GoalSettings;
+use crate::store::Store;
 use crate::tools::{Dialect, Toolbox};
 use crate::volumes::TokenFile;
 use crate::web::{self, Gate, Parts, WebState};
@@ -29,53 +32,107 @@ const TRIED: u16 = 100;
 /// The name under which what clients of the tools do is recorded if they give none.
 const BY: &str = "mcp";
 
+/// The page, ready to be served.
+struct ReadyPage {
+    listener: TcpListener,
+    gate: Gate,
+    router: Router,
+    /// Where a browser finds it, with the token.
+    address: String,
+    /// For the file that leads a browser there.
+    folder: PathBuf,
+}
+
 /// Serves the page until a signal comes.
 pub async fn web(args: WebArgs, mut process: Process<'_>) -> Result<Exit> {
     let opened = async {
-        let mut app = App::open(process.start, Access::Control).await?;
+        let app = App::open(process.start, Access::Control).await?;
         app.quiet()?;
-        let store = app.make_store().await?.clone();
+        app.make_store().await?;
+        ReadyPage::new(app, &args).await
+    };
+    let page = unless(&mut process.ended, "nothing was served", opened).await?;
+    process.output.line(&page.address)?;
+    let _opened = match args.open && process.output.is_terminal() {
+        true => open_browser(&page.address, &page.folder),
+        false => None,
+    };
+    Ok(Box::pin(page.serve(process.ended)).await)
+}
+
+/// Serves the page beside a daemon of this process, as long as what is returned lives, and says where. If that is impossible, the
+/// daemon works without it.
+pub async fn beside(start: &CommandStart, store: &Store) -> JoinSet<()> {
+    let mut served = JoinSet::new();
+    let page = async {
+        let mut app = App::open(start, Access::Control).await?;
+        app.use_store(store.clone());
+        ReadyPage::new(app, &WebArgs::default()).await
+    };
+    match Box::pin(page).await {
+        Ok(page) => {
+            complain(&format!("the page is at {}\n", page.address));
+            served.spawn(page.serve(std::future::pending()));
+        }
+        Err(failure) => {
+            let why = failure.text().unwrap_or_default();
+            complain(&format!("! the page is not served: {why}\n"));
+        }
+    }
+    served
+}
+
+impl ReadyPage {
+    /// Takes a port and the token.
+    ///
+    /// # Errors
+    /// The port is in use, or the token cannot be kept.
+    async fn new(mut app: App, args: &WebArgs) -> Result<Self> {
+        let store = app.store().await?.clone();
         let token_file = token_file(&app, args.read_only);
         let token = token(&token_file, args.new_token)?;
         let goals = goals(&mut app).await;
         let listener = listen(args.port).await?;
-        Ok((app, store, goals, token_file, token, listener))
-    };
-    let opened = unless(&mut process.ended, "nothing was served", opened);
-    let (app, store, goals, token_file, token, listener) = opened.await?;
-    let port = listener.local_addr()?.port();
-    let place = match &args.public_url {
-        Some(public) => public.origin().to_owned(),
-        None => format!("http://127.0.0.1:{port}"),
-    };
-    let address = format!("{place}/#token={token}");
-    process.output.line(&address)?;
-    let _opened = match args.open && process.output.is_terminal() {
-        true => open_browser(&address, app.config.home().folder()),
-        false => None,
-    };
-    let replaced = move |token: &str| {
-        let said = "! the token was part of an address and is replaced; the page is now at";
-        complain(&format!("{said} {place}/#token={token}\n"));
-    };
-    let gate = Gate::new(token_file, port, replaced).with_page(args.read_only, args.public_url);
-    let tools = ServedTools {
-        toolbox: Toolbox::new(store.clone(), &app.config, BY),
-        dialects: vec![Dialect::Tasks],
-        volumes: app.volumes.clone(),
-        program: app.program.to_string(),
-    };
-    let state = WebState::new(Parts {
-        store,
-        goals,
-        volumes: app.volumes,
-        config: app.config,
-        clock: app.clock,
-        program: app.program,
-        read_only: args.read_only,
-    });
-    let router = web::page(state, tools.into_http());
-    Ok(Box::pin(web::serve(listener, gate, router, process.ended)).await)
+        let port = listener.local_addr()?.port();
+        let place = match &args.public_url {
+            Some(public) => public.origin().to_owned(),
+            None => format!("http://127.0.0.1:{port}"),
+        };
+        let address = format!("{place}/#token={token}");
+        let replaced = move |token: &str| {
+            let said = "! the token was part of an address and is replaced; the page is now at";
+            complain(&format!("{said} {place}/#token={token}\n"));
+        };
+        let gate = Gate::new(token_file, port, replaced);
+        let gate = gate.with_page(args.read_only, args.public_url.clone());
+        let tools = ServedTools {
+            toolbox: Toolbox::new(store.clone(), &app.config, BY),
+            dialects: vec![Dialect::Tasks],
+            volumes: app.volumes.clone(),
+            program: app.program.to_string(),
+        };
+        let folder = app.config.home().folder().to_owned();
+        let state = WebState::new(Parts {
+            store,
+            goals,
+            volumes: app.volumes,
+            config: app.config,
+            clock: app.clock,
+            program: app.program,
+            read_only: args.read_only,
+        });
+        Ok(Self {
+            listener,
+            gate,
+            router: web::page(state, tools.into_http()),
+            address,
+            folder,
+        })
+    }
+
+    async fn serve<T>(self, ended: impl Future<Output = T>) -> T {
+        web::serve(self.listener, self.gate, self.router, ended).await
+    }
 }
 
 /// Returns what new goals from the page are made plans with, or why there can be none and the way out.

@@ -35,12 +35,12 @@ impl Scene {
             .collect()
     }
 
-    fn await_states(&self, states: &[&str]) {
+    pub(super) fn await_states(&self, states: &[&str]) {
         wait_until("the plans are so far", || self.states() == states);
     }
 
     /// Waits until a foreground has printed something on its standard error.
-    fn await_said(&self, name: &str, said: &str) {
+    pub(super) fn await_said(&self, name: &str, said: &str) {
         let file = format!("{name}.err");
         wait_until(said, || self.env.read(&file).contains(said));
     }

@@ -21,7 +21,12 @@ impl Page {
             .env
             .spawn(args.as_str(), Stdio::piped(), Stdio::null());
         let line = first_line(running.child.stdout.take().unwrap());
-        let (host, token) = line.trim().split_once("/#token=").unwrap();
+        Self::at(&line, running)
+    }
+
+    /// Returns the page at the address that a process has printed.
+    fn at(address: &str, running: Running) -> Self {
+        let (host, token) = address.trim().split_once("/#token=").unwrap();
         let (host, token) = (host.replace("http://", ""), token.to_owned());
         Self {
             running,
@@ -553,6 +558,26 @@ fn goal_becomes_a_plan_once() {
     let expected = json!(["Write a parser", "daemon", "model", "wanted", "idle"]);
     assert_eq!(picked(head, "name owner origin review status"), expected);
     has(head["workspace"].as_str().unwrap(), "workspace");
+}
+
+#[test]
+fn daemon_serves_the_page_and_carries_out_its_goals() {
+    let server = planning(&[("First", &[])]);
+    let scene = Scene::with_model(&server, Shape::Messages, "");
+    let daemon = scene.start_as("daemon", "daemon --web");
+    let said = "the page is at ";
+    scene.await_said("daemon", said);
+    let err = scene.env.read("daemon.err");
+    let address = err.lines().find_map(|line| line.strip_prefix(said));
+    let page = Page::at(address.unwrap(), daemon.running);
+    let (status, made) = page.post("plans", &json!({"goal": "Do one thing"}), "");
+    assert_eq!(status, 201, "{made}");
+    let command = scene.take_any();
+    assert_eq!(command.field("plan"), made["plan"].as_str());
+    scene.succeed(&command, "done");
+    scene.await_states(&["completed"]);
+    let events = scene.events();
+    assert_eq!(picked(&events[0], "event by"), json!(["created", "web"]));
 }
 
 /// What a full disk does, and what is there after it.

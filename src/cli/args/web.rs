@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::web::PublicUrl;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = "\
 It prints the address of the page, with the token behind `#`: who has it may do there what you may do here. The server can \
 only be reached from this machine; with `ssh -L PORT:127.0.0.1:PORT` or a proxy also from elsewhere.")]
