@@ -11,6 +11,7 @@ mod control_tools;
 mod crew;
 mod criteria;
 mod damage;
+mod day_budget;
 mod evening;
 mod evidence;
 mod false_success;

@@ -76,6 +76,7 @@ pub async fn beside(start: &CommandStart, store: &Store) -> JoinSet<()> {
         }
         Err(failure) => {
             let why = failure.text().unwrap_or_default();
+            let why = why.trim_start_matches("error: ").trim_end();
             complain(&format!("! the page is not served: {why}\n"));
         }
     }

@@ -280,6 +280,11 @@ impl Config {
                 attempts: attempts.map_or(plan::Budget::default().attempts, |limit| limit.0),
                 attempts_per_task: attempts.map_or(ATTEMPTS_PER_TASK, |_| 0),
             },
+            day: plan::DayBudget {
+                llm_calls: self.budget.day.llm_calls.0,
+                llm_tokens: self.budget.day.llm_tokens.0,
+                cost_usd: self.budget.day.cost_usd.0,
+            },
         }
     }
 

@@ -173,6 +173,20 @@ pub struct BudgetConfig {
     pub wall_time: ConfiguredLimit<Duration>,
     /// Attempts at tasks; if left out, it grows with the plan.
     pub attempts: Option<ConfiguredLimit<u64>>,
+    /// What all plans may use in a day.
+    pub day: DayBudgetConfig,
+}
+
+/// What all plans may use from midnight to midnight before a human is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a section")]
+pub struct DayBudgetConfig {
+    /// Calls of models that plan and judge.
+    pub llm_calls: ConfiguredLimit<u64>,
+    /// Tokens that these models read and write.
+    pub llm_tokens: ConfiguredLimit<u64>,
+    /// US dollars, as far as agents and models report their cost.
+    pub cost_usd: ConfiguredLimit<f64>,
 }
 
 /// Where agents work.

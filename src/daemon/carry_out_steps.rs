@@ -175,6 +175,12 @@ impl Decider {
                 draft.count_time(world.active_time());
                 draft.stop_at_budget(*limit, question(draft))?;
             }
+            DueStep::StopAtDayBudget(limit) => {
+                if let Some(day) = &world.day {
+                    draft.stop_at_day_budget(*limit, day, question(draft))?;
+                }
+            }
+            DueStep::GoOnAfterDay => draft.go_on_after_day()?,
             DueStep::CountTime => draft.count_time(world.active_time()),
             DueStep::Settle => {
                 draft.settle(&super::summary_without_model::by_rules(draft.plan(), world))?;

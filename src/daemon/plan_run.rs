@@ -21,7 +21,9 @@ use super::notify::{NotifyState, TryFailed};
 use super::proof_runs::{self, EarlierRuns, recorded_runs};
 use super::settings::EndWorkers;
 use super::worktrees::{self, BranchReport};
-use super::{BY, DaemonSettings, HumanWait, LoopView, PlanAtWork, StartedWorkers, effect_work};
+use super::{
+    BY, DaemonSettings, HumanWait, LoopView, PlanAtWork, StartedWorkers, budget_day, effect_work,
+};
 use crate::plan::{
     CheckBefore, CheckResult, CommandId, Draft, DueStep, HeldLocks, ModelQuestionKind,
     Observations, Plan, QuestionId, Refusal, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
@@ -354,6 +356,7 @@ impl PlanRun {
             true => self.store.locks_beside(&self.settings.plan).await?,
             false => HeldLocks::default(),
         };
+        self.observe_day().await?;
         let world = self.world();
         let read = move |plan: &Plan, seq| LoopView::of(plan, seq, &world);
         let view = self.read(read).await?;
@@ -362,6 +365,15 @@ impl PlanRun {
         self.world.ends_published.clone_from(&view.ends_published);
         self.note_at_work(&view.at_work);
         Ok(view)
+    }
+
+    /// Reads what all plans have used today, if a budget of the day holds.
+    async fn observe_day(&mut self) -> Result<(), StoreError> {
+        self.world.day = match self.settings.policy.day.is_none() {
+            true => None,
+            false => budget_day::of(&self.store, self.world.now).await?,
+        };
+        Ok(())
     }
 
     /// Returns the plan after every decision that is due has been carried out.
@@ -537,8 +549,10 @@ impl PlanRun {
         world: Observations,
         change: impl Fn(&mut Draft<'_>) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.observe_day().await?;
         let (decider, plan) = (self.decider.clone(), &self.settings.plan);
         let mut world = world;
+        world.day.clone_from(&self.world.day);
         if self.several {
             // Read now: the other plans of this daemon decide before or after this one, never at the same time.
             world.held_locks = self.store.locks_beside(plan).await?;

@@ -11,7 +11,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use super::{BY, FolderSettings, PlanAtWork, TakeUp};
-use crate::plan::{PlanHead, PlanId, PlanState};
+use crate::plan::{Plan, PlanHead, PlanId, PlanState};
 use crate::plan_time::Clock;
 use crate::store::{ListedPlan, Store, StoreError};
 use crate::wire::text::one_line;
@@ -158,7 +158,11 @@ impl PlansAtWork {
     /// Returns why a queued plan does not begin now, if it does not.
     async fn waits(&self, head: &PlanHead) -> Result<Option<String>, StoreError> {
         if let PlanState::Paused(why) = &head.status {
-            return Ok(Some(format!("paused: {why}")));
+            // What the budget of the day stopped goes on by itself at midnight, where it is at work.
+            let asks_for_day = |plan: &Plan, _| plan.asks_for_day();
+            if !self.store.read(&head.id, asks_for_day).await? {
+                return Ok(Some(format!("paused: {why}")));
+            }
         }
         let after = head.queue.as_ref().and_then(|entry| entry.after.as_ref());
         if let Some(after) = after {

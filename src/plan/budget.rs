@@ -68,7 +68,7 @@ impl Plan {
     /// Returns the limit because of which the plan is paused while a human is asked for more.
     pub fn stopped_at(&self) -> Option<BudgetLimit> {
         let limit = |question: &HumanQuestion| match question.about {
-            HumanQuestionKind::Budget(limit) => Some(limit),
+            HumanQuestionKind::Budget(limit) | HumanQuestionKind::DayBudget(limit) => Some(limit),
             _ => None,
         };
         match self.status() {

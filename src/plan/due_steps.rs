@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::concurrency::Lanes;
 use super::counted;
+use super::day_budget::BudgetDay;
 use super::draft::acceptable;
 use super::locks::HeldLocks;
 use super::model::{
@@ -81,6 +82,8 @@ pub struct Observations {
     pub held_locks: HeldLocks,
     /// The most tasks of the plan that may be under way now, because other plans use lanes, too; `None`: as its policy says.
     pub lanes: Option<usize>,
+    /// The day whose budget holds over all plans, if one is configured.
+    pub day: Option<BudgetDay>,
     /// Sessions whose `end` command was published; the plan may not have recorded this yet.
     pub ends_published: BTreeSet<SessionId>,
 }
@@ -146,6 +149,10 @@ pub enum DueStep {
     MoveBranch,
     /// Stop where a limit of the budget is reached, and ask the human.
     StopAtBudget(BudgetLimit),
+    /// Stop where a limit of the day's budget is reached, and ask the human.
+    StopAtDayBudget(BudgetLimit),
+    /// Go on, because the day's budget allows it now.
+    GoOnAfterDay,
     /// Record the active time.
     CountTime,
     /// End a session that is over.
@@ -198,7 +205,8 @@ impl Due {
     }
 
     fn stops(&self) -> bool {
-        let stops = |step: &DueStep| matches!(step, DueStep::StopAtBudget(_));
+        let stops =
+            |step: &DueStep| matches!(step, DueStep::StopAtBudget(_) | DueStep::StopAtDayBudget(_));
         self.steps.iter().any(stops)
     }
 
@@ -250,6 +258,7 @@ impl DueSearch<'_> {
         if settled || head.status == PlanState::Idle {
             return;
         }
+        self.await_day();
         for attempt in plan.open_attempts() {
             match attempt.state {
                 AttemptState::Open => self.await_report(attempt),
@@ -298,13 +307,34 @@ impl DueSearch<'_> {
     /// Returns whether something may begin that a budget limit can forbid. A limit pauses a running plan; in a paused plan it
     /// only prevents the start.
     fn may_begin(&mut self, stopped: Option<BudgetLimit>) -> bool {
-        if let Some(limit) = stopped
+        let stop = stopped.map(DueStep::StopAtBudget);
+        let stop = stop.or_else(|| self.day_reached().map(DueStep::StopAtDayBudget));
+        let begins = stop.is_none();
+        if let Some(stop) = stop
             && *self.plan.status() == PlanState::Running
             && !self.due.stops()
         {
-            self.due.step(DueStep::StopAtBudget(limit));
+            self.due.step(stop);
         }
-        stopped.is_none()
+        begins
+    }
+
+    fn day_reached(&self) -> Option<BudgetLimit> {
+        let day = self.world.day.as_ref()?;
+        self.plan.day_reached(day)
+    }
+
+    /// Lets a plan go on that was stopped by the day's budget, or has this computed again when the day ends.
+    fn await_day(&mut self) {
+        if !self.plan.asks_for_day() {
+            return;
+        }
+        match &self.world.day {
+            Some(day) if self.day_reached().is_some() => self.due.look(day.ends),
+            // Not observed yet.
+            None if !self.plan.head().policy.day.is_none() => {}
+            _ => self.due.step(DueStep::GoOnAfterDay),
+        }
     }
 
     /// Returns whether it is this time already; else it is to be computed again then.
@@ -526,7 +556,12 @@ impl DueSearch<'_> {
                 self.ask_human(HumanQuestionKind::Review, None, reason);
             }
         } else if counts.settled() == counts.total() {
-            let budget = |q: &HumanQuestion| matches!(q.about, HumanQuestionKind::Budget(_));
+            let budget = |q: &HumanQuestion| {
+                matches!(
+                    q.about,
+                    HumanQuestionKind::Budget(_) | HumanQuestionKind::DayBudget(_)
+                )
+            };
             let again = self.due.steps.contains(&DueStep::CheckAgain);
             if plan.open_questions().all(budget) && !self.branch_behind() && !again {
                 self.finish();
@@ -547,7 +582,8 @@ impl DueSearch<'_> {
             return self.ask(ModelQuestionKind::Audit);
         }
         let under_way = self.world.asking.contains(&ModelQuestionKind::Summary);
-        let may_ask = under_way || plan.no_call(self.world.active_time()).is_none();
+        let may_ask = under_way
+            || (plan.no_call(self.world.active_time()).is_none() && self.day_reached().is_none());
         if head.policy.model && !plan.summary_failed() && may_ask {
             return self.ask(ModelQuestionKind::Summary);
         }

@@ -3,6 +3,7 @@
 
 mod budget;
 mod concurrency;
+mod day_budget;
 mod dependency_cycles;
 mod draft;
 mod due_steps;
@@ -28,6 +29,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use concurrency::{Lanes, RoleLanes};
+pub use day_budget::{BudgetDay, DayBudget, DayGrant};
 pub use dependency_cycles::{cycle_among, find_cycle};
 pub use draft::{
     AppliedReport, Delta, Draft, NewCommand, PlanPast, Refusal, RepeatableChange, TaskEdit,

@@ -50,7 +50,7 @@ time_t time(time_t *place) {
 }
 "#;
 
-const DAY: i64 = 24 * 60 * 60;
+pub(super) const DAY: i64 = 24 * 60 * 60;
 
 /// An agent that records that it began, and writes its report when the test lets it; with a higher number for each command.
 const TOLD: &str = "n=1; while [ -e begun-$n ]; do n=$((n+1)); done; : > begun-$n; \
@@ -197,7 +197,7 @@ fn check_ended_during_suspension_counts() {
 }
 
 /// Gives the processes of a scene a wall clock that can be set. The error says why that is not possible here.
-fn with_a_clock_to_set(scene: &mut Scene) -> Result<(), String> {
+pub(super) fn with_a_clock_to_set(scene: &mut Scene) -> Result<(), String> {
     scene.env.preload("shim", SHIM)?;
     let shift = scene.env.path("shift");
     scene.env.set("CLOCK_SHIFT", shift.to_str().unwrap());
@@ -205,7 +205,7 @@ fn with_a_clock_to_set(scene: &mut Scene) -> Result<(), String> {
 }
 
 /// Sets the wall clock.
-fn set_clock(scene: &Scene, seconds_off: i64) {
+pub(super) fn set_clock(scene: &Scene, seconds_off: i64) {
     scene.write("shift.new", &seconds_off.to_string());
     fs::rename(scene.env.path("shift.new"), scene.env.path("shift")).unwrap();
 }

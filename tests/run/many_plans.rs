@@ -12,7 +12,7 @@ impl Scene {
     }
 
     /// Makes the folders that plans work in.
-    fn with_folders(self) -> Self {
+    pub(super) fn with_folders(self) -> Self {
         for folder in ["a", "b", "c"] {
             fs::create_dir_all(self.env.path(folder)).unwrap();
         }
@@ -47,13 +47,13 @@ impl Scene {
 }
 
 impl Foreground {
-    fn kill(self) {
+    pub(super) fn kill(self) {
         self.signal(Signal::KILL);
         self.end();
     }
 }
 
-fn plan_of(command: &Command) -> &str {
+pub(super) fn plan_of(command: &Command) -> &str {
     command.field("plan").unwrap()
 }
 

@@ -59,14 +59,17 @@ impl Draft<'_> {
 
     /// Allows the budget's amount once more, counted from what is used now, and resumes the plan.
     pub(super) fn allow_more(&mut self, question: &HumanQuestion) -> Result<(), Refusal> {
-        let HumanQuestionKind::Budget(limit) = question.about else {
-            return Ok(());
-        };
         let lived = self.plan.head().usage.lived;
-        if let Some(allowed) = self.plan.allowed(limit) {
-            // The amount of the budget itself is added to this.
-            let granted = allowed.max(self.plan.used(limit, lived));
-            self.change_head(|head| head.granted.extend([(limit, granted)]));
+        match question.about {
+            HumanQuestionKind::Budget(limit) => {
+                if let Some(allowed) = self.plan.allowed(limit) {
+                    // The amount of the budget itself is added to this.
+                    let granted = allowed.max(self.plan.used(limit, lived));
+                    self.change_head(|head| head.granted.extend([(limit, granted)]));
+                }
+            }
+            HumanQuestionKind::DayBudget(limit) => self.allow_more_of_day(limit),
+            _ => return Ok(()),
         }
         match self.plan.status() {
             PlanState::Paused(_) => self.resume(),

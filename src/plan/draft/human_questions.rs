@@ -152,7 +152,7 @@ impl Draft<'_> {
                 Some(ModelQuestionKind::Audit) => &[Approve, Retry, Abort],
                 _ => &[Retry, Abort],
             },
-            About::Budget(_) => &[More, Abort],
+            About::Budget(_) | About::DayBudget(_) => &[More, Abort],
             About::Branch => &[Retry, Accept, Abort],
             About::Stuck => &[Retry, Skip, Replan, Abort],
         };

@@ -307,7 +307,7 @@ impl<'a> Draft<'a> {
         self.insert(attempt);
     }
 
-    fn change_head(&mut self, change: impl FnOnce(&mut PlanHead)) {
+    pub(in crate::plan) fn change_head(&mut self, change: impl FnOnce(&mut PlanHead)) {
         let mut head = self.plan.head().clone();
         change(&mut head);
         self.insert(head);
@@ -352,7 +352,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Refuses what the plan's present state does not allow.
-    fn plan_is(&self) -> Refusal {
+    pub(in crate::plan) fn plan_is(&self) -> Refusal {
         Refusal::PlanIs(self.plan.status().clone())
     }
 
@@ -388,7 +388,11 @@ impl<'a> Draft<'a> {
     }
 
     /// Closes the open questions that `which` picks.
-    fn close_questions(&mut self, reason: &str, which: impl Fn(&HumanQuestion) -> bool) {
+    pub(in crate::plan) fn close_questions(
+        &mut self,
+        reason: &str,
+        which: impl Fn(&HumanQuestion) -> bool,
+    ) {
         let open = self.plan.open_questions();
         let closed: Vec<HumanQuestion> = open.filter(|open| which(open)).cloned().collect();
         for question in closed {

@@ -9,6 +9,7 @@ use super::{
     Budget, Granted, IntegrationBranch, Language, MadeChange, PlanId, QueueEntry, Repository,
     ResultsMove, RunOptions, TaskId, Time, Usage,
 };
+use crate::plan::day_budget::{DayBudget, DayGrant};
 
 /// Where a plan or a task came from: decides whether text in it may be executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -178,6 +179,9 @@ pub struct PlanPolicy {
     pub checks: Vec<String>,
     /// What may be used before a human is asked.
     pub budget: Budget,
+    /// What all plans may use in a day.
+    #[serde(default, skip_serializing_if = "DayBudget::is_none")]
+    pub day: DayBudget,
 }
 
 impl Default for PlanPolicy {
@@ -197,6 +201,7 @@ impl Default for PlanPolicy {
             audit: true,
             checks: Vec::new(),
             budget: Budget::default(),
+            day: DayBudget::default(),
         }
     }
 }
@@ -361,6 +366,9 @@ pub struct PlanHead {
     /// What a human allowed beyond the budget.
     #[serde(default)]
     pub granted: Granted,
+    /// What it may use of the day's budget since it was stopped there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub day_grant: Option<DayGrant>,
     /// Commands that a person has allowed every agent of the plan, word for word.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<String>,

@@ -112,6 +112,8 @@ pub enum HumanQuestionKind {
     Branch,
     /// A limit of the budget is reached.
     Budget(BudgetLimit),
+    /// A limit of the day's budget is reached.
+    DayBudget(BudgetLimit),
 }
 
 /// A question to a human. It is open until it has an answer or is closed.

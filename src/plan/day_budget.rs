@@ -1,0 +1,160 @@
+//! The budget of a day over all plans: what they used since midnight stops each plan, until the day ends or a person allows
+//! more.
+
+use serde::{Deserialize, Serialize};
+
+use super::draft::{Draft, Refusal};
+use super::model::{
+    BudgetLimit, Granted, HumanQuestion, HumanQuestionKind, PlanState, QuestionId, Spent, Time,
+    number,
+};
+use super::plan_in_memory::Plan;
+
+/// How the reason of a pause by the day's budget begins.
+const REASON: &str = "budget of the day:";
+
+/// What all plans may use in a day before a human is asked; `None` sets no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DayBudget {
+    pub llm_calls: Option<u64>,
+    pub llm_tokens: Option<u64>,
+    pub cost_usd: Option<f64>,
+}
+
+impl DayBudget {
+    /// Returns whether there is no limit.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn set(&self, limit: BudgetLimit) -> Option<f64> {
+        match limit {
+            BudgetLimit::LlmCalls => self.llm_calls.map(number),
+            BudgetLimit::LlmTokens => self.llm_tokens.map(number),
+            BudgetLimit::CostUsd => self.cost_usd,
+            BudgetLimit::WallTime | BudgetLimit::Attempts => None,
+        }
+    }
+}
+
+/// The day that a daemon observes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BudgetDay {
+    /// What all plans have used in it.
+    pub spent: Spent,
+    pub ends: Time,
+    /// Its end as a person reads it.
+    pub ends_text: String,
+}
+
+impl BudgetDay {
+    fn used(&self, limit: BudgetLimit) -> f64 {
+        match limit {
+            BudgetLimit::LlmCalls => number(self.spent.llm_calls),
+            BudgetLimit::LlmTokens => number(self.spent.llm_tokens),
+            BudgetLimit::CostUsd => number(self.spent.micro_usd) / 1e6,
+            BudgetLimit::WallTime | BudgetLimit::Attempts => 0.0,
+        }
+    }
+}
+
+/// The amounts of a day up to which a plan goes on beyond the configured ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DayGrant {
+    /// The end of the day.
+    pub ends: Time,
+    pub amounts: Granted,
+}
+
+impl Plan {
+    fn day_allowed(&self, limit: BudgetLimit, ends: Time) -> Option<f64> {
+        let set = self.head().policy.day.set(limit)?;
+        let grant = self.head().day_grant.as_ref();
+        let granted = grant.filter(|grant| grant.ends == ends);
+        let granted = granted.and_then(|grant| grant.amounts.get(&limit).copied());
+        Some(granted.map_or(set, |granted| granted.max(set)))
+    }
+
+    /// Returns the limit of the day that keeps the plan from beginning anything. Without a model only money counts.
+    pub fn day_reached(&self, day: &BudgetDay) -> Option<BudgetLimit> {
+        let model = self.head().policy.model;
+        let mut limits = BudgetLimit::ALL.into_iter();
+        limits.find(|limit| {
+            let counts = model || *limit == BudgetLimit::CostUsd;
+            let allowed = self.day_allowed(*limit, day.ends).filter(|_| counts);
+            allowed.is_some_and(|allowed| day.used(*limit) >= allowed)
+        })
+    }
+
+    /// Returns whether a human is asked for more of the day's budget.
+    pub fn asks_for_day(&self) -> bool {
+        self.open_questions().any(is_of_day)
+    }
+}
+
+fn is_of_day(question: &HumanQuestion) -> bool {
+    matches!(question.about, HumanQuestionKind::DayBudget(_))
+}
+
+impl Draft<'_> {
+    /// Pauses a running plan because a limit of the day is reached, and asks a human to allow more or to end the plan.
+    ///
+    /// # Errors
+    /// The plan does not run.
+    pub fn stop_at_day_budget(
+        &mut self,
+        limit: BudgetLimit,
+        day: &BudgetDay,
+        question: QuestionId,
+    ) -> Result<(), Refusal> {
+        if *self.plan().status() != PlanState::Running {
+            return Err(self.plan_is());
+        }
+        let (used, ends) = (day.used(limit), day.ends);
+        let allowed = self.plan().day_allowed(limit, ends).unwrap_or(0.0);
+        let portion = self.plan().head().policy.day.set(limit).unwrap_or(0.0);
+        let (amount, counted) = (limit.amount(used), limit.counted(allowed));
+        let reason = format!(
+            "{REASON} {amount} of {counted} used by all plans; it goes on at {}",
+            day.ends_text
+        );
+        self.close_questions("another limit is reached", |question| {
+            is_of_day(question) && question.about != HumanQuestionKind::DayBudget(limit)
+        });
+        self.change_head(|head| {
+            let same = head.day_grant.take().filter(|grant| grant.ends == ends);
+            let mut amounts = same.map(|grant| grant.amounts).unwrap_or_default();
+            // An answer adds to this.
+            amounts.insert(limit, used);
+            head.day_grant = Some(DayGrant { ends, amounts });
+        });
+        self.pause(&reason)?;
+        let more = limit.counted(portion);
+        let asked = format!("{reason}. `more` allows this plan another {more}");
+        self.ask(question, HumanQuestionKind::DayBudget(limit), None, &asked)
+    }
+
+    /// Allows the day's amount once more, counted from what was used at the stop.
+    pub(super) fn allow_more_of_day(&mut self, limit: BudgetLimit) {
+        let portion = self.plan().head().policy.day.set(limit).unwrap_or(0.0);
+        self.change_head(|head| {
+            let amounts = head.day_grant.as_mut().map(|grant| &mut grant.amounts);
+            if let Some(amount) = amounts.and_then(|amounts| amounts.get_mut(&limit)) {
+                *amount += portion;
+            }
+        });
+    }
+
+    /// Lets a plan go on that the day's budget stopped; one that a person paused meanwhile stays so.
+    ///
+    /// # Errors
+    /// As [`Draft::resume`].
+    pub fn go_on_after_day(&mut self) -> Result<(), Refusal> {
+        self.close_questions("the budget of the day allows more now", is_of_day);
+        match self.plan().status() {
+            PlanState::Paused(reason) if reason.starts_with(REASON) => self.resume(),
+            _ => Ok(()),
+        }
+    }
+}
