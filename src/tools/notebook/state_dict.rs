@@ -48,7 +48,7 @@ impl PlanNotebook {
                 Some(storage) => storage.add_plan(plan, true).await?,
                 None => {
                     let found = archive.find(&plan.id).await?;
-                    archive.archive_plan("load_state_dict", plan, found).await?;
+                    Box::pin(archive.archive_plan("load_state_dict", plan, found)).await?;
                 }
             }
         }
