@@ -6,6 +6,9 @@ import { Act, Ago, Pending, Problem, State, Text, clock, ended, many, money, ms,
 /// The reasons of `why`: its first line is the heading, its attempts are shown as such.
 const reasons = (why) => why.split("\n\nAttempts")[0].split("\n").slice(1).map((line) => line.replace(/^ {2}/, "")).join("\n");
 
+/// Returns whether a part of a report says more than that there is none.
+const said = (text) => text && !/^none\.?$/i.test(text.trim());
+
 function Attempt({ attempt, last }) {
   const { report, checks, changes, verdict, issued, claimed, ended: end } = attempt;
   const lasted = end && span(ms(end) - ms(claimed || issued));
@@ -14,8 +17,8 @@ function Attempt({ attempt, last }) {
     <span class="quiet"> ${clock(issued)}${lasted && `, ${lasted}`}${report?.cost_usd ? `, ${money(report.cost_usd)}` : ""}</span></summary>
     ${attempt.told && html`<h3>Said to the agent</h3><${Text} text=${attempt.told} />`}
     ${report && html`<h3>Report</h3><${Text} text=${report.results} />`}
-    ${report?.pitfalls && html`<h3>Pitfalls</h3><${Text} text=${report.pitfalls} />`}
-    ${report?.next_steps && html`<h3>Next steps</h3><${Text} text=${report.next_steps} />`}
+    ${said(report?.pitfalls) && html`<h3>Pitfalls</h3><${Text} text=${report.pitfalls} />`}
+    ${said(report?.next_steps) && html`<h3>Next steps</h3><${Text} text=${report.next_steps} />`}
     ${report?.question && html`<h3>Question</h3><${Text} text=${report.question} />`}
     ${attempt.rejected && html`<h3>Unreadable report</h3><${Text} text=${attempt.rejected.reason || String(attempt.rejected)} />`}
     ${checks?.length > 0 && html`<h3>Checks</h3><ul class="plain">${checks.map((check) => html`<li><span class=${`state ${check.passed ? "good" : "bad"}`}><span
@@ -128,8 +131,8 @@ export function Task({ plan, number }) {
     <${Problem} error=${error} />
     <section class="card why"><h2>Why</h2><${Text} text=${reasons(data.why || task.why || "")} />
       ${task.state === "asks_you" && html`<p><a class="badge" href="#/questions">? Answer its question</a></p>`}
-      ${task.dependencies?.length > 0 && html`<p class="quiet">Comes after ${task.dependencies.map(link)}</p>`}
-      ${task.dependants?.length > 0 && html`<p class="quiet">Before ${task.dependants.map(link)}</p>`}</section>
+      ${task.dependencies?.length > 0 && html`<p class="quiet">Comes after ${task.dependencies.map((each, at) => [at > 0 && ", ", link(each)])}</p>`}
+      ${task.dependants?.length > 0 && html`<p class="quiet">Before ${task.dependants.map((each, at) => [at > 0 && ", ", link(each)])}</p>`}</section>
     <section><h2>Attempts</h2>${history.length ? history.map((attempt, at) => html`<${Attempt} key=${attempt.number} attempt=${attempt} last=${at === 0} />`)
       : html`<p class="quiet">None yet.</p>`}</section>
     <section><h2>What it changed</h2><${Diff} key=${task.attempts + task.state} base=${base} over=${over || ended(task.state)} /></section>
