@@ -63,14 +63,10 @@ async fn of_git(workspace: &Path) -> Result<String, GitError> {
     let aside = tempfile::tempdir()?;
     let git = Git::open(workspace, &repository, aside.path()).await?;
     let git = git.within(GIT_DEADLINE);
-    let arguments: [&[&str]; 2] = [
-        &["status", "--short", "--branch"],
-        &["log", "--oneline", "-5"],
-    ];
-    for arguments in arguments {
-        if let Ok(text) = git.line(arguments).await {
+    for command in ["status --short --branch", "log --oneline -5"] {
+        if let Ok(text) = git.line(command, &[]).await {
             let text = clip(&printable(&text), DOCUMENT);
-            facts = format!("{facts}\ngit {}:\n{text}\n", arguments.join(" "));
+            facts = format!("{facts}\ngit {command}:\n{text}\n");
         }
     }
     Ok(facts)

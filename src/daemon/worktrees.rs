@@ -317,10 +317,7 @@ async fn keep_and_merge(
             head = project.put_back(place, &line.tip, &files, &title).await?;
         }
         // A daemon that was killed behind the commit has left its title.
-        let title = project
-            .git()
-            .line(&["log", "-1", "--format=%s", &head])
-            .await?;
+        let title = project.git().line("log -1 --format=%s", &[&head]).await?;
         if title.starts_with(PUT_BACK) {
             put_back = one_line(&printable(&title), 2 * NAMES);
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::git::{Git, GitError};
 use super::produced_files::{changed_at, written_at};
+use super::tree_changes::{TreeChange, tree_changes};
 use crate::plan::{ChangeDetection, ChangedFiles, Time};
 use crate::wire::text::one_line;
 
@@ -229,7 +230,7 @@ impl GitSnapshots {
     async fn add(&self) -> Result<String, GitError> {
         let left_out: Vec<&str> = self.left_out.iter().map(String::as_str).collect();
         self.git.add_all(&left_out).await?;
-        self.git.line(&["write-tree"]).await
+        self.git.line("write-tree", &[]).await
     }
 
     /// Returns the differences between two snapshots, without files that have not been written since a time of the wall clock.
@@ -242,28 +243,17 @@ impl GitSnapshots {
         new: &str,
         since: Time,
     ) -> Result<ChangedFiles, GitError> {
-        let words = [
-            "diff-tree",
-            "-r",
-            "-z",
-            "--no-renames",
-            "--name-status",
-            old,
-            new,
-        ];
-        let said = self.git.bytes(&words).await?;
+        let changed = tree_changes(&self.git, [old, new]).await?;
         let folder = self.git.folder().to_owned();
         let losses = self.losses(old, new).await?;
         let look = move || {
-            let said = String::from_utf8_lossy(&said);
-            let mut parts = said.split('\0');
             let mut paths = Vec::new();
-            while let (Some(status), Some(path)) = (parts.next(), parts.next()) {
-                let shown = one_line(path, PATH);
-                match folder.join(path).symlink_metadata() {
+            for TreeChange { path, status, .. } in changed {
+                let shown = one_line(&path, PATH);
+                match folder.join(&path).symlink_metadata() {
                     _ if status == "D" => paths.push(ChangedFiles::removed(&shown)),
                     Ok(metadata) if changed_at(&metadata) < since => {}
-                    _ => paths.push(shown + losses.get(path).map_or("", String::as_str)),
+                    _ => paths.push(shown + losses.get(&path).map_or("", String::as_str)),
                 }
             }
             // These are named even where many changed.
@@ -276,9 +266,8 @@ impl GitSnapshots {
 
     /// Returns which files of the old snapshot lost most of their lines, with words for that.
     async fn losses(&self, old: &str, new: &str) -> Result<BTreeMap<String, String>, GitError> {
-        let words = "diff-tree -r -z --no-renames --numstat".split(' ');
-        let words: Vec<&str> = words.chain([old, new]).collect();
-        let said = self.git.line(&words).await?;
+        let diff = "diff-tree -r -z --no-renames --numstat";
+        let said = self.git.line(diff, &[old, new]).await?;
         let mut losses = BTreeMap::new();
         for entry in said.split('\0') {
             let mut parts = entry.splitn(3, '\t');
@@ -289,7 +278,7 @@ impl GitSnapshots {
                 && losses.len() < MOST_LOSSES
             {
                 let blob = format!("{old}:{path}");
-                let before = self.git.bytes(&["cat-file", "blob", &blob]).await?;
+                let before = self.git.bytes("cat-file blob", &[&blob]).await?;
                 let before = String::from_utf8_lossy(&before).lines().count();
                 if before >= LEAST_LINES && lost * 10 > before * 6 {
                     let words = format!(" (lost {lost} of its {before} lines)");

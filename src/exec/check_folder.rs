@@ -9,12 +9,11 @@ use super::git::{Git, GitError};
 use super::inline_tests;
 use super::judging_files::JudgingFiles;
 use super::manifests;
-use super::worktree::{Project, leads_out};
+use super::tree_changes::{TreeChange, tree_changes};
+use super::worktree::{Project, literal};
 
 /// The mode of a file that may be executed.
 const EXECUTABLE: &str = "100755";
-/// The mode of a symbolic link.
-const LINK: &str = "120000";
 
 /// A folder aside. Nothing stays there from one tree to the next.
 #[derive(Clone, Debug)]
@@ -36,6 +35,15 @@ pub struct TreeFile {
 }
 
 impl TreeFile {
+    /// Returns a file as it is in the first or the second tree.
+    fn of(change: &TreeChange, at: usize) -> Self {
+        Self {
+            path: change.path.clone(),
+            bytes: change.bytes.clone(),
+            content: Some((change.modes[at].clone(), change.ids[at].clone())),
+        }
+    }
+
     /// Returns that there is no such file.
     pub fn removed(&self) -> Self {
         Self {
@@ -43,14 +51,6 @@ impl TreeFile {
             ..self.clone()
         }
     }
-}
-
-/// A file that two trees have differently, as git says it.
-struct Change<'a> {
-    path: &'a str,
-    modes: [&'a str; 2],
-    ids: [&'a str; 2],
-    status: &'a str,
 }
 
 /// What a result changed of the files that judge it.
@@ -93,9 +93,7 @@ impl CheckFolder {
     /// # Errors
     /// As [`Git::bytes`].
     pub async fn lay_out(&self, tree: &str) -> Result<(), GitError> {
-        self.git
-            .bytes(&["read-tree", "--reset", "-u", tree])
-            .await?;
+        self.git.bytes("read-tree --reset -u", &[tree]).await?;
         self.clean().await
     }
 
@@ -109,12 +107,12 @@ impl CheckFolder {
             _ => {}
         }
         // What another tree has left, such as what it was built into, could stand in for what this one lacks.
-        let mut words = vec!["clean", "-ffdxq"];
         // Cargo compares each source with what it was built into, and a whole build for each result would take long.
-        if self.folder().join("Cargo.toml").is_file() {
-            words.extend(["-e", "/target/"]);
-        }
-        self.git.bytes(&words).await?;
+        let but = match self.folder().join("Cargo.toml").is_file() {
+            true => &["-e", "/target/"][..],
+            false => &[],
+        };
+        self.git.bytes("clean -ffdxq", but).await?;
         match &self.project {
             Some(project) => project.include(self.folder()).await,
             None => Ok(()),
@@ -127,69 +125,38 @@ impl CheckFolder {
     /// As [`Git::bytes`].
     pub async fn judging_changes(
         &self,
-        [old, new]: [&str; 2],
+        trees: [&str; 2],
         files: &JudgingFiles,
     ) -> Result<JudgingChanges, GitError> {
-        let words = [
-            "diff-tree",
-            "-r",
-            "-z",
-            "--no-renames",
-            "--raw",
-            "--no-abbrev",
-        ];
-        let said = self.git.bytes(&[&words[..], &[old, new]].concat()).await?;
-        let mut parts = said.split(|byte| *byte == 0);
         let mut changes = JudgingChanges::default();
         let (mut before, mut after) = (Vec::new(), Vec::new());
-        while let (Some(of), Some(bytes)) = (parts.next(), parts.next()) {
-            let (of, path) = (String::from_utf8_lossy(of), String::from_utf8_lossy(bytes));
-            let path = &*path;
-            let of: Vec<&str> = of.trim_start_matches(':').split(' ').collect();
-            let [old_mode, new_mode, old_id, new_id, status] = of[..] else {
-                continue;
-            };
+        for change in tree_changes(&self.git, trees).await? {
+            let (path, is_new) = (&change.path, change.status == "A");
             let is_judge = files.judges(path)
                 || files.configures(path)
-                || old_mode == EXECUTABLE && files.runs(path);
+                || change.modes[0] == EXECUTABLE && files.runs(path);
             if inline_tests::may_have_tests(path) {
                 // The checks run with judging files as they were.
-                if status != "A" && !is_judge && !files.may_change(path) {
-                    before.push((path.to_owned(), old_id.to_owned()));
+                if !is_new && !is_judge && !files.may_change(path) {
+                    before.push((path.clone(), change.ids[0].clone()));
                 }
-                after.push((path.to_owned(), new_id.to_owned()));
+                after.push((path.clone(), change.ids[1].clone()));
             }
-            let file = |content: Option<(&str, &str)>| TreeFile {
-                path: path.to_owned(),
-                bytes: bytes.to_owned(),
-                content: content.map(|(mode, id)| (mode.to_owned(), id.to_owned())),
-            };
-            let change = Change {
-                path,
-                modes: [old_mode, new_mode],
-                ids: [old_id, new_id],
-                status,
-            };
-            if new_mode == LINK {
-                let target = self.git.bytes(&["cat-file", "blob", new_id]).await?;
-                if leads_out(path, &String::from_utf8_lossy(&target)) {
-                    changes.links.push(path.to_owned());
-                }
+            if change.leads_out(&self.git).await? {
+                changes.links.push(path.clone());
             }
             if files.runs_in_place(path) {
-                changes.manifests.push(path.to_owned());
+                changes.manifests.push(path.clone());
             }
-            if files.configures(path) {
-                let was = (status != "A").then_some((old_mode, old_id));
-                changes.restored.push(file(was));
-            } else if !is_judge {
-                if files.is_manifest(path) && self.of_tests([old, new], &change, files).await? {
-                    changes.manifests.push(path.to_owned());
+            if !is_judge {
+                if files.is_manifest(path) && self.of_tests(trees, &change, files).await? {
+                    changes.manifests.push(path.clone());
                 }
-            } else if status == "A" {
-                changes.added.push(file(Some((new_mode, new_id))));
+            } else if is_new && !files.configures(path) {
+                changes.added.push(TreeFile::of(&change, 1));
             } else {
-                changes.restored.push(file(Some((old_mode, old_id))));
+                let was = TreeFile::of(&change, 0);
+                (changes.restored).push(if is_new { was.removed() } else { was });
             }
         }
         if !before.is_empty() {
@@ -205,7 +172,7 @@ impl CheckFolder {
     async fn texts(&self, files: &[(String, String)]) -> Result<Vec<(String, String)>, GitError> {
         let ids: String = files.iter().map(|(_, id)| format!("{id}\n")).collect();
         let git = self.git.clone().with_input(ids.into_bytes());
-        let said = git.bytes(&["cat-file", "--batch"]).await?;
+        let said = git.bytes("cat-file --batch", &[]).await?;
         let (mut rest, mut texts) = (said.as_slice(), Vec::new());
         for (path, _) in files {
             // A line with the size, the content, and a line break; only a line for what is not there.
@@ -226,15 +193,15 @@ impl CheckFolder {
     async fn of_tests(
         &self,
         trees: [&str; 2],
-        change: &Change<'_>,
+        change: &TreeChange,
         files: &JudgingFiles,
     ) -> Result<bool, GitError> {
         let is_file = |mode: &str| mode.starts_with("100");
-        if change.status == "D" || !is_file(change.modes[1]) || change.status == "T" {
+        if change.status == "D" || !is_file(&change.modes[1]) || change.status == "T" {
             return Ok(true);
         }
-        let found = match change.status == "M" && manifests::is_searched(change.path) {
-            true => self.names_tests(trees, change.path).await,
+        let found = match change.status == "M" && manifests::is_searched(&change.path) {
+            true => self.names_tests(trees, &change.path).await,
             false => self.differs(change, files).await,
         };
         match found {
@@ -244,31 +211,22 @@ impl CheckFolder {
     }
 
     /// Returns whether a manifest differs otherwise than in its dependencies and the like.
-    async fn differs(&self, change: &Change<'_>, files: &JudgingFiles) -> Result<bool, GitError> {
-        let [old, new] = change.ids;
-        let old = match change.status {
+    async fn differs(&self, change: &TreeChange, files: &JudgingFiles) -> Result<bool, GitError> {
+        let [old, new] = &change.ids;
+        let old = match &*change.status {
             "A" => Vec::new(),
-            _ => self.git.bytes(&["cat-file", "blob", old]).await?,
+            _ => self.git.bytes("cat-file blob", &[old]).await?,
         };
-        let new = self.git.bytes(&["cat-file", "blob", new]).await?;
-        Ok(manifests::differ(change.path, [&old, &new], files))
+        let new = self.git.bytes("cat-file blob", &[new]).await?;
+        Ok(manifests::differ(&change.path, [&old, &new], files))
     }
 
     /// Returns whether a section that a file changes names tests.
     async fn names_tests(&self, [old, new]: [&str; 2], path: &str) -> Result<bool, GitError> {
-        let path = format!(":(top,literal){path}");
-        let words = [
-            "diff",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--text",
-            "-U100000",
-            old,
-            new,
-            "--",
-            &path,
-        ];
-        let said = String::from_utf8_lossy(&self.git.bytes(&words).await?).to_lowercase();
+        let diff = "diff --no-ext-diff --no-textconv --text -U100000";
+        let words = [old, new, "--", &literal(path)];
+        let said = self.git.bytes(diff, &words).await?;
+        let said = String::from_utf8_lossy(&said).to_lowercase();
         let places = said.lines().skip_while(|line| !line.starts_with("@@"));
         Ok(changes_section_of_tests(places.skip(1)))
     }
@@ -280,7 +238,7 @@ impl CheckFolder {
     pub async fn with_files(&self, tree: &str, files: &[TreeFile]) -> Result<String, GitError> {
         let aside = tempfile::tempdir()?;
         let git = self.git.clone().with_index(&aside.path().join("index"));
-        git.bytes(&["read-tree", tree]).await?;
+        git.bytes("read-tree", &[tree]).await?;
         let line = |file: &TreeFile| {
             let of = match &file.content {
                 Some((mode, id)) => format!("{mode} {id}\t"),
@@ -289,9 +247,9 @@ impl CheckFolder {
             [of.as_bytes(), &file.bytes, b"\0"].concat()
         };
         let lines: Vec<u8> = files.iter().flat_map(line).collect();
-        let words = ["update-index", "--replace", "-z", "--index-info"];
-        git.clone().with_input(lines).bytes(&words).await?;
-        git.line(&["write-tree"]).await
+        let update = "update-index --replace -z --index-info";
+        git.clone().with_input(lines).bytes(update, &[]).await?;
+        git.line("write-tree", &[]).await
     }
 }
 

@@ -103,6 +103,8 @@ enum GitPlace {
 /// The output of a command, and its exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitOutput {
+    /// The name of the command, for a message.
+    name: String,
     pub exit: i32,
     pub out: Vec<u8>,
     /// The end of its standard error, printable.
@@ -222,11 +224,17 @@ impl Git {
         }
     }
 
-    /// Runs a command and returns its output, whatever its exit code is.
+    /// Runs a command and returns its output, whatever its exit code is. `command` has the words that are the same in every call,
+    /// separated by blanks; `arguments` come behind them as they are.
     ///
     /// # Errors
     /// It cannot be started, is ended by a signal, takes too long or prints too much.
-    pub async fn run(&self, words: &[&str]) -> Result<GitOutput, GitError> {
+    pub async fn run(&self, command: &str, arguments: &[&str]) -> Result<GitOutput, GitError> {
+        let words: Vec<&str> = command
+            .split(' ')
+            .chain(arguments.iter().copied())
+            .collect();
+        let words = words.as_slice();
         let output = self.output().await?;
         let [out, err] = output.lengths();
         let outcome = run(&self.spec(words), &output, |_| {}, std::future::pending())
@@ -235,22 +243,23 @@ impl Git {
                 folder: self.folder.clone(),
                 source,
             })?;
-        let named = || command_name(words);
+        let name = command_name(words);
         if outcome.timed_out {
             return Err(GitError::Late {
-                words: named(),
+                words: name,
                 deadline: self.deadline,
             });
         }
         let said = printable(output.err_since(err, SAID * 4).trim());
         let Some(exit) = outcome.exit else {
             let end = format!("signal {}", outcome.signal.unwrap_or_default());
-            return Err(self.failed(words, end, &said));
+            return Err(self.failed(name, end, &said));
         };
         if output.lengths()[0] - out > MOST {
-            return Err(GitError::TooMuch { words: named() });
+            return Err(GitError::TooMuch { words: name });
         }
         Ok(GitOutput {
+            name,
             exit,
             out: output.whole_out_since(out)?,
             err: said,
@@ -261,20 +270,29 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::run`], or its exit code is not 0.
-    pub async fn bytes(&self, words: &[&str]) -> Result<Vec<u8>, GitError> {
-        let said = self.run(words).await?;
+    pub async fn bytes(&self, command: &str, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
+        let said = self.run(command, arguments).await?;
         match said.exit {
             0 => Ok(said.out),
-            exit => Err(self.failed(words, format!("exit {exit}"), &said.err)),
+            _ => Err(self.refused(&said)),
         }
+    }
+
+    /// As [`Self::bytes`], for a command that prints names which each end with a zero byte; invalid UTF-8 in a name is replaced.
+    ///
+    /// # Errors
+    /// As [`Self::bytes`].
+    pub async fn names(&self, command: &str, arguments: &[&str]) -> Result<Vec<String>, GitError> {
+        Ok(names(&self.bytes(command, arguments).await?))
     }
 
     /// As [`Self::bytes`], for a command that prints one line; the line break at its end is removed.
     ///
     /// # Errors
     /// As [`Self::bytes`].
-    pub async fn line(&self, words: &[&str]) -> Result<String, GitError> {
-        let text = String::from_utf8_lossy(&self.bytes(words).await?).into_owned();
+    pub async fn line(&self, command: &str, arguments: &[&str]) -> Result<String, GitError> {
+        let bytes = self.bytes(command, arguments).await?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
         Ok(text.trim_end_matches('\n').to_owned())
     }
 
@@ -282,12 +300,12 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::run`], or any other exit code.
-    pub async fn holds(&self, words: &[&str]) -> Result<bool, GitError> {
-        let said = self.run(words).await?;
+    pub async fn holds(&self, command: &str, arguments: &[&str]) -> Result<bool, GitError> {
+        let said = self.run(command, arguments).await?;
         match said.exit {
             0 => Ok(true),
             1 => Ok(false),
-            exit => Err(self.failed(words, format!("exit {exit}"), &said.err)),
+            _ => Err(self.refused(&said)),
         }
     }
 
@@ -296,8 +314,8 @@ impl Git {
     /// # Errors
     /// As [`Self::holds`].
     pub async fn has(&self, commit: &str, history: &str) -> Result<bool, GitError> {
-        self.holds(&["merge-base", "--is-ancestor", commit, history])
-            .await
+        let is_ancestor = "merge-base --is-ancestor";
+        self.holds(is_ancestor, &[commit, history]).await
     }
 
     /// Returns the object that a name refers to, if it refers to one.
@@ -305,9 +323,8 @@ impl Git {
     /// # Errors
     /// As [`Self::run`].
     pub async fn resolve(&self, name: &str) -> Result<Option<String>, GitError> {
-        let said = self
-            .run(&["rev-parse", "--verify", "--quiet", "--end-of-options", name])
-            .await?;
+        let command = "rev-parse --verify --quiet --end-of-options";
+        let said = self.run(command, &[name]).await?;
         let text = String::from_utf8_lossy(&said.out);
         let text = text.trim();
         Ok((said.exit == 0 && !text.is_empty()).then(|| text.to_owned()))
@@ -323,7 +340,7 @@ impl Git {
         let git = self.clone().with_index(&aside.path().join("index"));
         git.begin_index().await;
         let empty = git.add_all(left_out).await?;
-        Ok((git.line(&["write-tree"]).await?, empty))
+        Ok((git.line("write-tree", &[]).await?, empty))
     }
 
     /// Creates a separate index as a copy of the work tree's own: git then does not have to read all files. Without the copy it
@@ -359,9 +376,8 @@ impl Git {
     /// # Errors
     /// As [`Self::bytes`].
     pub(super) async fn add_all(&self, left_out: &[&str]) -> Result<Vec<String>, GitError> {
-        let words = ["ls-files", "-t", "--cached", "--others"];
-        let words = [&words[..], &["--exclude-standard", "-z"]].concat();
-        let listed = self.bytes(&words).await?;
+        let list = "ls-files -t --cached --others --exclude-standard -z";
+        let listed = self.bytes(list, &[]).await?;
         let is_left_out = |name: &[u8]| {
             let mut left_out = left_out.iter().map(|name| name.as_bytes());
             left_out.any(|out| {
@@ -383,25 +399,28 @@ impl Git {
         }
         // A removed file must come before the files in a new folder of the same name.
         let files = [&known[..], &new].concat();
-        let words = ["update-index", "--add", "--remove", "--replace", "-z"];
-        let words = [&words[..], &["--ignore-skip-worktree-entries", "--stdin"]].concat();
-        let added = self.clone().with_input(files).run(&words).await?;
+        let add = "update-index --add --remove --replace -z --ignore-skip-worktree-entries --stdin";
+        let added = self.clone().with_input(files).run(add, &[]).await?;
         if added.exit != 0 && added.err.contains("beyond a symbolic link") {
             // Git removes no file of whose path a folder has become a link, unless it has to.
             let known = known.split_inclusive(|byte| *byte == 0);
             let (gone, known): (Vec<&[u8]>, Vec<&[u8]>) =
                 known.partition(|name| self.is_beyond_link(name));
-            let remove = ["update-index", "--force-remove", "-z", "--stdin"];
+            let remove = "update-index --force-remove -z --stdin";
             let git = self.clone();
-            git.with_input(gone.concat()).bytes(&remove).await?;
+            git.with_input(gone.concat()).bytes(remove, &[]).await?;
             let files = [known.concat(), new].concat();
-            self.clone().with_input(files).bytes(&words).await?;
+            self.clone().with_input(files).bytes(add, &[]).await?;
         } else if added.exit != 0 {
-            return Err(self.failed(&words, format!("exit {}", added.exit), &added.err));
+            return Err(self.refused(&added));
         }
         let mut empty = Vec::new();
         for name in within {
-            let added = self.clone().with_input(name.to_owned()).run(&words).await?;
+            let added = self
+                .clone()
+                .with_input(name.to_owned())
+                .run(add, &[])
+                .await?;
             if added.exit != 0 {
                 empty.push(String::from_utf8_lossy(name).into_owned());
             }
@@ -481,9 +500,13 @@ impl Git {
         env
     }
 
-    fn failed(&self, words: &[&str], end: String, said: &str) -> GitError {
+    fn refused(&self, said: &GitOutput) -> GitError {
+        self.failed(said.name.clone(), format!("exit {}", said.exit), &said.err)
+    }
+
+    fn failed(&self, words: String, end: String, said: &str) -> GitError {
         GitError::Failed {
-            words: command_name(words),
+            words,
             folder: self.folder.clone(),
             end,
             said: clip(said.trim(), SAID),
@@ -497,7 +520,7 @@ impl Git {
 /// As [`Git::run`].
 pub async fn git_version(folder: &Path) -> Result<Option<(u32, u32)>, GitError> {
     let git = Git::new(folder, GitPlace::Nowhere);
-    Ok(version(&git.line(&["--version"]).await?))
+    Ok(version(&git.line("--version", &[]).await?))
 }
 
 fn version(said: &str) -> Option<(u32, u32)> {
@@ -541,6 +564,15 @@ fn quoted_path(path: &Path) -> OsString {
         }
         _ => path.into(),
     }
+}
+
+/// Returns names that each end with a zero byte.
+pub(super) fn names(bytes: &[u8]) -> Vec<String> {
+    let names = bytes.split(|byte| *byte == 0);
+    let names = names.filter(|name| !name.is_empty());
+    names
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .collect()
 }
 
 /// Returns the name of a command for a message: its words before the first one that is specific to this call.

@@ -19,6 +19,7 @@ mod produced_files;
 mod repository_config;
 mod task_diff;
 mod test_summary;
+mod tree_changes;
 mod worktree;
 
 pub use crate::config::CheckConfig;

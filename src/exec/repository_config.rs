@@ -200,20 +200,17 @@ pub(super) async fn configured(
     scope: ConfigScope,
 ) -> Result<Vec<(String, String)>, GitError> {
     let git = Git::configured(folder, git_dir).within(DEADLINE);
-    let words = ["config", "--list", "--includes", "-z", "--local"];
-    let words = match scope {
-        ConfigScope::Own => &words[..],
-        ConfigScope::All => &words[..4],
+    let own = match scope {
+        ConfigScope::Own => &["--local"][..],
+        ConfigScope::All => &[],
     };
-    let listed = git.bytes(words).await?;
-    let listed = String::from_utf8_lossy(&listed);
-    let settings = listed.split('\0').filter(|setting| !setting.is_empty());
+    let listed = git.names("config --list --includes -z", own).await?;
     // A name without a value means yes.
-    let pair = |setting: &str| match setting.split_once('\n') {
+    let pair = |setting: String| match setting.split_once('\n') {
         Some((name, value)) => (name.to_owned(), value.to_owned()),
-        None => (setting.to_owned(), "true".to_owned()),
+        None => (setting, "true".to_owned()),
     };
-    Ok(settings.map(pair).collect())
+    Ok(listed.into_iter().map(pair).collect())
 }
 
 /// Returns the settings to store, each with its value in effect.

@@ -53,7 +53,7 @@ pub async fn diff_of(
                 let Some(head) = git.resolve(&branch).await? else {
                     return Ok(None);
                 };
-                let from = git.line(&["merge-base", &tip, &head]).await?;
+                let from = git.line("merge-base", &[&tip, &head]).await?;
                 committed(from, head)
             }
         },

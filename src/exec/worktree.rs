@@ -44,6 +44,9 @@ const KEEPING: &str = "plan-agent-keeping";
 pub const MERGED: &str = "merge";
 pub const BEFORE: &str = "before";
 
+/// Commits what is in the index, without hooks, with the message as it is.
+const COMMIT: &str = "commit --quiet --no-verify --cleanup=verbatim";
+
 /// Files that git gets on one command line.
 const AT_ONCE: usize = 500;
 
@@ -112,11 +115,10 @@ impl Project {
     /// # Errors
     /// As [`Git::bytes`].
     pub async fn uncommitted(&self) -> Result<Vec<String>, GitError> {
-        let words = ["status", "--porcelain", "--no-renames", "-z"];
-        let changed = names(&self.git.bytes(&words).await?);
+        let changed = self.git.names("status --porcelain --no-renames -z", &[]);
         // Two letters for what happened and a space come first.
         let path = |line: &String| line.get(3..).map(str::to_owned);
-        Ok(changed.iter().filter_map(path).collect())
+        Ok(changed.await?.iter().filter_map(path).collect())
     }
 
     /// Returns the branch that is checked out in the project; `None` if none is.
@@ -124,8 +126,10 @@ impl Project {
     /// # Errors
     /// As [`Git::run`].
     pub async fn branch(&self) -> Result<Option<String>, GitError> {
-        let words = ["symbolic-ref", "--quiet", "--short", "HEAD"];
-        let said = self.git.run(&words).await?;
+        let said = self
+            .git
+            .run("symbolic-ref --quiet --short HEAD", &[])
+            .await?;
         let name = String::from_utf8_lossy(&said.out).trim().to_owned();
         Ok((said.exit == 0).then_some(name))
     }
@@ -143,7 +147,7 @@ impl Project {
             if git.own_path(BEGUN).exists() {
                 return self.lay_out_files(&git).await;
             }
-            let whole = git.run(&["status", "--porcelain"]).await?;
+            let whole = git.run("status --porcelain", &[]).await?;
             if whole.exit == 0 && whole.out.is_empty() {
                 return mark(&git, READY).await;
             }
@@ -158,33 +162,27 @@ impl Project {
             fs::rename(&place.folder, aside)?;
         }
         let there = format!("refs/heads/{}", place.branch);
-        let words = match self.git.resolve(&there).await? {
-            Some(_) => vec![&*place.branch],
-            None => vec!["--no-track", "-b", &*place.branch, start],
+        let (options, commit) = match self.git.resolve(&there).await? {
+            Some(_) => (&[][..], &*place.branch),
+            None => (&["--no-track", "-b", &*place.branch][..], start),
         };
-        self.add_worktree(&place.folder, &words).await
+        self.add_worktree(&place.folder, options, commit).await
     }
 
-    /// Adds a worktree with the given arguments, and writes its files.
-    async fn add_worktree(&self, folder: &Path, words: &[&str]) -> Result<(), GitError> {
+    /// Adds a worktree at a commit or branch, and writes its files.
+    async fn add_worktree(
+        &self,
+        folder: &Path,
+        options: &[&str],
+        commit: &str,
+    ) -> Result<(), GitError> {
         let worktrees = self.worktrees.clone();
         blocking(move || fs::create_dir_all(worktrees)).await?;
         // The option occurs twice because a git that was killed on the way leaves the worktree locked.
-        let add = [
-            "worktree",
-            "add",
-            "--force",
-            "--force",
-            "--quiet",
-            "--no-checkout",
-        ];
-        let (words, commit) = match words {
-            [options @ .., commit] => (options, *commit),
-            [] => (words, "HEAD"),
-        };
+        let add = "worktree add --force --force --quiet --no-checkout";
         let path = folder.to_string_lossy();
-        let words = [&add[..], words, &[&*path, commit]].concat();
-        self.git.bytes(&words).await?;
+        let words = [options, &[&*path, commit]].concat();
+        self.git.bytes(add, &words).await?;
         let (own, worktrees) = (folder.join(".git"), self.worktrees.clone());
         // Git has written a path through this program's folder into it.
         let name = move || {
@@ -203,7 +201,7 @@ impl Project {
         mark(git, BEGUN).await?;
         // The lock is from a git that was killed: commands wait until the last one has ended.
         drop(fs::remove_file(git.own_path("index.lock")));
-        git.bytes(&["reset", "--hard", "--quiet"]).await?;
+        git.bytes("reset --hard --quiet", &[]).await?;
         self.include(git.folder()).await?;
         mark(git, READY).await?;
         Ok(fs::remove_file(git.own_path(BEGUN))?)
@@ -236,8 +234,8 @@ impl Project {
         if git.resolve("MERGE_HEAD").await?.is_some() || git.has(commit, "HEAD").await? {
             return Ok(());
         }
-        let words = ["merge", "--no-commit", "--no-ff", "--quiet", commit];
-        let said = git.run(&words).await?;
+        let merge = "merge --no-commit --no-ff --quiet";
+        let said = git.run(merge, &[commit]).await?;
         if said.exit > 1 {
             tracing::warn!(folder = %place.folder.display(), said = said.err, "the accepted results are not merged in");
         }
@@ -261,10 +259,10 @@ impl Project {
         let Some(was) = git.resolve(&format!("{base}:{path}")).await? else {
             return Ok(false);
         };
-        let file = format!(":(top,literal){path}");
-        let words = ["diff", "--quiet", base, "--", &file];
+        let words = [base, "--", &literal(path)];
+        let same = git.holds("diff --quiet", &words).await?;
         // Its access rights are not part of its content.
-        if !git.holds(&words).await? && git.line(&["hash-object", "--", path]).await? != was {
+        if !same && git.line("hash-object --", &[path]).await? != was {
             return Ok(false);
         }
         // A file that was written again with the same content counts as written.
@@ -312,19 +310,9 @@ impl Project {
     /// # Errors
     /// As [`Git::bytes`].
     pub async fn changed_existing(&self, tip: &str, head: &str) -> Result<Vec<String>, GitError> {
+        let diff = "diff --name-only --no-renames --diff-filter=MDT -z";
         let span = format!("{tip}...{head}");
-        let words = [
-            "diff",
-            "--name-only",
-            "--no-renames",
-            "--diff-filter=MDT",
-            "-z",
-        ];
-        let said = self
-            .git
-            .bytes(&[&words[..], &[&span, "--"]].concat())
-            .await?;
-        let mut changed = names(&said);
+        let mut changed = self.git.names(diff, &[&span, "--"]).await?;
         changed.retain(|name| !name.contains(char::REPLACEMENT_CHARACTER));
         Ok(changed)
     }
@@ -344,34 +332,20 @@ impl Project {
         let gone = || io::Error::other("the folder of the task is no worktree any more");
         let git = self.worktree(&place.folder).await?.ok_or_else(gone)?;
         mark(&git, KEEPING).await?;
-        let base = git.line(&["merge-base", tip, "HEAD"]).await?;
-        let paths: Vec<String> = files
-            .iter()
-            .map(|name| format!(":(top,literal){name}"))
-            .collect();
+        let base = git.line("merge-base", &[tip, "HEAD"]).await?;
+        let paths: Vec<String> = files.iter().map(|name| literal(name)).collect();
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         // The files come last: until the commit exists, the folder has the whole result.
-        let (reset, write) = (
-            ["reset", "--quiet", &base, "--"],
-            ["checkout", "--quiet", "--"],
-        );
         for paths in paths.chunks(AT_ONCE) {
-            git.bytes(&[&reset[..], paths].concat()).await?;
+            let paths = [&[&*base, "--"], paths].concat();
+            git.bytes("reset --quiet", &paths).await?;
         }
-        let commit = [
-            "commit",
-            "--quiet",
-            "--no-verify",
-            "--cleanup=verbatim",
-            "-m",
-            message,
-        ];
-        git.bytes(&commit).await?;
+        git.bytes(COMMIT, &["-m", message]).await?;
         for paths in paths.chunks(AT_ONCE) {
-            git.bytes(&[&write[..], paths].concat()).await?;
+            git.bytes("checkout --quiet --", paths).await?;
         }
         fs::remove_file(git.own_path(KEEPING))?;
-        git.line(&["rev-parse", "HEAD"]).await
+        git.line("rev-parse HEAD", &[]).await
     }
 
     async fn commit_all(
@@ -382,20 +356,17 @@ impl Project {
         if let Some(unclear) = Self::back_on_branch(git, place).await? {
             return Ok(CommittedWork::Unclear(unclear));
         }
-        let words = ["diff", "--name-only", "--diff-filter=U", "-z"];
-        let unmerged = names(&git.bytes(&words).await?);
-        if let Some(unclear) = marks_in(&place.folder, unmerged).await? {
+        let unmerged = git.names("diff --name-only --diff-filter=U -z", &[]);
+        if let Some(unclear) = marks_in(&place.folder, unmerged.await?).await? {
             return Ok(CommittedWork::Unclear(unclear));
         }
         let empty = git.add_all(&[AGENT_FOLDER]).await?;
         let nested = nested(git).await?;
         if !nested.is_empty() {
             // The index would otherwise hide these files from the next scan.
-            let literal = nested.iter().map(|name| format!(":(top,literal){name}"));
-            let literal: Vec<String> = literal.collect();
-            let words = ["rm", "--cached", "--force", "--quiet", "--"].into_iter();
-            let words: Vec<&str> = words.chain(literal.iter().map(String::as_str)).collect();
-            git.bytes(&words).await?;
+            let paths: Vec<String> = nested.iter().map(|name| literal(name)).collect();
+            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+            git.bytes("rm --cached --force --quiet --", &paths).await?;
         }
         let own = [nested, empty].concat();
         if !own.is_empty() {
@@ -405,14 +376,12 @@ impl Project {
             )));
         }
         let merging = git.resolve("MERGE_HEAD").await?.is_some();
-        if merging || !git.holds(&["diff", "--cached", "--quiet"]).await? {
-            let words = ["commit", "--quiet", "--no-verify", "--allow-empty"];
-            git.bytes(&[&words[..], &["--cleanup=verbatim", "-m", message]].concat())
-                .await?;
+        if merging || !git.holds("diff --cached --quiet", &[]).await? {
+            let words = ["--allow-empty", "-m", message];
+            git.bytes(COMMIT, &words).await?;
         }
-        git.line(&["rev-parse", "HEAD"])
-            .await
-            .map(CommittedWork::Commit)
+        let head = git.line("rev-parse HEAD", &[]).await?;
+        Ok(CommittedWork::Commit(head))
     }
 
     /// Returns what is unclear about a commit for which the agent itself merged something: files with conflict marks among
@@ -426,14 +395,13 @@ impl Project {
         tip: &str,
         head: &str,
     ) -> Result<Option<String>, GitError> {
-        let span = format!("{tip}..{head}");
-        let merges = ["rev-list", "--merges", "--max-count=1", &span];
-        if self.git.bytes(&merges).await?.is_empty() {
+        let (list, span) = ("rev-list --merges --max-count=1", format!("{tip}..{head}"));
+        if self.git.bytes(list, &[&span]).await?.is_empty() {
             return Ok(None);
         }
+        let diff = "diff --name-only --no-renames -z";
         let span = format!("{tip}...{head}");
-        let words = ["diff", "--name-only", "--no-renames", "-z", &span, "--"];
-        let changed = names(&self.git.bytes(&words).await?);
+        let changed = self.git.names(diff, &[&span, "--"]).await?;
         Ok(marks_in(&place.folder, changed).await?)
     }
 
@@ -441,9 +409,9 @@ impl Project {
     /// contains everything, the task's branch is moved to it, and the other branch stays. Returns what is unclear otherwise.
     async fn back_on_branch(git: &Git, place: &TaskWorktree) -> Result<Option<String>, GitError> {
         let branch = format!("refs/heads/{}", place.branch);
-        let on = git.run(&["symbolic-ref", "--quiet", "HEAD"]).await?;
+        let on = git.run("symbolic-ref --quiet HEAD", &[]).await?;
         let on = String::from_utf8_lossy(&on.out).trim().to_owned();
-        let head = git.line(&["rev-parse", "HEAD"]).await?;
+        let head = git.line("rev-parse HEAD", &[]).await?;
         let own = git.resolve(&branch).await?;
         if on == branch && own.is_some() {
             return Ok(None);
@@ -459,9 +427,9 @@ impl Project {
             )));
         }
         let old = own.unwrap_or_default();
-        git.bytes(&["update-ref", "--no-deref", &branch, &head, &old])
-            .await?;
-        git.bytes(&["symbolic-ref", "HEAD", &branch]).await?;
+        let update = "update-ref --no-deref";
+        git.bytes(update, &[&branch, &head, &old]).await?;
+        git.bytes("symbolic-ref HEAD", &[&branch]).await?;
         Ok(None)
     }
 
@@ -475,14 +443,14 @@ impl Project {
         if let Some(git) = self.worktree(&folder).await? {
             // Only checks work here, and none runs now.
             drop(fs::remove_file(git.own_path("index.lock")));
-            let words = ["checkout", "--detach", "--force", "--quiet", commit];
+            let checkout = "checkout --detach --force --quiet";
             let place = check_folder(git.clone(), self);
-            if git.run(&words).await?.exit == 0 && place.clean().await.is_ok() {
+            if git.run(checkout, &[commit]).await?.exit == 0 && place.clean().await.is_ok() {
                 return Ok(place);
             }
         }
         remove_folder(folder.clone()).await?;
-        self.add_worktree(&folder, &["--detach", commit]).await?;
+        self.add_worktree(&folder, &["--detach"], commit).await?;
         let gone = || io::Error::other("the folder for checks is no worktree any more");
         Ok(self.check_folder(&folder).await?.ok_or_else(gone)?)
     }
@@ -515,10 +483,8 @@ impl Project {
         for name in [MERGED, BEFORE] {
             let folder = self.folder.join(name);
             if folder.exists() {
-                let folder = folder.to_string_lossy();
-                self.git
-                    .run(&["worktree", "remove", "--force", "--force", &folder])
-                    .await?;
+                let remove = "worktree remove --force --force";
+                self.git.run(remove, &[&folder.to_string_lossy()]).await?;
             }
         }
         Ok(())
@@ -604,7 +570,7 @@ pub struct CommitRange {
 /// # Errors
 /// As [`Git::bytes`].
 pub async fn span_of(git: &Git, tip: &str) -> Result<CommitRange, GitError> {
-    let from = git.line(&["merge-base", tip, "HEAD"]).await?;
+    let from = git.line("merge-base", &[tip, "HEAD"]).await?;
     let (to, left_out) = git.snapshot(&[AGENT_FOLDER]).await?;
     Ok(CommitRange { from, to, left_out })
 }
@@ -631,20 +597,16 @@ pub async fn difference(
     extent: DiffDetail,
 ) -> Result<Vec<u8>, GitError> {
     let kind = match extent {
-        DiffDetail::Lines => "--patch",
-        DiffDetail::Files => "--stat",
-        DiffDetail::Figures => "--shortstat",
+        DiffDetail::Lines => "diff --patch",
+        DiffDetail::Files => "diff --stat",
+        DiffDetail::Figures => "diff --shortstat",
     };
-    git.bytes(&["diff", kind, from, to, "--"]).await
+    git.bytes(kind, &[from, to, "--"]).await
 }
 
-/// Returns names that each end with a zero byte; invalid UTF-8 in a name is replaced.
-fn names(bytes: &[u8]) -> Vec<String> {
-    bytes
-        .split(|byte| *byte == 0)
-        .filter(|name| !name.is_empty())
-        .map(|name| String::from_utf8_lossy(name).into_owned())
-        .collect()
+/// Returns the words by which git knows exactly this path.
+pub(super) fn literal(path: &str) -> String {
+    format!(":(top,literal){path}")
 }
 
 fn list(names: &[String]) -> String {

@@ -16,11 +16,11 @@ async fn git_output_and_errors_are_separate() {
         return;
     };
     assert_eq!(git.resolve("HEAD").await.unwrap(), None);
-    let said = git.run(&["rev-parse", "no-such-name"]).await.unwrap();
+    let said = git.run("rev-parse no-such-name", &[]).await.unwrap();
     assert_eq!(said.exit, 128);
     assert_eq!(said.out, b"no-such-name\n");
     assert!(said.err.starts_with("fatal: "), "{said:?}");
-    let error = git.line(&["rev-parse", "no-such-name"]).await.unwrap_err();
+    let error = git.line("rev-parse no-such-name", &[]).await.unwrap_err();
     let text = error.to_string();
     assert!(
         text.starts_with("`git rev-parse no-such-name` in `"),
@@ -73,13 +73,15 @@ async fn snapshot_has_all_files_and_keeps_index() {
     for _ in 0..2 {
         let (tree, empty) = git.snapshot(&left_out).await.unwrap();
         assert_eq!(empty, ["begun", "sub/begun too"]);
-        let words = ["ls-tree", "-r", "--name-only", "-z", &tree];
-        let names = git.bytes(&words).await.unwrap();
+        let names = git
+            .bytes("ls-tree -r --name-only -z", &[&tree])
+            .await
+            .unwrap();
         assert_eq!(
             String::from_utf8_lossy(&names),
             ".gitignore\0MISSION.md\0kept\0odd \u{fffd}\n\0was a file/file\0was a folder\0within\0"
         );
-        let kept = git.line(&["show", &format!("{tree}:kept")]).await.unwrap();
+        let kept = git.line("show", &[&format!("{tree}:kept")]).await.unwrap();
         assert_eq!(kept, "changed");
     }
     assert_eq!(fs::read(folder.join(".git/index")).unwrap(), index);
@@ -100,8 +102,8 @@ async fn snapshot_takes_link_in_place_of_folder() {
     symlink("b", folder.join("a")).unwrap();
     fs::write(folder.join("b/new"), "2").unwrap();
     let (tree, _) = git.snapshot(&[]).await.unwrap();
-    let words = ["ls-tree", "-r", "--name-only", &tree];
-    assert_eq!(git.line(&words).await.unwrap(), "a\nb/file\nb/new\nc");
+    let names = git.line("ls-tree -r --name-only", &[&tree]).await;
+    assert_eq!(names.unwrap(), "a\nb/file\nb/new\nc");
 }
 
 #[tokio::test]
@@ -127,7 +129,7 @@ async fn snapshot_sees_edit_of_same_size_and_second() {
     person::git(git.folder(), &words);
     let git = person::opened(git.folder()).await;
     let (tree, _) = git.snapshot(&[]).await.unwrap();
-    let kept = git.line(&["show", &format!("{tree}:file")]).await;
+    let kept = git.line("show", &[&format!("{tree}:file")]).await;
     assert_eq!(kept.unwrap(), "2");
 }
 
@@ -142,7 +144,7 @@ async fn objects_are_not_replaced() {
     let id = |name: &str| person::git(folder, &["hash-object", "-w", name]).unwrap();
     let (hard, weak) = (id("hard"), id("weak"));
     person::git(folder, &["replace", &hard, &weak]);
-    let read = git.line(&["cat-file", "blob", &hard]).await;
+    let read = git.line("cat-file blob", &[&hard]).await;
     assert_eq!(read.unwrap(), "hard");
 }
 
@@ -155,10 +157,10 @@ async fn lock_serializes_git_commands() {
     let git = git.one_at_a_time(&lock);
     let held = ChildOutput::locked_by(&lock).unwrap().unwrap();
     let impatient = git.clone().within(Duration::ZERO);
-    let busy = impatient.run(&["--version"]).await.unwrap_err();
+    let busy = impatient.run("--version", &[]).await.unwrap_err();
     assert!(matches!(busy, GitError::Busy(_)), "{busy}");
     drop(held);
-    assert_eq!(git.run(&["--version"]).await.unwrap().exit, 0);
+    assert_eq!(git.run("--version", &[]).await.unwrap().exit, 0);
 }
 
 #[tokio::test]
@@ -193,17 +195,12 @@ async fn git_uses_recorded_settings() {
         } else {
             value
         };
-        assert_eq!(git.line(&["config", "--get", &name]).await.unwrap(), value);
+        assert_eq!(git.line("config --get", &[&name]).await.unwrap(), value);
     }
-    assert!(
-        !git.holds(&["config", "--get", "filter.y.clean"])
-            .await
-            .unwrap()
-    );
-    let attribute = ["check-attr", "filter", "file"];
+    assert!(!git.holds("config --get filter.y.clean", &[]).await.unwrap());
     fs::write(git.folder().join(".gitattributes"), "* filter=x\n").unwrap();
     assert_eq!(
-        git.line(&attribute).await.unwrap(),
+        git.line("check-attr filter file", &[]).await.unwrap(),
         "file: filter: unspecified"
     );
 }

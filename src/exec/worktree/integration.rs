@@ -1,8 +1,8 @@
 //! How accepted results come together: histories are merged without a work tree, and a branch is moved only when no commit is
 //! lost by that.
 
-use super::{Project, list, names};
-use crate::exec::git::GitError;
+use super::{Project, list};
+use crate::exec::git::{GitError, names};
 use crate::wire::text::clip;
 
 /// The most characters of conflicts that are shown.
@@ -42,16 +42,8 @@ impl Project {
         if self.git.has(head, onto).await? {
             return Ok(Merged::Commit(onto.to_owned()));
         }
-        let words = [
-            "merge-tree",
-            "--write-tree",
-            "--no-messages",
-            "--name-only",
-            "-z",
-            onto,
-            head,
-        ];
-        let said = self.git.run(&words).await?;
+        let merge = "merge-tree --write-tree --no-messages --name-only -z";
+        let said = self.git.run(merge, &[onto, head]).await?;
         let mut names = names(&said.out).into_iter();
         let tree = names.next().unwrap_or_default();
         match said.exit {
@@ -65,12 +57,11 @@ impl Project {
                 );
                 return Ok(Merged::Conflict { files, text });
             }
-            _ => {
-                self.git.bytes(&words).await?;
-            }
+            _ => drop(self.git.bytes(merge, &[onto, head]).await?),
         }
-        let words = ["commit-tree", &tree, "-p", onto, "-p", head, "-m", message];
-        self.git.line(&words).await.map(Merged::Commit)
+        let words = [&*tree, "-p", onto, "-p", head, "-m", message];
+        let commit = self.git.line("commit-tree", &words).await;
+        commit.map(Merged::Commit)
     }
 
     /// As [`Self::merge`], but if the second one contains the first, the result is the second one.
@@ -91,10 +82,8 @@ impl Project {
             if shown.len() >= SHOWN {
                 break;
             }
-            let file = self
-                .git
-                .run(&["cat-file", "blob", &format!("{tree}:{name}")])
-                .await?;
+            let name_there = format!("{tree}:{name}");
+            let file = self.git.run("cat-file blob", &[&name_there]).await?;
             let text = String::from_utf8_lossy(&file.out);
             let mut inside = false;
             let lines = text.lines().filter(|line| {
@@ -139,9 +128,8 @@ impl Project {
             return Ok(BranchMove::CheckedOut(folder));
         }
         let old = found.unwrap_or_default();
-        let words = ["update-ref", "--no-deref", "-m", "plan-agent: accepted"];
-        let words = [&words[..], &[&name, to, &old]].concat();
-        match self.git.bytes(&words).await {
+        let words = ["-m", "plan-agent: accepted", &*name, to, &old];
+        match self.git.bytes("update-ref --no-deref", &words).await {
             Ok(_) => Ok(BranchMove::There),
             Err(error) => match self.git.resolve(&name).await? {
                 found if found.as_deref() == Some(to) => Ok(BranchMove::There),
@@ -156,10 +144,9 @@ impl Project {
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
     pub async fn checked_out(&self, branch: &str) -> Result<Option<String>, GitError> {
-        let list = ["worktree", "list", "--porcelain", "-z"];
-        let list = self.git.bytes(&list).await?;
+        let list = self.git.names("worktree list --porcelain -z", &[]).await?;
         let (name, mut folder) = (format!("branch refs/heads/{branch}"), String::new());
-        for (at, line) in names(&list).into_iter().enumerate() {
+        for (at, line) in list.into_iter().enumerate() {
             if at == 0 {
                 // The first entry is the repository's own work tree; git shows this program's folder for it.
                 folder = self.main_worktree();

@@ -1,7 +1,8 @@
 //! Symbolic links of a result that lead out of the project: what they show is in no commit.
 
-use super::{Project, list, names};
+use super::{Project, list};
 use crate::exec::git::GitError;
+use crate::exec::tree_changes::tree_changes;
 
 impl Project {
     /// Returns the links that are added or changed from one commit to another and that are absolute or lead out of the project,
@@ -10,18 +11,10 @@ impl Project {
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
     pub async fn links_out(&self, from: &str, to: &str) -> Result<Option<String>, GitError> {
-        let words = ["diff-tree", "-r", "-z", "--no-renames", "--raw"];
-        let words = [&words[..], &["--no-abbrev", from, to]].concat();
-        let (said, mut out) = (names(&self.git.bytes(&words).await?), Vec::new());
-        for change in said.chunks_exact(2) {
-            let [of, path] = change else { continue };
-            let of: Vec<&str> = of.split(' ').collect();
-            let [_, "120000", _, id, _] = of[..] else {
-                continue;
-            };
-            let target = self.git.bytes(&["cat-file", "blob", id]).await?;
-            if leads_out(path, &String::from_utf8_lossy(&target)) {
-                out.push(path.clone());
+        let mut out = Vec::new();
+        for change in tree_changes(&self.git, [from, to]).await? {
+            if change.leads_out(&self.git).await? {
+                out.push(change.path);
             }
         }
         Ok((!out.is_empty()).then(|| list(&out)))

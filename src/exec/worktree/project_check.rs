@@ -76,7 +76,7 @@ pub async fn project_head(
     };
     let aside = tempfile::tempdir().map_err(GitError::from)?;
     let git = Git::open(root, &repository, aside.path()).await?;
-    if git.run(&["rev-parse", "--git-dir"]).await?.exit != 0 {
+    if git.run("rev-parse --git-dir", &[]).await?.exit != 0 {
         return Err(ProjectError::NoProject(root.to_owned()));
     }
     if git.resolve("refs/heads/plan-agent").await?.is_some() {

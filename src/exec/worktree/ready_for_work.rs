@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use super::{AGENT_FOLDER, OURS, Project, blocking, check_folder, names};
+use super::{AGENT_FOLDER, OURS, Project, blocking, check_folder};
 use crate::exec::check_folder::CheckFolder;
-use crate::exec::git::GitError;
+use crate::exec::git::{GitError, names};
 use crate::exec::link_free_access;
 use crate::foreign_files::{keep_as, read_beginning};
 
@@ -41,10 +41,10 @@ impl Project {
             return Ok(());
         };
         let from = format!("--exclude-from={}", ours.display());
-        let words = ["ls-files", "--others", "--ignored", "-z", &from];
-        let named = self.git.bytes(&words).await?;
-        let ignored = self.git.clone().with_input(named);
-        let ignored = names(&ignored.run(&["check-ignore", "-z", "--stdin"]).await?.out);
+        let list = "ls-files --others --ignored -z";
+        let named = self.git.bytes(list, &[&from]).await?;
+        let git = self.git.clone().with_input(named);
+        let ignored = names(&git.run("check-ignore -z --stdin", &[]).await?.out);
         let (root, worktree) = (self.root.clone(), worktree.to_owned());
         blocking(move || {
             let wanted = ignored.iter().filter(|path| is_wanted(path, &patterns));

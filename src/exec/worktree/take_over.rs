@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{AGENT_FOLDER, Merged, Project, TaskWorktree, blocking, names, own_repositories};
+use super::{AGENT_FOLDER, Merged, Project, TaskWorktree, blocking, own_repositories};
 use crate::exec::git::GitError;
 
 /// Names that are no branches, below which the results are kept that were taken over as one commit.
@@ -29,7 +29,7 @@ impl Project {
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes), such as that another merge is unfinished.
     pub async fn take_over(&self, commit: &str, message: &str) -> Result<TakeOver, GitError> {
-        let from = self.git.line(&["rev-parse", "HEAD^{commit}"]).await?;
+        let from = self.git.line("rev-parse HEAD^{commit}", &[]).await?;
         if self.git.has(commit, &from).await? {
             return Ok(TakeOver::Already);
         }
@@ -51,21 +51,21 @@ impl Project {
         message: &str,
         plan: &str,
     ) -> Result<TakeOver, GitError> {
-        let from = self.git.line(&["rev-parse", "HEAD^{commit}"]).await?;
+        let from = self.git.line("rev-parse HEAD^{commit}", &[]).await?;
         let joined = match self.join(&from, commit, message).await? {
             Merged::Commit(joined) => joined,
             Merged::Conflict { files, .. } => return Ok(TakeOver::Conflict(files)),
         };
         let tree = async |commit: &str| {
             let tree = format!("{commit}^{{tree}}");
-            self.git.line(&["rev-parse", &tree]).await
+            self.git.line("rev-parse", &[&tree]).await
         };
         let (before, tree) = (tree(&from).await?, tree(&joined).await?);
         let taken = match before == tree {
             true => TakeOver::Already,
             false => {
-                let words = ["commit-tree", &tree, "-p", &from, "-m", message];
-                let to = self.git.line(&words).await?;
+                let words = [&*tree, "-p", &from, "-m", message];
+                let to = self.git.line("commit-tree", &words).await?;
                 self.move_to(from, to).await?
             }
         };
@@ -84,20 +84,17 @@ impl Project {
             return Ok(TakeOver::Changed(changed));
         }
         // What git finds in the way itself, such as a file that has appeared just now, it refuses before it writes anything.
-        let words = ["merge", "--ff-only", "--no-overwrite-ignore"];
-        let words = [&words[..], &["--no-autostash", "--quiet", &to]].concat();
-        self.git.bytes(&words).await?;
+        let merge = "merge --ff-only --no-overwrite-ignore --no-autostash --quiet";
+        self.git.bytes(merge, &[&to]).await?;
         Ok(TakeOver::Done { from, to })
     }
 
     /// Returns the files of the person that a move from a commit to another would change.
     async fn in_the_way(&self, from: &str, to: &str) -> Result<Vec<String>, GitError> {
         let differs = async |words: &[&str]| {
-            let diff = ["diff", "--name-only", "--no-renames", "-z"];
-            let words = [&diff[..], words, &["--"]].concat();
-            Ok::<BTreeSet<String>, GitError>(
-                names(&self.git.bytes(&words).await?).into_iter().collect(),
-            )
+            let diff = "diff --name-only --no-renames -z";
+            let names = self.git.names(diff, &[words, &["--"]].concat()).await?;
+            Ok::<BTreeSet<String>, GitError>(names.into_iter().collect())
         };
         let changed = differs(&[from, to]).await?;
         let mut own = differs(&[from]).await?;
@@ -133,10 +130,13 @@ impl Project {
         let Some(git) = self.worktree(&place.folder).await? else {
             return Ok(false);
         };
-        let words = ["status", "--porcelain", "-z", "--ignored"];
-        let words = &words[..if with_ignored { 3 } else { 4 }];
+        let ignored = if with_ignored {
+            &[][..]
+        } else {
+            &["--ignored"]
+        };
         let own = format!("!! {AGENT_FOLDER}/");
-        let status = names(&git.bytes(words).await?);
+        let status = git.names("status --porcelain -z", ignored).await?;
         let at = git.resolve("HEAD").await?;
         if !own_repositories(&git).await?.is_empty() {
             return Ok(false);
@@ -145,8 +145,9 @@ impl Project {
             return Ok(false);
         }
         let folder = place.folder.to_string_lossy();
-        let words = ["worktree", "remove", "--force", &folder];
-        self.git.bytes(&words).await?;
+        self.git
+            .bytes("worktree remove --force", &[&folder])
+            .await?;
         Ok(true)
     }
 
@@ -156,8 +157,8 @@ impl Project {
     /// As [`Git::bytes`](crate::exec::Git::bytes), or it is elsewhere by now.
     pub async fn delete_branch(&self, branch: &str, at: &str) -> Result<(), GitError> {
         let name = format!("refs/heads/{branch}");
-        let words = ["update-ref", "--no-deref", "-d", &name, at];
-        self.git.bytes(&words).await.map(drop)
+        let delete = "update-ref --no-deref -d";
+        self.git.bytes(delete, &[&name, at]).await.map(drop)
     }
 
     /// Returns whether a branch of the person, or one of a server, contains a commit, or it was taken over as one commit.
@@ -166,9 +167,9 @@ impl Project {
     /// As [`Git::bytes`](crate::exec::Git::bytes).
     pub async fn is_taken_over(&self, commit: &str) -> Result<bool, GitError> {
         let contains = format!("--contains={commit}");
-        let words = ["for-each-ref", "--format=%(refname)", &contains];
-        let words = [&words[..], &["refs/heads", "refs/remotes", SQUASHED]].concat();
-        let found = self.git.line(&words).await?;
+        let words = [&*contains, "refs/heads", "refs/remotes", SQUASHED];
+        let list = "for-each-ref --format=%(refname)";
+        let found = self.git.line(list, &words).await?;
         let ours = |name: &str| name.starts_with("refs/heads/plan-agent");
         Ok(found.lines().any(|name| !ours(name)))
     }
@@ -178,8 +179,8 @@ impl Project {
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
     pub async fn keep_aside(&self, name: &str, commit: &str) -> Result<(), GitError> {
-        let words = ["update-ref", "--no-deref", name, commit];
-        self.git.bytes(&words).await.map(drop)
+        let update = "update-ref --no-deref";
+        self.git.bytes(update, &[name, commit]).await.map(drop)
     }
 }
 

@@ -302,8 +302,8 @@ async fn branch_moves_only_from_expected_commit() {
         moved(&first, Some(&second)).await,
         BranchMove::Ahead(second.clone())
     );
-    let delete = ["branch", "--quiet", "-D", "plan-agent/x"];
-    given.project.git.bytes(&delete).await.unwrap();
+    let delete = "branch --quiet -D plan-agent/x";
+    given.project.git.bytes(delete, &[]).await.unwrap();
     assert_eq!(
         moved(&first, Some(&second)).await,
         BranchMove::Elsewhere(None)
@@ -404,8 +404,8 @@ async fn locked_worktree_of_killed_git_is_recreated() {
     };
     let place = given.laid_out().await;
     let folder = place.folder.to_str().unwrap();
-    let lock = ["worktree", "lock", "--reason", "initializing", folder];
-    given.project.git.bytes(&lock).await.unwrap();
+    let lock = "worktree lock --reason initializing";
+    given.project.git.bytes(lock, &[folder]).await.unwrap();
     fs::remove_dir_all(&place.folder).unwrap();
     given.laid_out().await;
     assert!(place.folder.join("a").exists());
@@ -421,10 +421,10 @@ async fn symbolic_branch_moves_without_its_target() {
     let head = given.kept().await;
     let repository = &given.project.git;
     let theirs = "refs/heads/theirs";
-    let words = ["update-ref", theirs, &given.head];
-    repository.bytes(&words).await.unwrap();
-    let words = ["symbolic-ref", "refs/heads/plan-agent/x", theirs];
-    repository.bytes(&words).await.unwrap();
+    let words = [theirs, &given.head];
+    repository.bytes("update-ref", &words).await.unwrap();
+    let words = ["refs/heads/plan-agent/x", theirs];
+    repository.bytes("symbolic-ref", &words).await.unwrap();
     let moved = given
         .project
         .move_branch("plan-agent/x", &head, Some(&given.head));
@@ -544,7 +544,7 @@ async fn put_back_survives_kill_at_any_point() {
         put.await.unwrap()
     };
     let text_at = async |commit: &str| {
-        git.line(&["cat-file", "blob", &format!("{commit}:a")])
+        git.line("cat-file blob", &[&format!("{commit}:a")])
             .await
             .unwrap()
     };
@@ -560,7 +560,7 @@ async fn put_back_survives_kill_at_any_point() {
 
     // Killed before the second commit: only the index had it.
     mark(&git, KEEPING).await.unwrap();
-    git.bytes(&["reset", "--quiet", &given.head, "--", "a"])
+    git.bytes("reset --quiet", &[&given.head, "--", "a"])
         .await
         .unwrap();
     assert_eq!(given.kept().await, whole);

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use super::{list, names};
-use crate::exec::git::{Git, GitError};
+use super::list;
+use crate::exec::git::{Git, GitError, names};
 use crate::foreign_files::read_beginning;
 
 /// The most bytes of a file that are searched for conflict marks.
@@ -12,8 +12,8 @@ const MARKED: u64 = 4 * 1024 * 1024;
 
 /// Returns the paths in the index that are repositories of their own; only they have their history.
 pub(super) async fn own_repositories(git: &Git) -> Result<Vec<String>, GitError> {
-    let words = ["ls-files", "-z", "--format=%(objectmode) %(path)"];
-    let listed = names(&git.bytes(&words).await?);
+    let format = "--format=%(objectmode) %(path)";
+    let listed = git.names("ls-files -z", &[format]).await?;
     let links = listed
         .iter()
         .filter_map(|line| line.strip_prefix("160000 "));
@@ -28,9 +28,8 @@ pub(super) async fn own_repositories(git: &Git) -> Result<Vec<String>, GitError>
 pub(super) async fn nested(git: &Git) -> Result<Vec<String>, GitError> {
     let mut own = own_repositories(git).await?;
     if !own.is_empty() {
-        let words = ["config", "-z", "--blob", ":.gitmodules", "--get-regexp"];
-        let words = [&words[..], &[r"^submodule\..*\.path$"]].concat();
-        let known = names(&git.run(&words).await?.out);
+        let get = r"config -z --blob :.gitmodules --get-regexp ^submodule\..*\.path$";
+        let known = names(&git.run(get, &[]).await?.out);
         let is_known = |path: &String| {
             let mut paths = known.iter().filter_map(|line| line.split_once('\n'));
             paths.any(|(_, known)| known == path)
