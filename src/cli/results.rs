@@ -7,8 +7,7 @@ use anyhow::anyhow;
 use super::args::{MergeArgs, OnPlan, PruneArgs};
 use super::{App, Exit, Failure, Output, Result, can_ask, complain, confirm, shown_from_here};
 use crate::exec::{
-    CommittedWork, DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference,
-    remove_folder, worktree_of,
+    DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference, remove_folder, worktree_of,
 };
 use crate::plan::{DAEMON, Draft, IntegrationBranch, PlanHead, PlanId, ResultsMove, TaskId};
 use crate::wire::text::{one_line, printable, quoted};
@@ -95,7 +94,7 @@ impl Results {
 
     /// Returns all branches of the plan, those of tasks with their worktrees first.
     fn branches(&self) -> impl Iterator<Item = (String, Option<TaskWorktree>)> {
-        let of_task = |task: &TaskId| worktree_of(&self.head, &self.line, *task);
+        let of_task = |task: &TaskId| worktree_of(&self.head.id, &self.line, *task);
         let places = self.tasks.iter().map(of_task);
         let of_tasks = places.map(|place| (place.branch.clone(), Some(place)));
         of_tasks.chain([(self.branch.clone(), None)])
@@ -268,9 +267,12 @@ async fn keep_work(project: &Project, place: &TaskWorktree) -> Result {
         return Ok(());
     }
     let message = "What was left in the worktree";
-    if let CommittedWork::Unclear(why) = project.commit_work(place, message).await? {
-        let (folder, why) = (shown_from_here(&place.folder), one_line(&why, 200));
-        complain(&format!("! `{folder}` stays as it is: {why}\n"));
+    match project.commit_work(place, message).await {
+        Err(GitError::Unclear(why)) => {
+            let (folder, why) = (shown_from_here(&place.folder), one_line(&why, 200));
+            complain(&format!("! `{folder}` stays as it is: {why}\n"));
+        }
+        kept => drop(kept?),
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 
 use super::apply_input::apply_model_answer;
 use super::proof_runs::{ProofRuns, Subject};
-use super::worktrees::{self, Gathering, MergeOutcome};
+use super::worktrees::{self, Gathering};
 use super::{BY, DaemonSettings};
 use crate::exec::{self, CheckFolder};
 use crate::llm::questions::{self, Audit, Unrendered};
@@ -272,9 +272,9 @@ async fn merge(
         return Ok(None);
     }
     let (merge, aside) = match worktrees::merge(plan, gathering, task, attempt, named).await? {
-        MergeOutcome::Merged(merge, aside) => (merge, aside),
-        MergeOutcome::Failed(result) => {
-            results.push(result);
+        Ok(merged) => merged,
+        Err(failed) => {
+            results.push(failed);
             return Ok(None);
         }
     };

@@ -10,8 +10,8 @@ use super::proof_runs::run_check;
 use super::{BY, DaemonSettings};
 use crate::agents::not_named;
 use crate::exec::{
-    BranchMove, CheckFolder, CommittedWork, GitError, MERGED, Merged, Project, TaskWorktree,
-    UNTOUCHED, own_filters, project_head,
+    BranchMove, CheckFolder, GitError, MERGED, Merged, Project, TaskWorktree, UNTOUCHED,
+    own_filters, project_head, worktree_of,
 };
 use crate::plan::{
     Attempt, CheckResult, CommandId, Draft, IntegrationBranch, MERGE_CHECK, PendingMerge, Plan,
@@ -77,13 +77,6 @@ impl Gathering {
     }
 }
 
-/// What came of merging a result with the accepted ones.
-#[derive(Debug)]
-pub(super) enum MergeOutcome {
-    Merged(PendingMerge, CheckFolder),
-    Failed(CheckResult),
-}
-
 /// What was found when the branch of the results was to be moved.
 #[derive(Clone, Debug)]
 pub(super) enum BranchReport {
@@ -102,7 +95,7 @@ impl WorktreeLayout {
         let mut attempts = plan.attempts_of(task).rev();
         let last = attempts.find(|attempt| attempt.report.is_some());
         Some(Self {
-            place: place(&gathering.line, plan.id(), task),
+            place: worktree_of(plan.id(), &gathering.line, task),
             gathering,
             merge: last.is_some_and(Attempt::clashed),
         })
@@ -114,27 +107,13 @@ impl WorktreeLayout {
         settings: &DaemonSettings,
         command: &CommandId,
     ) -> anyhow::Result<Option<String>> {
-        match self.make_ready(settings, command).await {
+        let place = match self.make().await {
             Err(error) if refuses_for_good(&error) => {
-                Ok(Some(format!("git cannot make the worktree: {error:#}")))
+                return Ok(Some(format!("git cannot make the worktree: {error}")));
             }
-            ready => ready,
-        }
-    }
-
-    async fn make_ready(
-        &self,
-        settings: &DaemonSettings,
-        command: &CommandId,
-    ) -> anyhow::Result<Option<String>> {
-        let (project, tip) = (self.gathering.project().await?, &self.gathering.line.tip);
-        project.lay_out(&self.place, tip).await?;
-        if self.merge {
-            project.begin_merge(&self.place, tip).await?;
-        }
-        let Some(place) = project.check_folder(&self.place.folder).await? else {
-            return Ok(None);
+            made => made?,
         };
+        let Some(place) = place else { return Ok(None) };
         let failed = prepare(settings, &place, command).await?;
         Ok(failed.map(|failed| {
             let end = failed.exit.map(|exit| format!(" (exit {exit})"));
@@ -143,14 +122,21 @@ impl WorktreeLayout {
             format!("`prepare` failed{}: {said}", end.unwrap_or_default())
         }))
     }
+
+    async fn make(&self) -> Result<Option<CheckFolder>, GitError> {
+        let (project, tip) = (self.gathering.project().await?, &self.gathering.line.tip);
+        project.lay_out(&self.place, tip).await?;
+        if self.merge {
+            project.begin_merge(&self.place, tip).await?;
+        }
+        project.check_folder(&self.place.folder).await
+    }
 }
 
 /// Returns whether git refuses, and would again: no disk is full, and no other git is at work.
-fn refuses_for_good(error: &anyhow::Error) -> bool {
+fn refuses_for_good(error: &GitError) -> bool {
     let said = error.to_string();
-    let passes = PASSING.iter().any(|passing| said.contains(passing));
-    let error = error.downcast_ref::<GitError>();
-    !passes && error.is_some_and(GitError::refused)
+    error.refused() && !PASSING.iter().any(|passing| said.contains(passing))
 }
 
 /// Runs the person's command in a folder, unless it has prepared that one. Returns how it failed; what it said is in the
@@ -172,13 +158,6 @@ pub(super) async fn prepare(
         std::fs::write(place.prepared(), "")?;
     }
     Ok((!result.passed).then_some(result))
-}
-
-fn place(line: &IntegrationBranch, plan: &PlanId, task: TaskId) -> TaskWorktree {
-    TaskWorktree {
-        folder: line.worktree(task).into(),
-        branch: IntegrationBranch::task_branch(plan, task),
-    }
 }
 
 /// Gives each task of a plan a worktree, if that was decided; opens the project. Returns whether the tasks have worktrees.
@@ -232,81 +211,75 @@ pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> anyhow::R
     Ok(true)
 }
 
-/// Commits the work of a task on its branch, and merges that aside with the accepted results. `named` has the texts that name
-/// the files of the task, if changes of other files are to be put back.
+/// Commits the work of a task on its branch, and merges that aside with the accepted results. Returns the merge and the folder that
+/// has it, or how it failed. `named` has the texts that name the files of the task, if changes of other files are to be put back.
 pub(super) async fn merge(
     plan: &PlanId,
     gathering: &Gathering,
     task: &Task,
     attempt: u32,
     named: Option<&str>,
-) -> anyhow::Result<MergeOutcome> {
+) -> anyhow::Result<Result<(PendingMerge, CheckFolder), CheckResult>> {
     let (project, line) = (gathering.project().await?, &gathering.line);
     let number = task.number;
     let title = format!("Task {number}: {}", one_line(&task.name, TITLE));
     let left = format!("{title}\n\nLeft by attempt {attempt}; plan {plan}.");
     let message = format!("{title}\n\nAccepted after attempt {attempt}; plan {plan}.");
-    let place = place(line, plan, number);
+    let place = worktree_of(plan, line, number);
     let named = named.map(|text| (text, task.produces.as_slice()));
     let kept = keep_and_merge(&project, line, &place, [&left, &message], named);
     let (head, put_back, merged) = match kept.await {
-        Ok(Ok(both)) => both,
-        Ok(Err(unclear)) => {
+        Ok(both) => both,
+        Err(GitError::Unclear(unclear)) => {
             let first = unclear.lines().next().unwrap_or_default();
-            return Ok(failed(first.trim_end_matches('.'), &unclear));
+            return Ok(Err(failed(first.trim_end_matches('.'), &unclear)));
         }
         // Git cannot work with the files that the agent left: each retry would fail the same way.
         Err(error) if error.refused() => {
             let text = format!("What is in your folder cannot be committed and merged. {error}");
-            return Ok(failed("git cannot work with what was left", &text));
+            return Ok(Err(failed("git cannot work with what was left", &text)));
         }
         Err(error) => return Err(error.into()),
     };
-    match merged {
-        Merged::Commit(commit) => {
-            let folder = match project.check_out(MERGED, &commit).await {
-                Err(error) => {
-                    let error = anyhow::Error::from(error);
-                    if !refuses_for_good(&error) {
-                        return Err(error);
-                    }
-                    let text = format!("The merged result cannot be checked out. {error}");
-                    return Ok(failed("git cannot lay out the merged result", &text));
-                }
-                Ok(folder) => folder,
-            };
-            let onto = line.tip.clone();
-            let merge = PendingMerge {
-                onto,
-                head,
-                commit,
-                put_back,
-            };
-            Ok(MergeOutcome::Merged(merge, folder))
+    let commit = match merged {
+        Merged::Commit(commit) => commit,
+        Merged::Conflict { files, text } => {
+            return Ok(Err(failed(
+                &format!("conflict in {files}"),
+                &format!(
+                    "{text}\nThe accepted results are being merged into your folder: resolve the conflicts in these files, so that both sides' work is kept. If there are none to be seen, begin with `git merge {}`.",
+                    line.tip
+                ),
+            )));
         }
-        Merged::Conflict { files, text } => Ok(failed(
-            &format!("conflict in {files}"),
-            &format!(
-                "{text}\nThe accepted results are being merged into your folder: resolve the conflicts in these files, so that both sides' work is kept. If there are none to be seen, begin with `git merge {}`.",
-                line.tip
-            ),
-        )),
-    }
+    };
+    let folder = match project.check_out(MERGED, &commit).await {
+        Err(error) if refuses_for_good(&error) => {
+            let text = format!("The merged result cannot be checked out. {error}");
+            return Ok(Err(failed("git cannot lay out the merged result", &text)));
+        }
+        folder => folder?,
+    };
+    let onto = line.tip.clone();
+    let merge = PendingMerge {
+        onto,
+        head,
+        commit,
+        put_back,
+    };
+    Ok(Ok((merge, folder)))
 }
 
 /// Commits the work, puts back what is not named, and merges it; returns the commit, what was put back and the outcome of the
-/// merge, or what is unclear.
+/// merge.
 async fn keep_and_merge(
     project: &Project,
     line: &IntegrationBranch,
     place: &TaskWorktree,
     [left, message]: [&str; 2],
     named: Option<(&str, &[String])>,
-) -> Result<Result<(String, String, Merged), String>, GitError> {
-    let mut head = match project.commit_work(place, left).await? {
-        CommittedWork::Commit(head) => head,
-        CommittedWork::Unclear(reason) => return Ok(Err(reason)),
-    };
+) -> Result<(String, String, Merged), GitError> {
+    let mut head = project.commit_work(place, left).await?;
     let mut put_back = String::new();
     if let Some((text, produces)) = named {
         let changed = project.changed_existing(&line.tip, &head).await?;
@@ -322,16 +295,10 @@ async fn keep_and_merge(
             put_back = one_line(&printable(&title), 2 * NAMES);
         }
     }
-    if let Some(reason) = project.left_marks(place, &line.tip, &head).await? {
-        return Ok(Err(reason));
-    }
-    if let Some(links) = project.links_out(&line.tip, &head).await? {
-        return Ok(Err(format!(
-            "A link leads out of the project: {links}.\nWhat it shows is in no commit. Put the files themselves there, or a relative link within the project."
-        )));
-    }
+    project.left_no_marks(place, &line.tip, &head).await?;
+    project.no_links_out(&line.tip, &head).await?;
     let merged = project.merge(&line.tip, &head, message).await?;
-    Ok(Ok((head, put_back, merged)))
+    Ok((head, put_back, merged))
 }
 
 /// Fails the produced files that are as they were when the plan began: by their times every file of a worktree is new.
@@ -342,7 +309,7 @@ pub(super) async fn fail_untouched(
     results: &mut [CheckResult],
 ) -> anyhow::Result<()> {
     let (project, line) = (gathering.project().await?, &gathering.line);
-    let place = place(line, plan, task.number);
+    let place = worktree_of(plan, line, task.number);
     for (path, result) in task.produces.iter().zip(results) {
         if result.passed && project.untouched(&place, &line.base, path).await? {
             result.passed = false;
@@ -352,15 +319,14 @@ pub(super) async fn fail_untouched(
     Ok(())
 }
 
-fn failed(finding: &str, reason: &str) -> MergeOutcome {
-    MergeOutcome::Failed(CheckResult {
+fn failed(finding: &str, reason: &str) -> CheckResult {
+    CheckResult {
         name: MERGE_CHECK.to_owned(),
         exit: Some(1),
-        passed: false,
         tail: printable(reason),
         finding: one_line(finding, FINDING),
         ..CheckResult::default()
-    })
+    }
 }
 
 /// Moves the branch of the results to the accepted commit, unless it was moved from outside.
@@ -460,7 +426,7 @@ pub(super) async fn clean_up(settings: &DaemonSettings, store: &Store) -> anyhow
         return Ok(());
     };
     for task in tasks {
-        let place = place(line, &settings.plan, task);
+        let place = worktree_of(&settings.plan, line, task);
         project.remove(&place, &shown).await?;
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::worktree::{CommitRange, DiffDetail, Project, TaskWorktree, difference, span_of};
 use super::{Filters, examine};
-use crate::plan::{Attempt, IntegrationBranch, Plan, PlanHead, Task, TaskId};
+use crate::plan::{Attempt, IntegrationBranch, Plan, PlanHead, PlanId, Task, TaskId};
 
 /// Where the change of a task is found.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ pub fn find_diff(plan: &Plan, task: &Task, shown: impl Fn(&Attempt) -> bool) -> 
     match plan.accepted_merge(task) {
         Some(merge) => DiffSource::Accepted(merge.onto.clone(), merge.commit.clone()),
         None => DiffSource::Open {
-            place: worktree_of(plan.head(), line, task.number),
+            place: worktree_of(plan.id(), line, task.number),
             tip: line.tip.clone(),
         },
     }
@@ -95,9 +95,9 @@ fn committed(from: String, to: String) -> CommitRange {
 }
 
 /// Returns where the work on a task of a plan is, or was.
-pub fn worktree_of(head: &PlanHead, line: &IntegrationBranch, task: TaskId) -> TaskWorktree {
+pub fn worktree_of(plan: &PlanId, line: &IntegrationBranch, task: TaskId) -> TaskWorktree {
     TaskWorktree {
         folder: line.worktree(task).into(),
-        branch: IntegrationBranch::task_branch(&head.id, task),
+        branch: IntegrationBranch::task_branch(plan, task),
     }
 }

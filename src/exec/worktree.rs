@@ -18,7 +18,7 @@ use super::check_folder::CheckFolder;
 use super::git::{Git, GitError};
 use crate::foreign_files::git_link;
 use crate::plan::Repository;
-use unmergeable_content::{marks_in, nested, own_repositories};
+use unmergeable_content::{has_no_marks, nested, own_repositories};
 
 pub use integration::{BranchMove, Merged};
 pub(super) use links::leads_out;
@@ -68,15 +68,6 @@ pub struct Project {
 pub struct TaskWorktree {
     pub folder: PathBuf,
     pub branch: String,
-}
-
-/// The result of committing a task's work.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CommittedWork {
-    /// The commit contains everything.
-    Commit(String),
-    /// The result cannot be determined; the text is for the agent.
-    Unclear(String),
 }
 
 impl Project {
@@ -272,17 +263,17 @@ impl Project {
         Ok(laid_out.is_none_or(|laid_out| written <= laid_out))
     }
 
-    /// Commits what an agent left in a task's worktree onto the task's branch.
+    /// Commits what an agent left in a task's worktree onto the task's branch. Returns the commit, which contains everything.
     ///
     /// # Errors
-    /// As [`Git::bytes`].
+    /// As [`Git::bytes`], or it is unclear what the result is.
     pub async fn commit_work(
         &self,
         place: &TaskWorktree,
         message: &str,
-    ) -> Result<CommittedWork, GitError> {
+    ) -> Result<String, GitError> {
         let Some(git) = self.worktree(&place.folder).await? else {
-            return Ok(CommittedWork::Unclear(format!(
+            return Err(GitError::Unclear(format!(
                 "`{}` is no git worktree any more: its `.git` is not what it was.",
                 place.folder.display()
             )));
@@ -293,15 +284,17 @@ impl Project {
             // ended.
             drop(fs::remove_file(&lock));
         } else if lock.exists() {
-            return Ok(CommittedWork::Unclear(format!(
+            return Err(GitError::Unclear(format!(
                 "A git command is unfinished: `{}` exists. End it, or remove that file.",
                 lock.display()
             )));
         }
         mark(&git, KEEPING).await?;
-        let kept = Self::commit_all(&git, place, message).await?;
-        fs::remove_file(&keeping)?;
-        Ok(kept)
+        let kept = Self::commit_all(&git, place, message).await;
+        if let Ok(_) | Err(GitError::Unclear(_)) = &kept {
+            fs::remove_file(&keeping)?;
+        }
+        kept
     }
 
     /// Returns the files that existed where a task's work left `tip`, and that its commits changed or removed. A name that is no
@@ -352,14 +345,10 @@ impl Project {
         git: &Git,
         place: &TaskWorktree,
         message: &str,
-    ) -> Result<CommittedWork, GitError> {
-        if let Some(unclear) = Self::back_on_branch(git, place).await? {
-            return Ok(CommittedWork::Unclear(unclear));
-        }
+    ) -> Result<String, GitError> {
+        Self::back_on_branch(git, place).await?;
         let unmerged = git.names("diff --name-only --diff-filter=U -z", &[]);
-        if let Some(unclear) = marks_in(&place.folder, unmerged.await?).await? {
-            return Ok(CommittedWork::Unclear(unclear));
-        }
+        has_no_marks(&place.folder, unmerged.await?).await?;
         let empty = git.add_all(&[AGENT_FOLDER]).await?;
         let nested = nested(git).await?;
         if !nested.is_empty() {
@@ -370,7 +359,7 @@ impl Project {
         }
         let own = [nested, empty].concat();
         if !own.is_empty() {
-            return Ok(CommittedWork::Unclear(format!(
+            return Err(GitError::Unclear(format!(
                 "A git repository of its own lies within the work: {}.\nIts files are in no commit of the project. Remove its `.git` if they belong to the result, else the whole folder.",
                 list(&own)
             )));
@@ -380,41 +369,40 @@ impl Project {
             let words = ["--allow-empty", "-m", message];
             git.bytes(COMMIT, &words).await?;
         }
-        let head = git.line("rev-parse HEAD", &[]).await?;
-        Ok(CommittedWork::Commit(head))
+        git.line("rev-parse HEAD", &[]).await
     }
 
-    /// Returns what is unclear about a commit for which the agent itself merged something: files with conflict marks among
-    /// those changed since it left `tip`. Without a merge, files may have such lines, as in a test of a merge tool.
+    /// Checks a commit for which the agent itself merged something: it is unclear if files have conflict marks that changed since
+    /// it left `tip`. Without a merge, files may have such lines, as in a test of a merge tool.
     ///
     /// # Errors
-    /// As [`Git::bytes`].
-    pub async fn left_marks(
+    /// As [`Git::bytes`], or it is unclear.
+    pub async fn left_no_marks(
         &self,
         place: &TaskWorktree,
         tip: &str,
         head: &str,
-    ) -> Result<Option<String>, GitError> {
+    ) -> Result<(), GitError> {
         let (list, span) = ("rev-list --merges --max-count=1", format!("{tip}..{head}"));
         if self.git.bytes(list, &[&span]).await?.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
         let diff = "diff --name-only --no-renames -z";
         let span = format!("{tip}...{head}");
         let changed = self.git.names(diff, &[&span, "--"]).await?;
-        Ok(marks_in(&place.folder, changed).await?)
+        has_no_marks(&place.folder, changed).await
     }
 
     /// Ensures that the worktree is on the task's branch. An agent may have continued on a branch of its own: if that branch
-    /// contains everything, the task's branch is moved to it, and the other branch stays. Returns what is unclear otherwise.
-    async fn back_on_branch(git: &Git, place: &TaskWorktree) -> Result<Option<String>, GitError> {
+    /// contains everything, the task's branch is moved to it, and the other branch stays. Else it is unclear.
+    async fn back_on_branch(git: &Git, place: &TaskWorktree) -> Result<(), GitError> {
         let branch = format!("refs/heads/{}", place.branch);
         let on = git.run("symbolic-ref --quiet HEAD", &[]).await?;
         let on = String::from_utf8_lossy(&on.out).trim().to_owned();
         let head = git.line("rev-parse HEAD", &[]).await?;
         let own = git.resolve(&branch).await?;
         if on == branch && own.is_some() {
-            return Ok(None);
+            return Ok(());
         }
         let held = match &own {
             Some(own) => git.has(own, &head).await?,
@@ -422,15 +410,14 @@ impl Project {
         };
         if !held {
             let place = &place.branch;
-            return Ok(Some(format!(
+            return Err(GitError::Unclear(format!(
                 "The worktree is not on the branch of this task. Bring the work onto it: `git switch {place}`."
             )));
         }
         let old = own.unwrap_or_default();
         let update = "update-ref --no-deref";
         git.bytes(update, &[&branch, &head, &old]).await?;
-        git.bytes("symbolic-ref HEAD", &[&branch]).await?;
-        Ok(None)
+        git.bytes("symbolic-ref HEAD", &[&branch]).await.map(drop)
     }
 
     /// Checks a commit out in a folder for checks, which is used for nothing else, and returns that folder. Nothing

@@ -38,6 +38,9 @@ pub enum GitError {
         end: String,
         said: String,
     },
+    /// The result of a task cannot be determined; the text is for its agent.
+    #[error("{0}")]
+    Unclear(String),
 }
 
 impl GitError {

@@ -5,19 +5,25 @@ use crate::exec::git::GitError;
 use crate::exec::tree_changes::tree_changes;
 
 impl Project {
-    /// Returns the links that are added or changed from one commit to another and that are absolute or lead out of the project,
-    /// in a few words; `None` if there are none.
+    /// Checks the links that are added or changed from one commit to another.
     ///
     /// # Errors
-    /// As [`Git::bytes`](crate::exec::Git::bytes).
-    pub async fn links_out(&self, from: &str, to: &str) -> Result<Option<String>, GitError> {
+    /// As [`Git::bytes`](crate::exec::Git::bytes), or it is unclear what the result is: a link is absolute or leads out of the
+    /// project.
+    pub async fn no_links_out(&self, from: &str, to: &str) -> Result<(), GitError> {
         let mut out = Vec::new();
         for change in tree_changes(&self.git, [from, to]).await? {
             if change.leads_out(&self.git).await? {
                 out.push(change.path);
             }
         }
-        Ok((!out.is_empty()).then(|| list(&out)))
+        if out.is_empty() {
+            return Ok(());
+        }
+        Err(GitError::Unclear(format!(
+            "A link leads out of the project: {}.\nWhat it shows is in no commit. Put the files themselves there, or a relative link within the project.",
+            list(&out)
+        )))
     }
 }
 

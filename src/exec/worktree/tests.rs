@@ -65,26 +65,14 @@ impl Given {
     }
 
     async fn kept(&self) -> String {
-        match self
-            .project
-            .commit_work(&self.place(), "left")
-            .await
-            .unwrap()
-        {
-            CommittedWork::Commit(head) => head,
-            CommittedWork::Unclear(reason) => panic!("{reason}"),
-        }
+        let kept = self.project.commit_work(&self.place(), "left").await;
+        kept.unwrap()
     }
 
     async fn unclear(&self) -> String {
-        match self
-            .project
-            .commit_work(&self.place(), "left")
-            .await
-            .unwrap()
-        {
-            CommittedWork::Commit(head) => panic!("{head}"),
-            CommittedWork::Unclear(reason) => reason,
+        match self.project.commit_work(&self.place(), "left").await {
+            Err(GitError::Unclear(reason)) => reason,
+            kept => panic!("{kept:?}"),
         }
     }
 }
@@ -199,8 +187,7 @@ async fn agent_changes_are_committed_on_task_branch() {
     // One that a daemon left when it was ended while it committed is its own to remove.
     fs::write(place.folder.join("cut"), "x").unwrap();
     fs::write(lock.with_file_name(KEEPING), "").unwrap();
-    let kept = given.project.commit_work(&place, "again").await.unwrap();
-    assert!(matches!(kept, CommittedWork::Commit(_)), "{kept:?}");
+    given.project.commit_work(&place, "again").await.unwrap();
     assert!(!lock.exists() && !lock.with_file_name(KEEPING).exists());
     fs::remove_dir_all(&place.folder).unwrap();
     let reason = given.unclear().await;
@@ -327,10 +314,9 @@ async fn conflict_search_skips_pipes() {
     let kind = rustix::fs::FileType::Fifo;
     rustix::fs::mknodat(rustix::fs::CWD, folder.join("pipe"), kind, mode, 0).unwrap();
     let names = ["pipe", "endless", "gone", "plain"].map(str::to_owned);
-    let found = marks_in(&folder, names.to_vec()).await.unwrap();
-    assert_eq!(found, None);
+    has_no_marks(&folder, names.to_vec()).await.unwrap();
     let names = vec!["pipe".to_owned(), "marked".to_owned()];
-    let found = marks_in(&folder, names).await.unwrap().unwrap();
+    let found = has_no_marks(&folder, names).await.unwrap_err().to_string();
     assert!(found.contains("conflict: `marked`."), "{found}");
 }
 
@@ -381,20 +367,20 @@ async fn finds_committed_conflict_marks() {
     fs::write(place.folder.join("sample"), marks).unwrap();
     let ours = given.kept().await;
     let left = async |tip: &str, head: &str| {
-        let left = given.project.left_marks(&place, tip, head);
-        left.await.unwrap()
+        let left = given.project.left_no_marks(&place, tip, head).await;
+        left.map_err(|error| error.to_string())
     };
-    assert_eq!(left(&given.head, &ours).await, None, "nobody merged");
+    assert_eq!(left(&given.head, &ours).await, Ok(()), "nobody merged");
     fs::remove_file(place.folder.join("sample")).unwrap();
     let (_, theirs) = given.theirs().await;
     given.project.begin_merge(&place, &theirs).await.unwrap();
     git(&place, &["add", "--all"]);
     let head = given.kept().await;
-    let reason = left(&theirs, &head).await.unwrap();
+    let reason = left(&theirs, &head).await.unwrap_err();
     assert!(reason.contains("marks of a conflict: `a`."), "{reason}");
     fs::write(place.folder.join("a"), "both\n").unwrap();
     let head = given.kept().await;
-    assert_eq!(left(&theirs, &head).await, None);
+    assert_eq!(left(&theirs, &head).await, Ok(()));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::list;
+use super::{blocking, list};
 use crate::exec::git::{Git, GitError, names};
 use crate::foreign_files::read_beginning;
 
@@ -39,20 +39,24 @@ pub(super) async fn nested(git: &Git) -> Result<Vec<String>, GitError> {
     Ok(own)
 }
 
-/// Returns the message for an agent about files with conflict marks, if any file has some.
-pub(super) async fn marks_in(folder: &Path, names: Vec<String>) -> io::Result<Option<String>> {
+/// Checks that no file has conflict marks.
+///
+/// # Errors
+/// It is unclear what the result is: a file has some.
+pub(super) async fn has_no_marks(folder: &Path, names: Vec<String>) -> Result<(), GitError> {
     let folder = folder.to_owned();
     let look = move || {
         let marked = |name: &String| has_marks(&folder.join(name)).unwrap_or(false);
-        names.into_iter().filter(marked).collect::<Vec<_>>()
+        Ok(names.into_iter().filter(marked).collect::<Vec<_>>())
     };
-    let marked = tokio::task::spawn_blocking(look).await?;
-    Ok((!marked.is_empty()).then(|| {
-        format!(
-            "These files still have the marks of a conflict: {}.\nDecide what belongs there, keep what both sides want, and remove the lines with `<<<<<<<`, `=======` and `>>>>>>>`.",
-            list(&marked)
-        )
-    }))
+    let marked = blocking(look).await?;
+    if marked.is_empty() {
+        return Ok(());
+    }
+    Err(GitError::Unclear(format!(
+        "These files still have the marks of a conflict: {}.\nDecide what belongs there, keep what both sides want, and remove the lines with `<<<<<<<`, `=======` and `>>>>>>>`.",
+        list(&marked)
+    )))
 }
 
 /// Returns whether a file has a line with which git begins a conflict, and one with which it ends one. Only plain files are
