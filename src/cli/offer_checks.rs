@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::future::pending;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
@@ -142,7 +141,7 @@ async fn tried(check: CheckConfig, project: &Path) -> Option<CheckConfig> {
         timeout: TRIAL,
         ..check.clone()
     };
-    let result = exec::check(&trial, project, pending()).await?;
+    let result = exec::check(&trial, project).await;
     if let Some(tests) = result.tests.filter(|tests| *tests > 0) {
         let now = match (result.passed, exec::tests_failed(&result.tail)) {
             (true, _) => String::new(),

@@ -1,10 +1,9 @@
 //! Runs a named check: a command line whose exit code says whether a task's work is good. While the check runs, a mark shows
 //! where to find its process.
 
-use std::future::Future;
+use std::future::pending;
 use std::io;
 use std::path::Path;
-use std::time::Duration;
 
 use super::child_output::ChildOutput;
 use super::process_group::{ChildSpec, Stdin, environment, run};
@@ -21,17 +20,13 @@ const TAIL: usize = 4 * 1024;
 const READ: usize = 4 * 1024 * 1024;
 
 /// Runs a check in a folder. It passes with exit code 0 only. A check that cannot start, is killed or takes too long has
-/// failed, and the result says why. `None` if it was cancelled.
-pub async fn check(
-    check: &CheckConfig,
-    cwd: &Path,
-    cancel: impl Future<Output = Duration>,
-) -> Option<CheckResult> {
+/// failed, and the result says why.
+pub async fn check(check: &CheckConfig, cwd: &Path) -> CheckResult {
     match ChildOutput::nameless() {
-        Ok(output) => run_into(check, cwd, &output, |_| {}, cancel).await,
+        Ok(output) => run_into(check, cwd, &output, |_| {}).await,
         Err(error) => {
             let reason = format!("no file for output: {error}");
-            Some(result(check, None, false, &reason))
+            result(check, None, false, &reason)
         }
     }
 }
@@ -44,15 +39,14 @@ pub async fn check_marked(
     check: &CheckConfig,
     cwd: &Path,
     (marks, kind, name): (&Path, MarkKind, &str),
-    cancel: impl Future<Output = Duration>,
-) -> io::Result<Option<CheckResult>> {
+) -> io::Result<CheckResult> {
     let (mut mark, output) = ProcessMark::new(marks, kind, name)?.ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::ResourceBusy,
             "a check that an earlier daemon started still runs",
         )
     })?;
-    Ok(run_into(check, cwd, &output, |group| mark.name_group(group), cancel).await)
+    Ok(run_into(check, cwd, &output, |group| mark.name_group(group)).await)
 }
 
 async fn run_into(
@@ -60,8 +54,7 @@ async fn run_into(
     cwd: &Path,
     output: &ChildOutput,
     started: impl FnOnce(u32),
-    cancel: impl Future<Output = Duration>,
-) -> Option<CheckResult> {
+) -> CheckResult {
     let spec = ChildSpec {
         argv: check.argv.clone(),
         cwd: cwd.to_owned(),
@@ -70,16 +63,13 @@ async fn run_into(
         deadline: check.timeout,
     };
     let [begin, _] = output.lengths();
-    let outcome = match run(&spec, output, started, cancel).await {
+    let outcome = match run(&spec, output, started, pending()).await {
         Ok(outcome) => outcome,
         Err(error) => {
             let error = anyhow::Error::new(error);
-            return Some(result(check, None, false, &format!("{error:#}")));
+            return result(check, None, false, &format!("{error:#}"));
         }
     };
-    if outcome.cancelled {
-        return None;
-    }
     let end = match outcome.signal {
         _ if outcome.timed_out => format!("(stopped after {:?})\n", check.timeout),
         Some(signal) => format!("(ended by signal {signal})\n"),
@@ -94,7 +84,7 @@ async fn run_into(
         let why = test_summary::why_no_test_failed(outcome.exit, &said, check.plain);
         result.doubt = why.unwrap_or_default();
     }
-    Some(result)
+    result
 }
 
 fn result(check: &CheckConfig, exit: Option<i32>, passed: bool, tail: &str) -> CheckResult {
@@ -109,7 +99,7 @@ fn result(check: &CheckConfig, exit: Option<i32>, passed: bool, tail: &str) -> C
 
 #[cfg(test)]
 mod tests {
-    use std::future::{pending, ready};
+    use std::time::Duration;
 
     use super::*;
 
@@ -122,18 +112,12 @@ mod tests {
         };
         let marks = tempfile::tempdir().unwrap();
         let cwd = std::env::temp_dir();
-        let marked = check_marked(
-            &named,
-            &cwd,
-            (marks.path(), MarkKind::Check, "a"),
-            pending(),
-        )
-        .await;
+        let marked = check_marked(&named, &cwd, (marks.path(), MarkKind::Check, "a")).await;
         let left = std::fs::read_dir(marks.path()).unwrap().count();
         assert_eq!(left, 0, "a mark stays behind");
-        let bare = check(&named, &cwd, pending()).await;
+        let bare = check(&named, &cwd).await;
         assert_eq!(marked.unwrap(), bare);
-        bare.unwrap()
+        bare
     }
 
     const LONG: Duration = Duration::from_secs(60);
@@ -162,17 +146,5 @@ mod tests {
     async fn check_arguments_are_not_expanded() {
         let shown = result(&["echo", "$(touch x);`touch x` $HOME"], LONG).await;
         assert_eq!(shown.tail, "$(touch x);`touch x` $HOME\n");
-    }
-
-    #[tokio::test]
-    async fn cancelled_check_has_no_result() {
-        let named = CheckConfig {
-            name: "test".into(),
-            argv: vec!["sleep".into(), "1000".into()],
-            timeout: LONG,
-            ..CheckConfig::default()
-        };
-        let cancel = ready(Duration::ZERO);
-        assert_eq!(check(&named, &std::env::temp_dir(), cancel).await, None);
     }
 }

@@ -1,7 +1,7 @@
 //! The actions that are built in: the language model, files of the workspace, configured checks.
 
 use std::collections::BTreeMap;
-use std::future::{pending, ready};
+use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -189,21 +189,15 @@ async fn run_check(
         let meant = meant(near);
         return Err(format!("there is no check {}{meant}", quote(&params.name)));
     };
-    let checked = match &at.marks {
+    let result = match &at.marks {
         Some(marks) => {
             let step = format!("{}-{}", situation.plan, situation.step);
-            let checked = check_marked(
-                wanted,
-                &at.workspace,
-                (marks, MarkKind::Step, &step),
-                pending(),
-            )
-            .await;
+            let mark = (&**marks, MarkKind::Step, &*step);
+            let checked = check_marked(wanted, &at.workspace, mark).await;
             checked.map_err(|error| format!("the check was not begun: {error}"))?
         }
-        None => check(wanted, &at.workspace, pending()).await,
+        None => check(wanted, &at.workspace).await,
     };
-    let result = checked.ok_or("the check was cancelled")?;
     let said = format!("{}: {}\n{}", result.name, result.outcome(), result.tail);
     if result.passed { Ok(said) } else { Err(said) }
 }

@@ -411,7 +411,7 @@ async fn start_ends_leftover_check_of_killed_process() {
             ..CheckConfig::default()
         };
         let mark = (place.as_path(), MarkKind::Step, "plan-2");
-        check_marked(&check, &folder, mark, std::future::pending()).await
+        check_marked(&check, &folder, mark).await
     });
     // Its starter is killed no sooner than the mark names the process: a living one would rename what is looked at.
     let named =
@@ -421,7 +421,7 @@ async fn start_ends_leftover_check_of_killed_process() {
     given.until("the check runs", marked).await;
     // As the daemon does before the roles of its process start.
     end_left_behind(&marks, &MarkKind::OF_DAEMON).await;
-    let ended = left.await.unwrap().unwrap().unwrap();
+    let ended = left.await.unwrap().unwrap();
     assert!(!ended.passed && ended.tail.contains("signal"), "{ended:?}");
 }
 
