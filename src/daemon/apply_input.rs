@@ -3,7 +3,6 @@
 use super::carry_out_steps::new_question;
 use super::changed_files::QuickInspection;
 use super::effect_work::{ModelDecision, ModelOutcome, NoAnswer};
-use super::exchange::Filed;
 use super::input_routing::FoundInput;
 use super::plan_run::EffectResult;
 use super::report_parsing::{AnswerFile, ParsedReport};
@@ -12,14 +11,14 @@ use crate::plan::{
     AnswerChoice, AppliedReport, Draft, HumanQuestion, IN_FILE, PlanHead, QuestionId, Refusal,
     SessionId, Verdict,
 };
-use crate::volumes::{Volumes, Withdrawal};
+use crate::volumes::{ReportDisposition, Volumes, Withdrawal};
 use crate::wire::question_file::in_file;
 use crate::wire::text::safe_session;
 
 /// What is to be done in the folders after the change.
 #[derive(Debug, Default)]
 pub(super) struct FollowUp {
-    pub(super) filings: Vec<(String, Filed)>,
+    pub(super) filings: Vec<(String, ReportDisposition)>,
     /// What is wrong with answers.
     pub(super) complaints: Vec<(QuestionId, String)>,
 }
@@ -60,13 +59,13 @@ fn apply_report(
     arrival: &ParsedReport,
     inspected: Option<&QuickInspection>,
     volumes: &Volumes,
-) -> Option<Filed> {
+) -> Option<ReportDisposition> {
     let name = &arrival.name;
     let filed = match (&arrival.command, arrival.content.clone()) {
         (None, Ok(_)) => return None,
         (None, Err(refused)) => {
             draft.reject_file(name, &refused.reason);
-            Ok(Filed::Rejected(refused.explanation))
+            Ok(ReportDisposition::Rejected(refused.explanation))
         }
         (Some(command), Ok(report)) => draft.part(|draft| {
             let applied = draft.report(command, report)?;
@@ -84,7 +83,7 @@ fn apply_report(
             if !awaited && !known {
                 draft.reject_file(name, &refused.reason);
             }
-            Ok(Filed::Rejected(refused.explanation))
+            Ok(ReportDisposition::Rejected(refused.explanation))
         }),
     };
     filed

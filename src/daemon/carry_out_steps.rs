@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::mem::discriminant;
-use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -15,9 +14,8 @@ use crate::exec;
 use crate::llm::{CommandContext, CommandKind, indented, questions};
 use crate::plan::{
     AgentSession, Attempt, AttemptKind, BudgetLimit, CheckResult, CommandId, Decision, Draft,
-    DueStep, EndCommand, Language, NewCommand, Observations, Origin, Plan, PlanState, QuestionId,
-    Refusal, Report, SessionId, SessionScope, Task, TaskId, Time, due, rule_decisions,
-    waits_for_checks,
+    DueStep, EndCommand, Language, NewCommand, Observations, Plan, PlanState, QuestionId, Refusal,
+    Report, SessionId, SessionScope, Task, TaskId, Time, due, rule_decisions, waits_for_checks,
 };
 use crate::volumes::Volumes;
 use crate::wire::command_file::{self, CommandFile, CommandType, sections};
@@ -36,12 +34,6 @@ const ID_DIGITS: usize = 6;
 
 /// … and one more after so many draws of used ids: a draw is hardly ever used, unless nearly all are.
 const DRAWS: usize = 64;
-
-/// Carries out decisions and writes commands.
-#[derive(Clone)]
-pub(super) struct Decider {
-    pub settings: Arc<DaemonSettings>,
-}
 
 /// A command that is to be published once it is committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,10 +94,14 @@ pub(super) fn new_question(plan: &Plan, volumes: &Volumes) -> QuestionId {
     }
 }
 
-impl Decider {
+impl DaemonSettings {
     /// Carries out every decision that is due, one after the other, until none is left. A decision that the plan
     /// refuses is left out and logged: it must not hold up the others.
-    pub fn decide(&self, draft: &mut Draft<'_>, world: &Observations) -> Vec<OutgoingCommand> {
+    pub(super) fn decide(
+        &self,
+        draft: &mut Draft<'_>,
+        world: &Observations,
+    ) -> Vec<OutgoingCommand> {
         let mut outgoing = Vec::new();
         let mut refused = BTreeSet::new();
         if draft.plan().head().usage.unrecorded(world.active_time()) >= WORTH_RECORDING {
@@ -145,7 +141,7 @@ impl Decider {
         step: &DueStep,
         world: &Observations,
     ) -> Result<Option<OutgoingCommand>, Refusal> {
-        let question = |draft: &Draft<'_>| new_question(draft.plan(), &self.settings.volumes);
+        let question = |draft: &Draft<'_>| new_question(draft.plan(), &self.volumes);
         match step {
             DueStep::Issue(task) => return self.issue(draft, *task, None).map(Some),
             DueStep::Repair(command) => {
@@ -210,11 +206,7 @@ impl Decider {
             .task(task)
             .ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
         let id = new_command();
-        let NextCommand {
-            kind,
-            session,
-            content,
-        } = next_command(plan, task, repairs);
+        let (kind, session, content) = next_command(plan, task, repairs);
         let body = self.body(plan, task, &id, content, plan.head().language());
         let command = CommandFile {
             id: id.clone(),
@@ -228,8 +220,8 @@ impl Decider {
             origin: task.origin,
             workspace: plan.workspace_of(task.number),
             report: self.report_path(&id),
-            request_id: None,
             body,
+            ..CommandFile::default()
         };
         let number = task.number;
         let issue = NewCommand {
@@ -240,7 +232,7 @@ impl Decider {
         };
         if task.programs.is_none() {
             let names = plan.head().policy.checks.iter().chain(&task.checks);
-            let checks = names.filter_map(|name| self.settings.checks.get(name));
+            let checks = names.filter_map(|name| self.checks.get(name));
             draft.found_programs(number, exec::programs(checks))?;
         }
         draft.issue(number, issue)?;
@@ -252,7 +244,7 @@ impl Decider {
     ///
     /// # Errors
     /// The earlier command cannot be read, or its task does not exist.
-    pub fn ask_again(
+    pub(super) fn ask_again(
         &self,
         plan: &Plan,
         attempt: &Attempt,
@@ -312,14 +304,14 @@ impl Decider {
         content: CommandKind,
         language: Language,
     ) -> String {
-        let (settings, report) = (&self.settings, self.report_path(id));
+        let report = self.report_path(id);
         let role = task.assignee.as_ref();
-        let role = role.and_then(|role| settings.role_prompts.get(role));
+        let role = role.and_then(|role| self.role_prompts.get(role));
         let context = CommandContext {
             role: role.cloned().unwrap_or_default(),
             ..CommandContext::new(plan, task, content, language, report)
         };
-        let body = questions::command_body(&settings.prompts, &context);
+        let body = questions::command_body(&self.prompts, &context);
         body.unwrap_or_else(|error| {
             // Every template was rendered once when it was loaded; if one fails now, the task is not lost.
             tracing::error!(%error, "the command template failed; the bare task is sent");
@@ -330,7 +322,7 @@ impl Decider {
     }
 
     fn report_path(&self, id: &CommandId) -> String {
-        self.settings.volumes.report(id).display().to_string()
+        self.volumes.report(id).display().to_string()
     }
 }
 
@@ -346,15 +338,11 @@ fn end(draft: &mut Draft<'_>, id: &SessionId) -> Option<OutgoingCommand> {
         session: Some(id.clone()),
         kind: CommandType::End,
         plan: Some(plan.id().clone()),
-        task: None,
-        attempt: None,
         // The worker that had the session forgets it.
         assignee: task.and_then(|task| plan.task(task)?.assignee.clone()),
-        origin: Origin::Model,
         workspace: workspace.unwrap_or_else(|| plan.head().workspace.clone()),
-        report: String::new(),
-        request_id: None,
         body: "The session is over. Nothing is to be done or reported.".to_owned(),
+        ..CommandFile::default()
     };
     let end = EndCommand {
         id: command,
@@ -452,16 +440,13 @@ fn once_more(earlier: &CommandFile, message: &str, report: &str, language: Langu
     }
 }
 
-/// The kind, session and content of a command.
-struct NextCommand {
-    kind: AttemptKind,
-    session: Option<SessionId>,
-    content: CommandKind,
-}
-
-/// Chooses what the next command of a task says of the task and its attempts: only what is new where the session is
-/// known.
-fn next_command(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> NextCommand {
+/// Chooses the kind and the session of the next command of a task, and what it says of the task and its attempts: only what is
+/// new where the session is known.
+fn next_command(
+    plan: &Plan,
+    task: &Task,
+    repairs: Option<&Attempt>,
+) -> (AttemptKind, Option<SessionId>, CommandKind) {
     let session = session(plan, task);
     if let Some(attempt) = repairs {
         let rejected = attempt.rejected.as_ref();
@@ -474,11 +459,7 @@ fn next_command(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> NextComm
                 .filter(|_| session.is_none())
                 .map(|first| first.text.clone()),
         };
-        return NextCommand {
-            kind: AttemptKind::Repair,
-            session,
-            content,
-        };
+        return (AttemptKind::Repair, session, content);
     }
     let mut attempts = plan.attempts_of(task.number).rev();
     let last = attempts.find(|attempt| attempt.report.is_some());
@@ -507,14 +488,11 @@ fn next_command(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> NextComm
         },
         (false, None) => CommandKind::New { note: feedback },
     };
-    NextCommand {
-        kind: match session {
-            Some(_) => AttemptKind::Continue,
-            None => AttemptKind::New,
-        },
-        session,
-        content,
-    }
+    let kind = match session {
+        Some(_) => AttemptKind::Continue,
+        None => AttemptKind::New,
+    };
+    (kind, session, content)
 }
 
 /// Returns what a person has said since the last attempt whose command the next agent knows; commands that were withdrawn or

@@ -13,7 +13,7 @@ use super::effect_work::blocking;
 use super::input_routing::{FoundInput, RoutingTable, Stranger};
 use super::report_parsing::{self, ParsedReport};
 use super::{FolderSettings, role_requests};
-use crate::plan::{AppliedReport, HumanQuestion, PlanId, QuestionId, Refusal, Time};
+use crate::plan::{HumanQuestion, PlanId, QuestionId, Refusal, Time};
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
 use crate::volumes::{MOST_REPORTS, ReportDisposition, Scan, Scanner, UNSEEN, VolumesError, Watch};
@@ -60,24 +60,6 @@ pub(super) enum ExchangeResult {
     Filed(String),
 }
 
-/// Where a report goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Filed {
-    Processed,
-    Stale,
-    /// With the explanation, which is written beside the report.
-    Rejected(String),
-}
-
-impl From<AppliedReport> for Filed {
-    fn from(applied: AppliedReport) -> Self {
-        match applied {
-            AppliedReport::Counts | AppliedReport::Known => Self::Processed,
-            AppliedReport::Stale | AppliedReport::Other => Self::Stale,
-        }
-    }
-}
-
 /// What a scan of the folders found, and when it began.
 pub(super) struct FolderScan {
     found: FoundInput,
@@ -114,7 +96,7 @@ pub(super) struct Exchange {
     /// The reports that the last scan handed over.
     handed_over: Vec<String>,
     /// Reports that are to leave `reports/pending`, and when.
-    pub filings: BTreeMap<String, (Time, Filed)>,
+    pub filings: BTreeMap<String, (Time, ReportDisposition)>,
     /// Questions whose file is in `questions/pending`.
     pub shown: BTreeSet<QuestionId>,
 }
@@ -290,12 +272,12 @@ impl Exchange {
     }
 
     /// Files reports that were applied. One that counts stays for a while where its agent left it.
-    pub fn file(&mut self, filings: Vec<(String, Filed)>) {
+    pub fn file(&mut self, filings: Vec<(String, ReportDisposition)>) {
         let now = self.clock.now();
         for (name, filed) in filings {
             let wait = match filed {
-                Filed::Processed => self.settings.timing.filing,
-                Filed::Stale | Filed::Rejected(_) => {
+                ReportDisposition::Processed => self.settings.timing.filing,
+                ReportDisposition::Stale | ReportDisposition::Rejected(_) => {
                     tracing::warn!(name, ?filed, "a report that does not count");
                     Duration::ZERO
                 }
@@ -350,7 +332,7 @@ impl Exchange {
                 Err(error) => {
                     let what = "a report for another plan";
                     self.effects.trouble(what, &error.to_string());
-                    Filed::Stale
+                    ReportDisposition::Stale
                 }
             };
             self.filings.insert(name, (self.clock.now(), filed));
@@ -436,12 +418,7 @@ impl Exchange {
             let key = ExchangeKey::File(name.clone());
             self.effects.start(key, now, async move {
                 let file = move || {
-                    let filing = match &filed {
-                        Filed::Processed => ReportDisposition::Processed,
-                        Filed::Stale => ReportDisposition::Stale,
-                        Filed::Rejected(why) => ReportDisposition::Rejected(why),
-                    };
-                    volumes.file_report(&name, filing)?;
+                    volumes.file_report(&name, &filed)?;
                     Ok(ExchangeResult::Filed(name))
                 };
                 blocking(file).await

@@ -3,6 +3,7 @@
 //! (`role_requests`); and waits whose requests have ended are removed from the plan.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::plan::{
     ArchiveState, Attempt, AttemptState, CommandId, DAEMON, Draft, Plan, PlanHead, PlanId, ROLE,
@@ -12,11 +13,10 @@ use crate::role::{WaitChain, end_waits};
 use crate::store::{ListedPlan, Store, StoreError};
 use crate::volumes::{Volumes, Withdrawal};
 
-use super::BY;
-use super::carry_out_steps::Decider;
 use super::effect_work::blocking;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use super::role_requests::RoleRequests;
+use super::{BY, DaemonSettings};
 
 impl PlanRun {
     /// Maintains internal plans, if it is time to.
@@ -27,13 +27,12 @@ impl PlanRun {
         let under_way = self.effects.under_way();
         if self.maintain_at <= self.world.now && !under_way.contains(&EffectKey::MaintainInternal) {
             self.maintain_at = self.world.now.plus(self.settings.timing.inside);
-            let ((settings, store), decider, clock) =
-                (self.handles(), self.decider.clone(), self.clock);
+            let ((settings, store), clock) = (self.handles(), self.clock);
             self.spawn(EffectKey::MaintainInternal, async move {
                 let maintenance = Maintenance {
                     store: &store,
                     volumes: &settings.volumes,
-                    decider: Some(&decider),
+                    settings: Some(&settings),
                     now: clock.now(),
                 };
                 maintenance.run(&settings.plan).await?;
@@ -60,7 +59,7 @@ pub async fn tidy(store: &Store, volumes: &Volumes, plan: &PlanId, now: Time) {
     let maintenance = Maintenance {
         store,
         volumes,
-        decider: None,
+        settings: None,
         now,
     };
     if let Err(error) = maintenance.run(plan).await {
@@ -73,7 +72,7 @@ struct Maintenance<'a> {
     store: &'a Store,
     volumes: &'a Volumes,
     /// Writes the commands for open requests; without it these are left alone.
-    decider: Option<&'a Decider>,
+    settings: Option<&'a Arc<DaemonSettings>>,
     now: Time,
 }
 
@@ -115,11 +114,11 @@ impl Maintenance<'_> {
         let settled = head.status.settled();
         if is_awaited(self.store, head).await? {
             // The requests for another daemon's plan are answered by that one.
-            let is_own = |decider: &&Decider| chain.top.as_ref() == Some(&decider.settings.plan);
-            if let Some(decider) = self.decider.filter(is_own).filter(|_| !settled) {
+            let is_own = |own: &&Arc<DaemonSettings>| chain.top.as_ref() == Some(&own.plan);
+            if let Some(settings) = self.settings.filter(is_own).filter(|_| !settled) {
                 let requests = RoleRequests {
                     store: self.store,
-                    decider,
+                    settings,
                     plan: &head.id,
                     chain: &chain,
                 };

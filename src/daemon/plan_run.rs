@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::apply_input::{FollowUp, apply_found, apply_result};
 use super::background_effects::Effects;
-use super::carry_out_steps::{Decider, OutgoingCommand};
+use super::carry_out_steps::OutgoingCommand;
 use super::changed_files::{ChangeWatch, Inspected};
 use super::effect_work::{CheckOutcome, ModelOutcome};
 use super::hooks::{Hook, HookNews, HookState};
@@ -122,7 +122,6 @@ pub(super) struct PlanRun {
     pub settings: Arc<DaemonSettings>,
     pub store: Store,
     pub clock: Clock,
-    pub decider: Decider,
     pub world: Observations,
     /// Something was under way when the plan was last read.
     works: bool,
@@ -199,9 +198,6 @@ impl PlanRun {
         tracing::info!(%plan, workspace = %settings.workspace.display(), "the daemon starts");
         let waits = settings.timing.plan;
         Ok(Self {
-            decider: Decider {
-                settings: Arc::clone(&settings),
-            },
             world: Observations {
                 waits,
                 now,
@@ -550,7 +546,7 @@ impl PlanRun {
         change: impl Fn(&mut Draft<'_>) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
         self.observe_day().await?;
-        let (decider, plan) = (self.decider.clone(), &self.settings.plan);
+        let (settings, plan) = (Arc::clone(&self.settings), &self.settings.plan);
         let mut world = world;
         world.day.clone_from(&self.world.day);
         if self.several {
@@ -564,7 +560,7 @@ impl PlanRun {
         let (write, written) = mpsc::channel();
         let change = move |draft: &mut Draft<'_>| {
             let (result, ends) = (change(draft), Vec::new());
-            let outgoing = decider.decide(draft, &world);
+            let outgoing = settings.decide(draft, &world);
             drop(decided.send(outgoing.clone()));
             Ok(Made {
                 result,

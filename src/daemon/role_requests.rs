@@ -3,6 +3,7 @@
 //! requested once more; after that the request is answered with its failure. All of it is derived from the plans, so
 //! that it may be repeated after a crash; the role that waits for the request publishes the command.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::plan::{
@@ -12,14 +13,13 @@ use crate::plan::{
 };
 use crate::role::WaitChain;
 use crate::store::{Store, StoreError};
-use crate::volumes::{Folder, Volumes};
+use crate::volumes::{Folder, ReportDisposition, Volumes};
 use crate::wire::command_file::{CommandFile, CommandType};
 
-use super::BY;
-use super::carry_out_steps::{Decider, attempt, new_question};
+use super::carry_out_steps::{attempt, new_question};
 use super::effect_work::blocking;
-use super::exchange::Filed;
 use super::report_parsing::{ParsedReport, UnreadableReport};
+use super::{BY, DaemonSettings};
 
 /// Unreadable reports to one request, after which it has failed.
 const MOST_UNREADABLE: u32 = 2;
@@ -30,7 +30,7 @@ pub(super) async fn pass_on(
     volumes: &Volumes,
     arrival: ParsedReport,
     owner: Option<PlanId>,
-) -> Result<Filed, StoreError> {
+) -> Result<ReportDisposition, StoreError> {
     let ParsedReport {
         name,
         hash,
@@ -39,14 +39,14 @@ pub(super) async fn pass_on(
     } = arrival;
     let unknown = |content: Result<_, UnreadableReport>| {
         let explanation = content.err().map(|refused| refused.explanation);
-        Ok(Filed::Rejected(explanation.unwrap_or_default()))
+        Ok(ReportDisposition::Rejected(explanation.unwrap_or_default()))
     };
     let (Some(command), volumes) = (command, volumes.clone()) else {
         return unknown(content);
     };
     let Some(plan) = owner else {
         return match ends_session(&volumes, &command).await {
-            true => Ok(Filed::Processed),
+            true => Ok(ReportDisposition::Processed),
             false => unknown(content),
         };
     };
@@ -73,7 +73,7 @@ pub(super) async fn pass_on(
             };
             let why = "a report for it cannot be read";
             store.change(&plan, BY, why, reject).await?;
-            Ok(Filed::Rejected(explanation))
+            Ok(ReportDisposition::Rejected(explanation))
         }
     }
 }
@@ -117,14 +117,14 @@ async fn apply_report(
 /// The requests of an internal plan that is awaited.
 pub(super) struct RoleRequests<'a> {
     pub store: &'a Store,
-    pub decider: &'a Decider,
+    pub settings: &'a Arc<DaemonSettings>,
     pub plan: &'a PlanId,
     pub chain: &'a WaitChain,
 }
 
 impl RoleRequests<'_> {
     pub async fn maintain(&self, now: Time) -> Result<(), StoreError> {
-        let repair = self.decider.settings.timing.plan.repair;
+        let repair = self.settings.timing.plan.repair;
         let found = self.store.read(self.plan, move |plan, _| {
             let asked = plan.open_questions().filter_map(|question| {
                 let task = plan.task(question.task?)?;
@@ -175,7 +175,7 @@ impl RoleRequests<'_> {
                 "the role `{role}` asks, at work{asker}: {}",
                 question.reason
             );
-            let volumes = self.decider.settings.volumes.clone();
+            let volumes = self.settings.volumes.clone();
             let ask = move |draft: &mut Draft<'_>| {
                 let task = attempt(draft, &command)?.task;
                 let id = new_question(draft.plan(), &volumes);
@@ -189,10 +189,10 @@ impl RoleRequests<'_> {
         let Some(answer) = answer.filter(|answer| answer.choice == AnswerChoice::Reply) else {
             return Ok(());
         };
-        let decider = self.decider.clone();
+        let settings = Arc::clone(self.settings);
         let go_on = move |draft: &mut Draft<'_>| {
             let said = [&*answer.note, &answer.by];
-            go_on(draft, &decider, &request, &question.id, said)
+            go_on(draft, &settings, &request, &question.id, said)
         };
         let why = "a person has answered";
         let store = self.store;
@@ -201,13 +201,13 @@ impl RoleRequests<'_> {
 
     /// Requests unreadable reports once more, and ends the requests whose second report is unreadable, too.
     async fn repair_unreadable(&self, now: Time) -> Result<(), StoreError> {
-        let decider = self.decider.clone();
+        let settings = Arc::clone(self.settings);
         let repair = move |draft: &mut Draft<'_>| {
-            for attempt in unread(draft.plan(), now, decider.settings.timing.plan.repair) {
+            for attempt in unread(draft.plan(), now, settings.timing.plan.repair) {
                 let rejected = attempt.rejected.as_ref();
                 let reason = rejected.map_or("", |rejected| &rejected.reason).to_owned();
                 if attempt.rejections < MOST_UNREADABLE {
-                    issue_again(draft, &decider, &attempt, AttemptKind::Repair, &reason)?;
+                    issue_again(draft, &settings, &attempt, AttemptKind::Repair, &reason)?;
                 } else {
                     let received = draft.now();
                     draft.report(&attempt.id, no_answer(&reason, received))?;
@@ -225,7 +225,7 @@ impl RoleRequests<'_> {
 /// Issues a command for a request with a person's answer.
 fn go_on(
     draft: &mut Draft<'_>,
-    decider: &Decider,
+    settings: &DaemonSettings,
     request: &CommandId,
     question: &QuestionId,
     [note, by]: [&str; 2],
@@ -241,7 +241,7 @@ fn go_on(
             report.text()
         ),
     };
-    issue_again(draft, decider, &attempt, AttemptKind::Continue, &message)
+    issue_again(draft, settings, &attempt, AttemptKind::Continue, &message)
 }
 
 fn answer_text(asked: Option<&str>, note: &str) -> String {
@@ -251,12 +251,12 @@ fn answer_text(asked: Option<&str>, note: &str) -> String {
 
 fn issue_again(
     draft: &mut Draft<'_>,
-    decider: &Decider,
+    settings: &DaemonSettings,
     attempt: &Attempt,
     kind: AttemptKind,
     message: &str,
 ) -> Result<(), Refusal> {
-    let issue = decider.ask_again(draft.plan(), attempt, kind, message, draft.now())?;
+    let issue = settings.ask_again(draft.plan(), attempt, kind, message, draft.now())?;
     draft.issue(attempt.task, issue)
 }
 

@@ -11,20 +11,29 @@ use super::atomic_files::{
 use super::command_files::file_name;
 use super::folder_layout::{Folder, Volumes};
 use super::torn_files::is_part;
-use crate::plan::{CommandId, QuestionId};
+use crate::plan::{AppliedReport, CommandId, QuestionId};
 
 /// This lock is held while a report is rejected.
 static REJECTING: Mutex<()> = Mutex::new(());
 
 /// What happened to a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReportDisposition<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReportDisposition {
     /// It counted.
     Processed,
     /// It came too late, twice, or for no known command.
     Stale,
     /// It could not be read; the text names the problems, their lines, and how to repair them.
-    Rejected(&'a str),
+    Rejected(String),
+}
+
+impl From<AppliedReport> for ReportDisposition {
+    fn from(applied: AppliedReport) -> Self {
+        match applied {
+            AppliedReport::Counts | AppliedReport::Known => Self::Processed,
+            AppliedReport::Stale | AppliedReport::Other => Self::Stale,
+        }
+    }
 }
 
 impl Volumes {
@@ -33,7 +42,7 @@ impl Volumes {
     ///
     /// # Errors
     /// The error of the file system; the report has then not moved.
-    pub fn file_report(&self, name: &str, filing: ReportDisposition<'_>) -> Result<()> {
+    pub fn file_report(&self, name: &str, filing: &ReportDisposition) -> Result<()> {
         let path = self.path(Folder::ReportsPending).join(plain(name)?);
         let folder = match filing {
             ReportDisposition::Processed => Folder::ReportsProcessed,
@@ -141,7 +150,7 @@ mod tests {
         let temp = root.path().join("reports/.tmp");
         fs::write(&pending, "garbled").unwrap();
         fs::remove_dir(&temp).unwrap();
-        let filing = ReportDisposition::Rejected("why");
+        let filing = &ReportDisposition::Rejected("why".to_owned());
         assert!(volumes.file_report("report-a.md", filing).is_err());
         assert!(pending.exists());
         fs::create_dir(&temp).unwrap();

@@ -10,10 +10,11 @@ use super::{Problem, front_matter};
 use crate::plan::{CommandId, Language, Origin, PlanId, SessionId, TaskId, Time};
 
 /// What a command asks of the agent's session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CommandType {
     /// Begin a session.
+    #[default]
     New,
     /// Continue the session that is named.
     Continue,
@@ -33,7 +34,7 @@ impl CommandType {
 }
 
 /// A command file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandFile {
     /// The stem of the file's name.
     pub id: CommandId,

@@ -182,7 +182,10 @@ fn special_files_are_rejected_unopened() {
     for (name, _) in found {
         given
             .volumes
-            .file_report(&name, super::super::ReportDisposition::Rejected("reason"))
+            .file_report(
+                &name,
+                &super::super::ReportDisposition::Rejected("reason".to_owned()),
+            )
             .unwrap();
         let filed = given.volumes.path(Folder::ReportsRejected).join(&name);
         assert!(fs::symlink_metadata(&filed).is_ok(), "{name}");

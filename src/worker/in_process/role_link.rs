@@ -8,13 +8,13 @@ use super::lane_work::Lane;
 use super::shared_context::SharedContext;
 use crate::llm::questions::command_body;
 use crate::llm::{BoxFuture, CommandContext, CommandKind, indented};
-use crate::plan::{Collaboration, Origin, PlanId, ReportStatus};
+use crate::plan::{Collaboration, PlanId, ReportStatus};
 use crate::role::{
     Framework, FrameworkError, MessageKind, OtherRole, RequestId, RequestRefused, RoleId,
     StructuredMessage, TaskUpdate, WaitChain,
 };
 use crate::volumes::{CommandPlace, VolumesError};
-use crate::wire::command_file::{CommandFile, CommandType};
+use crate::wire::command_file::CommandFile;
 use crate::wire::plan_file::nearest;
 use crate::wire::report_file;
 use crate::wire::text::{clip_bytes, one_line};
@@ -108,18 +108,14 @@ impl RoleLink {
         let command = CommandFile {
             id: id.command().clone(),
             created_at: Some(self.shared.host.clock.now()),
-            session: None,
-            kind: CommandType::New,
             plan: top.cloned(),
-            // A report on the task itself through a tool would be one for the role that asks.
-            task: None,
-            attempt: None,
             assignee: Some(request.to.to_string()),
-            origin: Origin::Model,
             workspace: self.workspace().display().to_string(),
             report: self.report_path(&id),
             request_id: Some(id.to_string()),
             body,
+            // Without the task: a report on it through a tool would be one for the role that asks.
+            ..CommandFile::default()
         };
         command.render()
     }
