@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow};
 use jiff::tz::TimeZone;
 
 use super::apply_input::apply_model_answer;
-use super::proof_runs::{ProofRuns, Subject};
+use super::proof_runs::ProofRuns;
 use super::worktrees::{self, Gathering};
 use super::{BY, DaemonSettings};
 use crate::exec::{self, CheckFolder};
@@ -217,10 +217,10 @@ pub(super) async fn check(
     clock: Clock,
     command: &CommandId,
 ) -> anyhow::Result<CheckOutcome> {
-    let (settings, id) = (&runs.settings, command.clone());
+    let (settings, id, of) = (&runs.settings, command.clone(), runs.clone());
     let known = runs.store.read(&settings.plan, move |plan, _| {
         let attempt = plan.attempt(&id)?;
-        let subject = Subject::of(plan, attempt.task)?;
+        let subject = of.subject(plan, attempt.task)?;
         let folder = plan.workspace_of(attempt.task);
         let bodies = plan.attempts_of(attempt.task).map(|one| {
             let command = CommandFile::parse(&one.text);
@@ -253,7 +253,7 @@ pub(super) async fn check(
         merged = checked.merge.clone().map(|merge| (merge, aside));
     }
     let results = &mut checked.results;
-    runs.on_result(&subject, command, merged, results).await?;
+    subject.on_result(command, merged, results).await?;
     Ok(checked)
 }
 

@@ -73,6 +73,7 @@ pub(super) struct ProofRuns {
 
 /// A task with what its checks need to know.
 pub(super) struct Subject {
+    runs: ProofRuns,
     pub task: Task,
     /// The names of the checks of the plan and of the task.
     pub names: Vec<String>,
@@ -100,14 +101,15 @@ struct Compared {
     changes: JudgingChanges,
 }
 
-impl Subject {
-    pub fn of(plan: &Plan, task: TaskId) -> Option<Self> {
+impl ProofRuns {
+    pub fn subject(&self, plan: &Plan, task: TaskId) -> Option<Subject> {
         let (head, task) = (plan.head(), plan.task(task)?.clone());
         let first = plan.attempts_of(task.number).next()?;
         let names: Vec<String> = check_names(plan, &task).cloned().collect();
         let mut attempts = plan.attempts_of(task.number);
         let current = plan.current_attempt(&task);
-        Some(Self {
+        Some(Subject {
+            runs: self.clone(),
             took: match first.tree {
                 Some(_) => BTreeMap::new(),
                 None => without_git::last_times(plan),
@@ -125,323 +127,23 @@ impl Subject {
             task,
         })
     }
-}
 
-/// Returns the files that changed during attempts.
-fn own_files<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> Option<BTreeSet<String>> {
-    let mut own = BTreeSet::new();
-    for attempt in attempts {
-        let changes = attempt.changes.as_ref()?;
-        if changes.seen != ChangeDetection::Git || changes.more > 0 {
-            return None;
-        }
-        own.extend(changes.paths().map(str::to_owned));
-    }
-    Some(own)
-}
-
-impl ProofRuns {
     /// Runs the checks of a task on the state before its first attempt. `held` says that its command is kept until then.
     pub async fn before(&self, task: TaskId, held: bool) -> anyhow::Result<Vec<CheckBefore>> {
-        let read = move |plan: &Plan, _| Subject::of(plan, task);
+        let runs = self.clone();
+        let read = move |plan: &Plan, _| runs.subject(plan, task);
         let subject = self.store.read(&self.settings.plan, read).await?;
         let subject = subject.context("no attempt of the task is in the plan")?;
         let mut before = match subject.tree.clone() {
-            Some(tree) => self.outcomes(&subject, &tree).await?,
-            None => self.in_workspace(&subject, held).await?,
+            Some(tree) => subject.outcomes(&tree).await?,
+            None => subject.in_workspace(held).await?,
         };
         for name in &subject.names {
             if !before.iter().any(|before| before.name == *name) {
-                let name = name.clone();
-                let why = "it is configured not to run then";
-                before.push(CheckBefore {
-                    name,
-                    ..unknown(why)
-                });
+                before.push(unknown(name, "it is configured not to run then"));
             }
         }
         Ok(before)
-    }
-
-    async fn outcomes(&self, subject: &Subject, tree: &str) -> anyhow::Result<Vec<CheckBefore>> {
-        let (settings, mut earlier) = (&self.settings, self.earlier.lock().await);
-        let mut checks: Vec<&CheckConfig> = self.checks(subject).collect();
-        let is_new = |check: &&CheckConfig| !earlier.contains_key(&key(tree, &hash(check)));
-        let mut files = subject.task.criteria.files();
-        let place = match files.next().is_some() || checks.iter().any(is_new) {
-            true => self.lay_out(subject, tree, tree).await,
-            false => Err(String::new()),
-        };
-        let mut outcomes = Vec::new();
-        for result in self.replaced(subject).await? {
-            checks.retain(|check| check.name != result.name);
-            outcomes.push(CheckBefore {
-                name: result.name,
-                ..unknown(&result.finding)
-            });
-        }
-        for check in checks {
-            let command = hash(check);
-            let key = key(tree, &command);
-            let outcome = match (earlier.get(&key), &place) {
-                (Some(known), _) => known.clone(),
-                (None, Err(why)) => unknown(why),
-                (None, Ok(place)) => {
-                    let run = || run_check(settings, check, place.folder(), &subject.first);
-                    let mut outcome = outcome(check, &run().await?);
-                    // What fails only at times, or while a port is taken, fails for another reason.
-                    if outcome.outcome == Before::Red && run().await?.passed {
-                        outcome = unknown("it failed, and passed when it was tried again");
-                    }
-                    let outcome = CheckBefore { command, ..outcome };
-                    if earlier.len() < KEPT {
-                        earlier.insert(key, outcome.clone());
-                    }
-                    outcome
-                }
-            };
-            let name = check.name.clone();
-            outcomes.push(CheckBefore { name, ..outcome });
-        }
-        let folder = place.as_ref().map(CheckFolder::folder);
-        outcomes.extend(files_before(&subject.task, folder).await?);
-        Ok(outcomes)
-    }
-
-    /// Runs the checks of a task on a result whose other evidence is good, after that. `merged` is the merge with the results before
-    /// it and the folder that has it, where results are merged.
-    pub async fn on_result(
-        &self,
-        subject: &Subject,
-        command: &CommandId,
-        merged: Option<(PendingMerge, CheckFolder)>,
-        results: &mut Vec<CheckResult>,
-    ) -> anyhow::Result<()> {
-        results.extend(self.replaced(subject).await?);
-        if results.iter().any(|result| !result.passed) {
-            return Ok(());
-        }
-        let compared = match self.compare(subject, merged.as_ref()).await {
-            // The agent may have moved what git keeps: its result is not believed for that.
-            Err(error) if merged.is_none() => {
-                let why = format!("git does not tell which tests the result changes: {error:#}");
-                results.extend(subject.names.iter().map(|name| CheckResult {
-                    name: name.clone(),
-                    finding: why.clone(),
-                    ..CheckResult::default()
-                }));
-                return Ok(());
-            }
-            compared => compared?,
-        };
-        let changed = |compared: &&Compared| !compared.changes.restored.is_empty();
-        results.extend(match (compared.as_ref().filter(changed), &merged) {
-            (Some(own), _) => self.restored(subject, own, merged.is_some()).await?,
-            (None, Some((_, place))) => self.all(subject, place.folder()).await?,
-            (None, None) => self.all(subject, &subject.workspace).await?,
-        });
-        if results.iter().any(|result| !result.passed) {
-            return Ok(());
-        }
-        let before = self.await_before(command, subject.task.number).await?;
-        for result in results.iter_mut().filter(|result| result.doubt.is_empty()) {
-            let was = before.iter().find(|before| before.name == result.name);
-            weigh(&subject.task, result, was.and_then(|was| was.tests));
-        }
-        let red = |outcomes: &[CheckBefore], name: &str| {
-            let mut of_name = outcomes.iter().filter(|before| before.name == name);
-            of_name.any(|before| before.outcome == Before::Red)
-        };
-        if let Some((merge, _)) = &merged
-            && subject.tree.as_ref() != Some(&merge.onto)
-            && results.iter().any(|result| red(&before, &result.name))
-        {
-            let meanwhile = self.outcomes(subject, &merge.onto).await?;
-            let mended = |name: &str| red(&before, name) && !red(&meanwhile, name);
-            doubt(
-                results,
-                mended,
-                "what was accepted meanwhile changed it, too",
-            );
-        }
-        let Some(compared) = compared else {
-            if let Some(why) = subject.may_judge_itself(&self.judging(subject)) {
-                let is_check = |name: &str| subject.names.iter().any(|check| check == name);
-                doubt(results, is_check, &why);
-            }
-            return Ok(());
-        };
-        self.doubt_changes(&compared.changes, results);
-        let passed = results.iter_mut();
-        let passed = passed.filter(|result| result.passed && result.doubt.is_empty());
-        let (proof, open) = passed.partition(|result| red(&before, &result.name));
-        self.once_more(subject, &compared, merged.is_some(), proof)
-            .await?;
-        self.with_new_tests(subject, &compared, open).await
-    }
-
-    /// Adds the doubts that stand on what a result changed of what judges it.
-    fn doubt_changes(&self, changes: &JudgingChanges, results: &mut [CheckResult]) {
-        let JudgingChanges {
-            manifests,
-            links,
-            inline,
-            ..
-        } = changes;
-        if !manifests.is_empty() {
-            let files = manifests.join(", ");
-            let why = format!("the result changes what is said of tests in {files}");
-            doubt(results, |_| true, &why);
-        }
-        if !links.is_empty() {
-            let why = format!("a link leads out of the project: {}", links.join(", "));
-            doubt(results, |_| true, &why);
-        }
-        if !inline.is_empty() {
-            let why = format!("of the tests among the sources, the result {inline}");
-            doubt(results, |name| !self.is_plain(name), &why);
-        }
-    }
-
-    /// Compares a result with the state before it. `None` where git does not know that state.
-    async fn compare(
-        &self,
-        subject: &Subject,
-        merged: Option<&(PendingMerge, CheckFolder)>,
-    ) -> anyhow::Result<Option<Compared>> {
-        if subject.names.is_empty() {
-            return Ok(None);
-        }
-        let (place, before, delivered) = match merged {
-            Some((merge, place)) => (place.clone(), merge.onto.clone(), merge.commit.clone()),
-            None => {
-                let trees = self.change_watch.trees().await?;
-                let (Some(before), Some(trees)) = (subject.tree.clone(), trees) else {
-                    return Ok(None);
-                };
-                let place = trees.check_folder(&self.aside(RESULT))?;
-                (place, before, trees.record().await?)
-            }
-        };
-        let files = (self.settings.judging).permitting(&subject.task.may_change);
-        let mut changes = place.judging_changes([&before, &delivered], &files).await?;
-        if let Some(own) = subject.own.as_ref().filter(|_| merged.is_none()) {
-            let is_own = |file: &TreeFile| own.contains(&file.path);
-            changes.restored.retain(is_own);
-            changes.added.retain(is_own);
-        }
-        Ok(Some(Compared {
-            place,
-            before,
-            delivered,
-            changes,
-        }))
-    }
-
-    /// Runs checks on a result with the files that judge as they were; those that fail so, as it was delivered.
-    async fn restored(
-        &self,
-        subject: &Subject,
-        own: &Compared,
-        merged: bool,
-    ) -> anyhow::Result<Vec<CheckResult>> {
-        let (settings, place, files) = (&self.settings, &own.place, &own.changes.restored);
-        let tree = place.with_files(&own.delivered, files).await?;
-        place.lay_out(&tree).await?;
-        // Where it fails, the checks say so.
-        prepare(settings, place, &subject.first).await?;
-        let mut results = self.all(subject, place.folder()).await?;
-        if results.iter().all(|result| result.passed) {
-            return Ok(results);
-        }
-        place.lay_out(&own.delivered).await?;
-        prepare(settings, place, &subject.first).await?;
-        for result in results.iter_mut().filter(|result| !result.passed) {
-            let Some(check) = self.settings.checks.get(&result.name) else {
-                continue;
-            };
-            let delivered = run_check(settings, check, place.folder(), &subject.first).await?;
-            if delivered.passed {
-                result.finding = format!(
-                    "passes only with the agent's own version of {}, which no `may_change` permits",
-                    named(files)
-                );
-            } else if merged {
-                *result = delivered;
-            } else {
-                // What it needs may be in the workspace only, as git ignores it.
-                *result = run_check(settings, check, &subject.workspace, &subject.first).await?;
-                result.doubt = format!("with {} as before, it could not run aside", named(files));
-            }
-        }
-        Ok(results)
-    }
-
-    /// Runs checks on the state before with the tests that a result adds: one that fails there proves the result.
-    async fn with_new_tests(
-        &self,
-        subject: &Subject,
-        compared: &Compared,
-        results: Vec<&mut CheckResult>,
-    ) -> anyhow::Result<()> {
-        let (settings, added) = (&self.settings, &compared.changes.added);
-        if added.is_empty() || results.is_empty() {
-            return Ok(());
-        }
-        let _alone = self.earlier.lock().await;
-        let tree = compared.place.with_files(&compared.before, added).await?;
-        let Ok(place) = self.lay_out(subject, &compared.before, &tree).await else {
-            return Ok(());
-        };
-        for result in results {
-            let check = self.checks(subject).find(|check| check.name == result.name);
-            let Some(check) = check else { continue };
-            let run = run_check(settings, check, place.folder(), &subject.first).await?;
-            if outcome(check, &run).outcome == Before::Red {
-                result.new_tests = named(added);
-            }
-        }
-        Ok(())
-    }
-
-    /// Lays a tree out in the folder for the state before, and makes it ready. `commit` is one to begin with, where results are
-    /// merged. Returns why nothing can run there otherwise.
-    async fn lay_out(
-        &self,
-        subject: &Subject,
-        commit: &str,
-        tree: &str,
-    ) -> Result<CheckFolder, String> {
-        let place = async {
-            let place = match &subject.gathering {
-                Some(gathering) => gathering.project().await?.check_out(BEFORE, commit).await?,
-                None => {
-                    let trees = self.change_watch.trees().await?;
-                    let trees = trees.context("the workspace is no repository")?;
-                    trees.check_folder(&self.aside(BEFORE))?
-                }
-            };
-            place.lay_out(tree).await?;
-            anyhow::Ok((
-                prepare(&self.settings, &place, &subject.first).await?,
-                place,
-            ))
-        };
-        match place.await {
-            Ok((None, place)) => Ok(place),
-            Ok((Some(failed), _)) => Err(format!("`prepare` failed there ({})", failed.outcome())),
-            Err(error) => Err(format!("that state cannot be laid out: {error:#}")),
-        }
-    }
-
-    fn aside(&self, name: &str) -> PathBuf {
-        self.settings.worktrees.join(ASIDE).join(name)
-    }
-
-    /// Tells which files judge the results of a task.
-    fn judging(&self, subject: &Subject) -> JudgingFiles {
-        let files = &self.settings.judging;
-        files.permitting(&subject.task.may_change)
     }
 
     /// Returns whether a check needs no tests to fail.
@@ -450,35 +152,27 @@ impl ProofRuns {
         check.is_none_or(|check| check.plain)
     }
 
-    /// Returns the checks that may run on the state before.
-    fn checks<'a>(&'a self, subject: &'a Subject) -> impl Iterator<Item = &'a CheckConfig> {
-        let checks = subject.names.iter();
-        let checks = checks.filter_map(|name| self.settings.checks.get(name));
-        checks.filter(|check| check.before != BeforeWork::Never)
+    fn aside(&self, name: &str) -> PathBuf {
+        self.settings.worktrees.join(ASIDE).join(name)
     }
 
-    async fn all(&self, subject: &Subject, folder: &Path) -> anyhow::Result<Vec<CheckResult>> {
-        let (settings, mut results) = (&self.settings, Vec::new());
-        for name in &subject.names {
-            results.push(match self.settings.checks.get(name) {
-                Some(check) => run_check(settings, check, folder, &subject.first).await?,
-                None => CheckResult {
-                    name: name.clone(),
-                    finding: "not in the configuration any more".to_owned(),
-                    ..CheckResult::default()
-                },
-            });
+    /// Adds the doubts that stand on what a result changed of what judges it.
+    fn doubt_changes(&self, changes: &JudgingChanges, results: &mut [CheckResult]) {
+        if !changes.manifests.is_empty() {
+            let files = changes.manifests.join(", ");
+            let why = format!("the result changes what is said of tests in {files}");
+            doubt(results, |_| true, &why);
         }
-        Ok(results)
-    }
-
-    /// Returns failed results of the checks whose programs are not those from before the work.
-    async fn replaced(&self, subject: &Subject) -> anyhow::Result<Vec<CheckResult>> {
-        let (names, before) = (subject.names.iter(), subject.task.programs.clone());
-        let checks = names.filter_map(|name| self.settings.checks.get(name).cloned());
-        let checks: Vec<CheckConfig> = checks.collect();
-        let find = move || replaced(&checks, &before.unwrap_or_default());
-        Ok(tokio::task::spawn_blocking(find).await?)
+        if !changes.links.is_empty() {
+            let links = changes.links.join(", ");
+            let why = format!("a link leads out of the project: {links}");
+            doubt(results, |_| true, &why);
+        }
+        if !changes.inline.is_empty() {
+            let inline = &changes.inline;
+            let why = format!("of the tests among the sources, the result {inline}");
+            doubt(results, |name| !self.is_plain(name), &why);
+        }
     }
 
     /// Waits until the checks have run on the state before, unless nothing waits for that any more.
@@ -506,6 +200,290 @@ impl ProofRuns {
     }
 }
 
+/// Returns the files that changed during attempts.
+fn own_files<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> Option<BTreeSet<String>> {
+    let mut own = BTreeSet::new();
+    for attempt in attempts {
+        let changes = attempt.changes.as_ref()?;
+        if changes.seen != ChangeDetection::Git || changes.more > 0 {
+            return None;
+        }
+        own.extend(changes.paths().map(str::to_owned));
+    }
+    Some(own)
+}
+
+impl Subject {
+    async fn outcomes(&self, tree: &str) -> anyhow::Result<Vec<CheckBefore>> {
+        let mut earlier = self.runs.earlier.lock().await;
+        let mut checks: Vec<&CheckConfig> = self.checks().collect();
+        let is_new = |check: &&CheckConfig| !earlier.contains_key(&key(tree, &hash(check)));
+        let mut files = self.task.criteria.files();
+        let place = match files.next().is_some() || checks.iter().any(is_new) {
+            true => self.lay_out(tree, tree).await,
+            false => Err(String::new()),
+        };
+        let mut outcomes = Vec::new();
+        for result in self.replaced().await? {
+            checks.retain(|check| check.name != result.name);
+            outcomes.push(unknown(&result.name, &result.finding));
+        }
+        for check in checks {
+            let (name, command) = (check.name.clone(), hash(check));
+            let key = key(tree, &command);
+            outcomes.push(match (earlier.get(&key), &place) {
+                (Some(known), _) => CheckBefore {
+                    name,
+                    ..known.clone()
+                },
+                (None, Err(why)) => unknown(&name, why),
+                (None, Ok(place)) => {
+                    let mut before = outcome(check, &self.run(check, place.folder()).await?);
+                    // What fails only at times, or while a port is taken, fails for another reason.
+                    if before.outcome == Before::Red
+                        && self.run(check, place.folder()).await?.passed
+                    {
+                        before = unknown(&name, "it failed, and passed when it was tried again");
+                    }
+                    before.command = command;
+                    if earlier.len() < KEPT {
+                        earlier.insert(key, before.clone());
+                    }
+                    before
+                }
+            });
+        }
+        let folder = place.as_ref().map(CheckFolder::folder);
+        outcomes.extend(files_before(&self.task, folder).await?);
+        Ok(outcomes)
+    }
+
+    /// Runs the checks of a task on a result whose other evidence is good, after that. `merged` is the merge with the results before
+    /// it and the folder that has it, where results are merged.
+    pub async fn on_result(
+        &self,
+        command: &CommandId,
+        merged: Option<(PendingMerge, CheckFolder)>,
+        results: &mut Vec<CheckResult>,
+    ) -> anyhow::Result<()> {
+        results.extend(self.replaced().await?);
+        if results.iter().any(|result| !result.passed) {
+            return Ok(());
+        }
+        let compared = match self.compare(merged.as_ref()).await {
+            // The agent may have moved what git keeps: its result is not believed for that.
+            Err(error) if merged.is_none() => {
+                let why = format!("git does not tell which tests the result changes: {error:#}");
+                let failed = |name: &String| CheckResult::failed(name, &why);
+                results.extend(self.names.iter().map(failed));
+                return Ok(());
+            }
+            compared => compared?,
+        };
+        let changed = |compared: &&Compared| !compared.changes.restored.is_empty();
+        results.extend(match (compared.as_ref().filter(changed), &merged) {
+            (Some(own), _) => self.restored(own, merged.is_some()).await?,
+            (None, Some((_, place))) => self.all(place.folder()).await?,
+            (None, None) => self.all(&self.workspace).await?,
+        });
+        if results.iter().any(|result| !result.passed) {
+            return Ok(());
+        }
+        let before = self.runs.await_before(command, self.task.number).await?;
+        for result in results.iter_mut().filter(|result| result.doubt.is_empty()) {
+            let was = before.iter().find(|before| before.name == result.name);
+            weigh(&self.task, result, was.and_then(|was| was.tests));
+        }
+        let red = |outcomes: &[CheckBefore], name: &str| {
+            let mut of_name = outcomes.iter().filter(|before| before.name == name);
+            of_name.any(|before| before.outcome == Before::Red)
+        };
+        if let Some((merge, _)) = &merged
+            && self.tree.as_ref() != Some(&merge.onto)
+            && results.iter().any(|result| red(&before, &result.name))
+        {
+            let meanwhile = self.outcomes(&merge.onto).await?;
+            let mended = |name: &str| red(&before, name) && !red(&meanwhile, name);
+            let why = "what was accepted meanwhile changed it, too";
+            doubt(results, mended, why);
+        }
+        let Some(compared) = compared else {
+            if let Some(why) = self.may_judge_itself() {
+                let is_check = |name: &str| self.names.iter().any(|check| check == name);
+                doubt(results, is_check, &why);
+            }
+            return Ok(());
+        };
+        self.runs.doubt_changes(&compared.changes, results);
+        let passed = results.iter_mut();
+        let passed = passed.filter(|result| result.passed && result.doubt.is_empty());
+        let (proof, open) = passed.partition(|result| red(&before, &result.name));
+        let was_aside = merged.is_some() || !compared.changes.restored.is_empty();
+        self.once_more(&compared, was_aside, proof).await?;
+        self.with_new_tests(&compared, open).await
+    }
+
+    /// Compares a result with the state before it. `None` where git does not know that state.
+    async fn compare(
+        &self,
+        merged: Option<&(PendingMerge, CheckFolder)>,
+    ) -> anyhow::Result<Option<Compared>> {
+        if self.names.is_empty() {
+            return Ok(None);
+        }
+        let (place, before, delivered) = match merged {
+            Some((merge, place)) => (place.clone(), merge.onto.clone(), merge.commit.clone()),
+            None => {
+                let trees = self.runs.change_watch.trees().await?;
+                let (Some(before), Some(trees)) = (self.tree.clone(), trees) else {
+                    return Ok(None);
+                };
+                let place = trees.check_folder(&self.runs.aside(RESULT))?;
+                (place, before, trees.record().await?)
+            }
+        };
+        let trees = [&*before, &delivered];
+        let mut changes = place.judging_changes(trees, &self.judging()).await?;
+        if let Some(own) = self.own.as_ref().filter(|_| merged.is_none()) {
+            let is_own = |file: &TreeFile| own.contains(&file.path);
+            changes.restored.retain(is_own);
+            changes.added.retain(is_own);
+        }
+        Ok(Some(Compared {
+            place,
+            before,
+            delivered,
+            changes,
+        }))
+    }
+
+    /// Runs checks on a result with the files that judge as they were; those that fail so, as it was delivered.
+    async fn restored(&self, own: &Compared, merged: bool) -> anyhow::Result<Vec<CheckResult>> {
+        let (place, files) = (&own.place, &own.changes.restored);
+        let tree = place.with_files(&own.delivered, files).await?;
+        place.lay_out(&tree).await?;
+        // Where it fails, the checks say so.
+        self.prepare(place).await?;
+        let mut results = self.all(place.folder()).await?;
+        if results.iter().all(|result| result.passed) {
+            return Ok(results);
+        }
+        place.lay_out(&own.delivered).await?;
+        self.prepare(place).await?;
+        for result in results.iter_mut().filter(|result| !result.passed) {
+            let Some(check) = self.runs.settings.checks.get(&result.name) else {
+                continue;
+            };
+            let delivered = self.run(check, place.folder()).await?;
+            if delivered.passed {
+                result.finding = format!(
+                    "passes only with the agent's own version of {}, which no `may_change` permits",
+                    named(files)
+                );
+            } else if merged {
+                *result = delivered;
+            } else {
+                // What it needs may be in the workspace only, as git ignores it.
+                *result = self.run(check, &self.workspace).await?;
+                result.doubt = format!("with {} as before, it could not run aside", named(files));
+            }
+        }
+        Ok(results)
+    }
+
+    /// Runs checks on the state before with the tests that a result adds: one that fails there proves the result.
+    async fn with_new_tests(
+        &self,
+        compared: &Compared,
+        results: Vec<&mut CheckResult>,
+    ) -> anyhow::Result<()> {
+        let added = &compared.changes.added;
+        if added.is_empty() || results.is_empty() {
+            return Ok(());
+        }
+        let _alone = self.runs.earlier.lock().await;
+        let tree = compared.place.with_files(&compared.before, added).await?;
+        let Ok(place) = self.lay_out(&compared.before, &tree).await else {
+            return Ok(());
+        };
+        for result in results {
+            let check = self.checks().find(|check| check.name == result.name);
+            let Some(check) = check else { continue };
+            let run = self.run(check, place.folder()).await?;
+            if outcome(check, &run).outcome == Before::Red {
+                result.new_tests = named(added);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lays a tree out in the folder for the state before, and makes it ready. `commit` is one to begin with, where results are
+    /// merged. Returns why nothing can run there otherwise.
+    async fn lay_out(&self, commit: &str, tree: &str) -> Result<CheckFolder, String> {
+        let place = async {
+            let place = match &self.gathering {
+                Some(gathering) => gathering.project().await?.check_out(BEFORE, commit).await?,
+                None => {
+                    let trees = self.runs.change_watch.trees().await?;
+                    let trees = trees.context("the workspace is no repository")?;
+                    trees.check_folder(&self.runs.aside(BEFORE))?
+                }
+            };
+            place.lay_out(tree).await?;
+            anyhow::Ok((self.prepare(&place).await?, place))
+        };
+        match place.await {
+            Ok((None, place)) => Ok(place),
+            Ok((Some(failed), _)) => Err(format!("`prepare` failed there ({})", failed.outcome())),
+            Err(error) => Err(format!("that state cannot be laid out: {error:#}")),
+        }
+    }
+
+    /// Tells which files judge the results of the task.
+    fn judging(&self) -> JudgingFiles {
+        let files = &self.runs.settings.judging;
+        files.permitting(&self.task.may_change)
+    }
+
+    fn configured(&self) -> impl Iterator<Item = &CheckConfig> {
+        let checks = &self.runs.settings.checks;
+        self.names.iter().filter_map(|name| checks.get(name))
+    }
+
+    /// Returns the checks that may run on the state before.
+    fn checks(&self) -> impl Iterator<Item = &CheckConfig> {
+        let checks = self.configured();
+        checks.filter(|check| check.before != BeforeWork::Never)
+    }
+
+    async fn all(&self, folder: &Path) -> anyhow::Result<Vec<CheckResult>> {
+        let mut results = Vec::new();
+        for name in &self.names {
+            results.push(match self.runs.settings.checks.get(name) {
+                Some(check) => self.run(check, folder).await?,
+                None => CheckResult::failed(name, "not in the configuration any more"),
+            });
+        }
+        Ok(results)
+    }
+
+    async fn run(&self, check: &CheckConfig, folder: &Path) -> anyhow::Result<CheckResult> {
+        run_check(&self.runs.settings, check, folder, &self.first).await
+    }
+
+    async fn prepare(&self, place: &CheckFolder) -> anyhow::Result<Option<CheckResult>> {
+        prepare(&self.runs.settings, place, &self.first).await
+    }
+
+    /// Returns failed results of the checks whose programs are not those from before the work.
+    async fn replaced(&self) -> anyhow::Result<Vec<CheckResult>> {
+        let before = self.task.programs.clone().unwrap_or_default();
+        let checks: Vec<CheckConfig> = self.configured().cloned().collect();
+        let find = move || replaced(&checks, &before);
+        Ok(tokio::task::spawn_blocking(find).await?)
+    }
+}
+
 /// Removes the folders for checks on trees of the workspace; git removes those of its worktrees.
 pub(super) async fn clear(settings: &DaemonSettings) {
     let folder = settings.worktrees.join(ASIDE);
@@ -522,13 +500,7 @@ fn key(tree: &str, command: &str) -> String {
 
 /// Returns the hash of what runs, and of how its outcome is read.
 fn hash(check: &CheckConfig) -> String {
-    let CheckConfig {
-        argv,
-        env,
-        plain,
-        count,
-        ..
-    } = check;
+    let (argv, env, plain, count) = (&check.argv, &check.env, check.plain, &check.count);
     sha256(format!("{argv:?} {env:?} {plain} {count:?}"))
 }
 
@@ -541,25 +513,22 @@ async fn files_before(
         Ok(folder) => produced(task, folder, Time::default()).await?,
         Err(_) => Vec::new(),
     };
-    let before = |name: String| {
-        let outcome = match (folder, found.iter().find(|found| found.name == name)) {
-            (Err(why), _) => unknown(why),
-            (Ok(_), Some(found)) if found.passed => of(Before::Green),
-            (Ok(_), _) => of(Before::Red),
-        };
-        CheckBefore { name, ..outcome }
+    let before = |name: String| match (folder, found.iter().find(|found| found.name == name)) {
+        (Err(why), _) => unknown(&name, why),
+        (Ok(_), Some(found)) if found.passed => of(&name, Before::Green),
+        (Ok(_), _) => of(&name, Before::Red),
     };
     let files = task.criteria.files().map(ToString::to_string);
     Ok(files.map(before).collect())
 }
 
-fn unknown(why: &str) -> CheckBefore {
-    of(Before::Unknown(why.to_owned()))
+fn unknown(name: &str, why: &str) -> CheckBefore {
+    of(name, Before::Unknown(why.to_owned()))
 }
 
-fn of(outcome: Before) -> CheckBefore {
+fn of(name: &str, outcome: Before) -> CheckBefore {
     CheckBefore {
-        name: String::new(),
+        name: name.to_owned(),
         outcome,
         tests: None,
         command: String::new(),
@@ -568,13 +537,14 @@ fn of(outcome: Before) -> CheckBefore {
 
 /// Returns what a run says about the state before: red counts only if tests ran there, or the check needs none.
 fn outcome(check: &CheckConfig, run: &CheckResult) -> CheckBefore {
+    let name = &check.name;
     let outcome = match run.tests {
-        _ if run.passed => of(Before::Green),
-        _ if !run.doubt.is_empty() => unknown(&run.doubt),
-        _ if check.plain => of(Before::Red),
-        Some(1..) => of(Before::Red),
-        Some(0) => unknown("no test ran"),
-        None => unknown("its output shows no test that ran"),
+        _ if run.passed => of(name, Before::Green),
+        _ if !run.doubt.is_empty() => unknown(name, &run.doubt),
+        _ if check.plain => of(name, Before::Red),
+        Some(1..) => of(name, Before::Red),
+        Some(0) => unknown(name, "no test ran"),
+        None => unknown(name, "its output shows no test that ran"),
     };
     let tests = run.tests;
     CheckBefore { tests, ..outcome }
@@ -643,13 +613,10 @@ pub(super) async fn run_check(
 }
 
 fn named(files: &[TreeFile]) -> String {
-    let names: Vec<&str> = files
-        .iter()
-        .take(NAMED)
-        .map(|file| file.path.as_str())
-        .collect();
+    let names = files.iter().take(NAMED).map(|file| file.path.as_str());
+    let names = names.collect::<Vec<_>>().join(", ");
     match files.len().saturating_sub(NAMED) {
-        0 => names.join(", "),
-        more => format!("{} and {more} more", names.join(", ")),
+        0 => names,
+        more => format!("{names} and {more} more"),
     }
 }

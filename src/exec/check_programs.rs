@@ -42,11 +42,8 @@ pub fn replaced(checks: &[CheckConfig], before: &[CheckProgram]) -> Vec<CheckRes
             Some(is) if is == *was => None,
             is => Some(is.unwrap_or_else(|| was.clone()).path),
         })?;
-        Some(CheckResult {
-            name: check.name.clone(),
-            finding: format!("its program is not the one from before the work: {path}"),
-            ..CheckResult::default()
-        })
+        let finding = format!("its program is not the one from before the work: {path}");
+        Some(CheckResult::failed(&check.name, &finding))
     };
     checks.iter().filter_map(result).collect()
 }

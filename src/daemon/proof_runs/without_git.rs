@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{ProofRuns, Subject, files_before, outcome, run_check, unknown};
+use super::{Subject, files_before, outcome, unknown};
 use crate::config::BeforeWork;
-use crate::exec::JudgingFiles;
 use crate::plan::{Before, ChangeDetection, CheckBefore, CheckResult, Plan};
 
 /// A command waits for checks that took at most this long the last time.
@@ -13,8 +12,8 @@ const QUICK: Duration = Duration::from_secs(5);
 
 impl Subject {
     /// Returns why nothing shows that the result is judged by the files that judged before, where git does not keep those.
-    pub(super) fn may_judge_itself(&self, files: &JudgingFiles) -> Option<String> {
-        let changed = &self.changed;
+    pub(super) fn may_judge_itself(&self) -> Option<String> {
+        let (changed, files) = (&self.changed, self.judging());
         let judges = |path: &&str| {
             let runs = files.runs(path) || files.runs_in_place(path);
             runs || files.judges(path) || files.configures(path) || files.is_manifest(path)
@@ -30,39 +29,25 @@ impl Subject {
             None => None,
         }
     }
-}
 
-impl ProofRuns {
-    /// Runs the checks of a task in the workspace, unless an agent may be at work there.
-    pub(super) async fn in_workspace(
-        &self,
-        subject: &Subject,
-        held: bool,
-    ) -> anyhow::Result<Vec<CheckBefore>> {
-        let _alone = self.earlier.lock().await;
-        let mut why = match held && !subject.begun {
-            true => self.at_work(subject).await?,
+    /// Runs the checks of the task in the workspace, unless an agent may be at work there.
+    pub(super) async fn in_workspace(&self, held: bool) -> anyhow::Result<Vec<CheckBefore>> {
+        let _alone = self.runs.earlier.lock().await;
+        let mut why = match held && !self.begun {
+            true => self.at_work().await?,
             false => Some("the work had begun".to_owned()),
         };
         let mut outcomes = Vec::new();
-        for check in self.checks(subject) {
-            let slow = || is_slow(check.before, subject.took.get(&check.name));
-            let outcome = match why.clone().or_else(slow) {
-                Some(why) => unknown(&why),
-                None => {
-                    let (settings, folder) = (&self.settings, &subject.workspace);
-                    outcome(
-                        check,
-                        &run_check(settings, check, folder, &subject.first).await?,
-                    )
-                }
-            };
-            let name = check.name.clone();
-            outcomes.push(CheckBefore { name, ..outcome });
+        for check in self.checks() {
+            let slow = || is_slow(check.before, self.took.get(&check.name));
+            outcomes.push(match why.clone().or_else(slow) {
+                Some(why) => unknown(&check.name, &why),
+                None => outcome(check, &self.run(check, &self.workspace).await?),
+            });
         }
-        outcomes.extend(files_before(&subject.task, Ok(&subject.workspace)).await?);
+        outcomes.extend(files_before(&self.task, Ok(&self.workspace)).await?);
         // Another task may have begun meanwhile.
-        why = why.or(self.at_work(subject).await?);
+        why = why.or(self.at_work().await?);
         if let Some(why) = why {
             for before in &mut outcomes {
                 before.outcome = Before::Unknown(why.clone());
@@ -72,15 +57,15 @@ impl ProofRuns {
     }
 
     /// Returns which other tasks are at work in the workspace.
-    async fn at_work(&self, subject: &Subject) -> anyhow::Result<Option<String>> {
-        let task = subject.task.number;
+    async fn at_work(&self) -> anyhow::Result<Option<String>> {
+        let task = self.task.number;
         let read = move |plan: &Plan, _| {
             let others = plan.open_attempts().filter(|other| other.task != task);
             let others: Vec<String> = others.map(|other| other.task.to_string()).collect();
             (!others.is_empty())
                 .then(|| format!("at work in the same folder: task {}", others.join(", ")))
         };
-        Ok(self.store.read(&self.settings.plan, read).await?)
+        Ok(self.runs.store.read(&self.runs.settings.plan, read).await?)
     }
 }
 

@@ -407,6 +407,15 @@ pub struct CheckResult {
 }
 
 impl CheckResult {
+    /// Returns that a check has failed, and what was found.
+    pub fn failed(name: &str, finding: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            finding: finding.to_owned(),
+            ..Self::default()
+        }
+    }
+
     /// Returns whether it passes without having run any test.
     pub fn says_nothing(&self) -> bool {
         self.passed && self.tests == Some(0)
