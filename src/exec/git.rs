@@ -86,7 +86,7 @@ pub struct Git {
     lock: Option<PathBuf>,
     /// The folder for new objects in place of the repository.
     objects: Option<PathBuf>,
-    input: Option<Vec<u8>>,
+    input: Stdin,
 }
 
 /// Where git works, and with which configuration.
@@ -121,7 +121,7 @@ impl Git {
             index: None,
             lock: None,
             objects: None,
-            input: None,
+            input: Stdin::Nothing,
         }
     }
 
@@ -207,7 +207,7 @@ impl Git {
 
     /// Sets the standard input of each command.
     pub(super) fn with_input(mut self, input: Vec<u8>) -> Self {
-        self.input = Some(input);
+        self.input = Stdin::Bytes(input);
         self
     }
 
@@ -456,15 +456,11 @@ impl Git {
                 argv.push(NOT_WITHIN.to_owned());
             }
         }
-        let stdin = match &self.input {
-            Some(input) => Stdin::Bytes(input.clone()),
-            None => Stdin::Nothing,
-        };
         ChildSpec {
             argv,
             cwd: self.folder.clone(),
             env: self.environment(),
-            stdin,
+            stdin: self.input.clone(),
             deadline: self.deadline,
         }
     }

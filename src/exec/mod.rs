@@ -41,6 +41,6 @@ pub use repository_config::{Filters, examine, own_filters};
 pub use task_diff::{DiffSource, diff_of, diff_project, find_diff, worktree_of};
 pub use test_summary::tests_failed;
 pub use worktree::{
-    AGENT_FOLDER, BEFORE, BranchMove, CommitRange, DiffDetail, MERGED, Merged, Project,
-    ProjectError, TakeOver, TaskWorktree, difference, project_head, remove_folder, span_of,
+    AGENT_FOLDER, BEFORE, BranchMove, DiffDetail, MERGED, Merged, Project, ProjectError, TakeOver,
+    TaskWorktree, difference, project_head, remove_folder,
 };

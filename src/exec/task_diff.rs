@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::worktree::{CommitRange, DiffDetail, Project, TaskWorktree, difference, span_of};
+use super::worktree::{AGENT_FOLDER, DiffDetail, Project, TaskWorktree, difference};
 use super::{Filters, examine};
 use crate::plan::{Attempt, IntegrationBranch, Plan, PlanHead, PlanId, Task, TaskId};
 
@@ -43,23 +43,27 @@ pub async fn diff_of(
         return Ok(None);
     };
     let git = project.git();
-    let span = match source {
+    let mut left_out = Vec::new();
+    let (from, to) = match source {
         DiffSource::Shared(_) => return Ok(None),
-        DiffSource::Accepted(from, to) => committed(from, to),
+        DiffSource::Accepted(from, to) => (from, to),
         DiffSource::Open { place, tip } => match project.worktree(&place.folder).await? {
-            Some(worktree) => span_of(&worktree, &tip).await?,
+            Some(worktree) => {
+                let from = worktree.line("merge-base", &[&tip, "HEAD"]).await?;
+                let (to, nested) = worktree.snapshot(&[AGENT_FOLDER]).await?;
+                left_out = nested;
+                (from, to)
+            }
             None => {
-                let branch = format!("refs/heads/{}", place.branch);
-                let Some(head) = git.resolve(&branch).await? else {
+                let Some(head) = project.at_branch(&place.branch).await? else {
                     return Ok(None);
                 };
-                let from = git.line("merge-base", &[&tip, &head]).await?;
-                committed(from, head)
+                (git.line("merge-base", &[&tip, &head]).await?, head)
             }
         },
     };
-    let change = difference(git, &span.from, &span.to, detail).await?;
-    Ok(Some((change, span.left_out)))
+    let change = difference(git, &from, &to, detail).await?;
+    Ok(Some((change, left_out)))
 }
 
 /// Finds the change of a task; where only names are known, those of the attempts that are `shown`.
@@ -84,14 +88,6 @@ fn names(attempt: &Attempt) -> Option<String> {
     let company = attempt.company().map(|company| format!(" ({company})"));
     let (number, company) = (attempt.number, company.unwrap_or_default());
     Some(format!("attempt {number}  {changes}{company}"))
-}
-
-fn committed(from: String, to: String) -> CommitRange {
-    CommitRange {
-        from,
-        to,
-        left_out: Vec::new(),
-    }
 }
 
 /// Returns where the work on a task of a plan is, or was.

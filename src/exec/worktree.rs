@@ -152,8 +152,7 @@ impl Project {
             tracing::warn!(folder = %place.folder.display(), aside = %aside.display(), "what is no worktree is moved aside");
             fs::rename(&place.folder, aside)?;
         }
-        let there = format!("refs/heads/{}", place.branch);
-        let (options, commit) = match self.git.resolve(&there).await? {
+        let (options, commit) = match self.at_branch(&place.branch).await? {
             Some(_) => (&[][..], &*place.branch),
             None => (&["--no-track", "-b", &*place.branch][..], start),
         };
@@ -448,14 +447,10 @@ impl Project {
     /// # Errors
     /// As [`Git::bytes`].
     pub async fn remove(&self, place: &TaskWorktree, tip: &str) -> Result<bool, GitError> {
-        let branch = format!("refs/heads/{}", place.branch);
-        let Some(head) = self.git.resolve(&branch).await? else {
+        let Some(head) = self.at_branch(&place.branch).await? else {
             return Ok(!place.folder.exists());
         };
-        if !self.git.has(&head, tip).await? {
-            return Ok(false);
-        }
-        if !self.remove_worktree(place, false).await? {
+        if !self.git.has(&head, tip).await? || !self.remove_worktree(place, false).await? {
             return Ok(false);
         }
         self.delete_branch(&place.branch, &head).await?;
@@ -541,25 +536,6 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, GitError> {
     let done = tokio::task::spawn_blocking(work).await;
     Ok(done.map_err(io::Error::from)??)
-}
-
-/// The changes of a task so far.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommitRange {
-    pub from: String,
-    pub to: String,
-    /// Nested repositories without a commit; their content is not included.
-    pub left_out: Vec<String>,
-}
-
-/// Returns the changes of a task so far: from where its branch left `tip` to the present files of its worktree.
-///
-/// # Errors
-/// As [`Git::bytes`].
-pub async fn span_of(git: &Git, tip: &str) -> Result<CommitRange, GitError> {
-    let from = git.line("merge-base", &[tip, "HEAD"]).await?;
-    let (to, left_out) = git.snapshot(&[AGENT_FOLDER]).await?;
-    Ok(CommitRange { from, to, left_out })
 }
 
 /// The extent of a difference.

@@ -138,10 +138,8 @@ impl Project {
         let own = format!("!! {AGENT_FOLDER}/");
         let status = git.names("status --porcelain -z", ignored).await?;
         let at = git.resolve("HEAD").await?;
-        if !own_repositories(&git).await?.is_empty() {
-            return Ok(false);
-        }
-        if at != head || status.iter().any(|line| *line != own) {
+        let is_more = status.iter().any(|line| *line != own);
+        if is_more || at != head || !own_repositories(&git).await?.is_empty() {
             return Ok(false);
         }
         let folder = place.folder.to_string_lossy();
