@@ -93,7 +93,7 @@ impl AgentDoer {
             return Err(WorkStop::Cancelled);
         }
         worker.notify(WorkerEvent::Begun(title(command)));
-        let job = AgentJob::new(claim.volumes(), command);
+        let job = AgentJob::new(&claim.volumes, command);
         let run = CommandRun {
             worker,
             doer: self,
@@ -148,18 +148,14 @@ impl AgentDoer {
             }
         };
         let watched = ChildOutput::watch(&out, &err).map_err(fault)?;
-        let source = HeartbeatSource {
-            output: Some(&watched),
-            of: self.kind(),
-            always: false,
-        };
+        let source = HeartbeatSource::Agent(&watched, self.kind());
         // Only the wall clock says how long it has run, and that may have been set; the daemon ends what is too old.
         let mut left = TimeAllowance::new(self.deadline);
         tokio::select! {
             biased;
             () = gone => {}
             () = left.used_up() => stop(GRACE).await,
-            halt = worker.attend(&vital, &source) => {
+            halt = worker.attend(&vital, source) => {
                 stop(grace(&halt)).await;
                 if !matches!(halt, WorkStop::Flooded) {
                     return Err(halt);
@@ -220,11 +216,7 @@ impl CommandRun<'_> {
         [most_out, most_err]: [usize; 2],
     ) -> Result<ProcessEnd, WorkStop> {
         let (worker, doer, output) = (self.worker, self.doer, self.output);
-        let source = HeartbeatSource {
-            output: Some(output),
-            of: doer.kind(),
-            always: false,
-        };
+        let source = HeartbeatSource::Agent(output, doer.kind());
         let [out, err] = output.lengths();
         let exchange = worker.volumes.root().display().to_string();
         let set = [(EXCHANGE.to_owned(), exchange)].into_iter();
@@ -242,7 +234,7 @@ impl CommandRun<'_> {
         };
         let mut halted = None;
         let cancel = async {
-            let halt = worker.attend(vital, &source).await;
+            let halt = worker.attend(vital, source).await;
             let grace = grace(&halt);
             halted = Some(halt);
             grace

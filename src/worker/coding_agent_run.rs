@@ -341,14 +341,10 @@ impl<'a> SessionRun<'a> {
 
     /// Waits, and shows meanwhile that this is wanted.
     async fn pause(&mut self, wait: Duration, vital: &RunVitals<'_>) -> Result<(), WorkStop> {
-        let source = HeartbeatSource {
-            output: Some(self.at.output),
-            of: None,
-            always: true,
-        };
+        let source = HeartbeatSource::Wanted(Some(self.at.output));
         tokio::select! {
             biased;
-            halt = self.at.worker.attend(vital, &source) => return Err(halt),
+            halt = self.at.worker.attend(vital, source) => return Err(halt),
             () = sleep(wait) => {}
         }
         self.left = self.left.saturating_sub(wait);

@@ -25,12 +25,12 @@ const LONGEST: u64 = 1024;
 #[derive(Debug)]
 pub struct Claim {
     /// Those in which the command lies.
-    volumes: Volumes,
+    pub(super) volumes: Volumes,
     id: CommandId,
     /// Closed, and so unlocked, with the claim; signed by the worker that has it.
     lock: File,
     /// A worker of another agent had it, and died.
-    of_another: bool,
+    pub(super) of_another: bool,
 }
 
 /// Takes commands for a worker: for its agent, as locks name it, and of some roles.
@@ -232,11 +232,6 @@ impl Claim {
             .map_err(|error| VolumesError::new("write", &self.volumes.claim_lock(&self.id), error))
     }
 
-    /// Returns whether a worker of another agent had it, and died.
-    pub(super) fn is_of_another(&self) -> bool {
-        self.of_another
-    }
-
     /// Makes a command of a worker that died this agent's, which cannot go on with what the other had begun.
     ///
     /// # Errors
@@ -252,11 +247,6 @@ impl Claim {
     /// Returns the id of the command.
     pub fn id(&self) -> &CommandId {
         &self.id
-    }
-
-    /// Returns the volumes in which the command lies.
-    pub(super) fn volumes(&self) -> &Volumes {
-        &self.volumes
     }
 
     /// Lets go of a command on which no agent works, so that the next worker takes it.

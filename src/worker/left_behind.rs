@@ -28,7 +28,7 @@ pub async fn left_behind(
         let Some(claim) = claimer.take_up(volumes, id)? else {
             continue;
         };
-        if claim.is_of_another() {
+        if claim.of_another {
             continue;
         }
         let pid = volumes.read_life(id).pid;
@@ -36,7 +36,7 @@ pub async fn left_behind(
             Err(error) if error.kind() == RUNS_ON => continue,
             ended => ended?,
         }
-        if !claim.volumes().reported(id)? {
+        if !claim.volumes.reported(id)? {
             found.push(claim);
         }
     }

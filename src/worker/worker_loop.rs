@@ -124,10 +124,12 @@ impl<'a> RunVitals<'a> {
             started_at: Some(started),
             ..Heartbeat::default()
         };
-        Self {
-            id,
-            heartbeat: Mutex::new(heartbeat),
-        }
+        Self::with(id, heartbeat)
+    }
+
+    fn with(id: &'a CommandId, heartbeat: Heartbeat) -> Self {
+        let heartbeat = Mutex::new(heartbeat);
+        Self { id, heartbeat }
     }
 
     /// Goes on with the heartbeat of a worker that is gone, whose agent may still run.
@@ -139,10 +141,7 @@ impl<'a> RunVitals<'a> {
             model_fails: None,
             ..life.clone()
         };
-        Self {
-            id,
-            heartbeat: Mutex::new(heartbeat),
-        }
+        Self::with(id, heartbeat)
     }
 
     /// Begins a run.
@@ -168,16 +167,14 @@ impl<'a> RunVitals<'a> {
     }
 }
 
-/// What counts as a heartbeat while an agent works on a command.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct HeartbeatSource<'a> {
-    /// What an agent prints; without one the heartbeat is renewed in any case.
-    pub(super) output: Option<&'a ChildOutput>,
-    /// Whose output it is, if that can be read: the session is found there as long as it is not known, and words that are no
-    /// heartbeat.
-    pub(super) of: Option<CodingAgent>,
-    /// Nothing runs, and that is wanted: the heartbeat is renewed all the same.
-    pub(super) always: bool,
+/// What counts as a heartbeat while a command is worked on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum HeartbeatSource<'a> {
+    /// What an agent prints, and which agent it is, if that can be read: the session is found there as long as it is not known,
+    /// and words that are no heartbeat.
+    Agent(&'a ChildOutput, Option<CodingAgent>),
+    /// No agent runs, and that is wanted: the heartbeat is renewed in any case. What the last one printed still counts.
+    Wanted(Option<&'a ChildOutput>),
 }
 
 impl Worker {
@@ -258,7 +255,7 @@ impl Worker {
     /// # Errors
     /// What the file system says, or that something still runs; the command is the other's then.
     async fn take_over(&self, doer: &impl Doer, mut claim: Claim) -> Result<Claim, VolumesError> {
-        if claim.is_of_another() {
+        if claim.of_another {
             let id = claim.id();
             let pid = self.volumes.read_life(id).pid;
             end_left_behind(&self.volumes.log(id, "err"), pid).await?;
@@ -311,7 +308,7 @@ impl Worker {
 
     async fn result(&self, doer: &impl Doer, claim: &Claim) -> Result<Finished, WorkStop> {
         let id = claim.id();
-        match read(claim.volumes(), Folder::CommandsProcessed, id) {
+        match read(&claim.volumes, Folder::CommandsProcessed, id) {
             // It may be that of a person.
             Err(_) if self.volumes.reported(id)? => Ok(Finished::default()),
             Err(reason) => Ok(unread(id, &reason).into()),
@@ -351,12 +348,16 @@ impl Worker {
     pub(super) async fn attend(
         &self,
         vital: &RunVitals<'_>,
-        source: &HeartbeatSource<'_>,
+        source: HeartbeatSource<'_>,
     ) -> WorkStop {
         let mark = self.volumes.cancel_mark(vital.id);
+        let (output, of) = match source {
+            HeartbeatSource::Agent(output, of) => (Some(output), of),
+            HeartbeatSource::Wanted(output) => (output, None),
+        };
         let mut stopping = self.stopping.clone();
         let begun = vital.current().run.map(|run| [run.out, run.err]);
-        let lengths = || source.output.map_or([0, 0], ChildOutput::lengths);
+        let lengths = || output.map_or([0, 0], ChildOutput::lengths);
         let begun = begun.unwrap_or_else(lengths);
         let mut searched = begun[0];
         let mut pulse = Pulse::new(vital.current().last_output_at, begun);
@@ -375,7 +376,7 @@ impl Worker {
             if printed(0).max(printed(1)) > MOST_PRINTED {
                 return WorkStop::Flooded;
             }
-            if let (Some(kind), Some(output)) = (source.of, source.output)
+            if let (Some(kind), Some(output)) = (of, output)
                 && lengths[0] > searched
                 && vital.session().is_none()
             {
@@ -390,15 +391,15 @@ impl Worker {
             }
             if Instant::now() >= next_beat {
                 let pid = vital.current().pid.unwrap_or(0);
-                let beats = match source.output.filter(|_| !source.always) {
-                    Some(output) => pulse.beats(output, pid, source.of),
-                    None => true,
+                let beats = match source {
+                    HeartbeatSource::Agent(output, of) => pulse.beats(output, pid, of),
+                    HeartbeatSource::Wanted(_) => true,
                 };
                 let fault = pulse.fault().filter(|_| !beats).map(str::to_owned);
                 let begins = fault.is_some() && vital.current().model_fails.is_none();
                 if beats || begins {
                     vital.current().model_fails = fault;
-                    self.beat(vital, source.output.and_then(ChildOutput::last_written));
+                    self.beat(vital, output.and_then(ChildOutput::last_written));
                 }
                 next_beat = Instant::now() + every;
             }

@@ -113,10 +113,10 @@ impl RoleDoer {
     ) -> Result<(), WorkStop> {
         let mut running = JoinSet::new();
         let vital = RunVitals::new(id.command(), now());
-        let source = HeartbeatSource::default();
+        let source = HeartbeatSource::Wanted(None);
         let halt = tokio::select! {
             biased;
-            halt = worker.attend(&vital, &source) => halt,
+            halt = worker.attend(&vital, source) => halt,
             () = self.to_the_end(worker, id, command, &mut running) => return Ok(()),
         };
         // What comes next must not happen beside what was under way.
