@@ -58,7 +58,7 @@ pub(super) struct ChangeWatch {
     git: PathBuf,
     clock: Clock,
     /// The last listing, if it is complete.
-    before: Option<Arc<FileListing>>,
+    pub before: Option<Arc<FileListing>>,
     /// Git took too long and is not called any more.
     git_is_slow: bool,
 }
@@ -76,7 +76,7 @@ pub(super) struct Inspected {
 /// An inspection that is recorded together with reports.
 #[derive(Clone)]
 pub(super) struct QuickInspection {
-    now: Arc<FileListing>,
+    pub now: Arc<FileListing>,
     before: Option<Arc<FileListing>>,
     clock: Clock,
     /// What agents printed, by the command that was reported.
@@ -108,10 +108,8 @@ impl ChangeWatch {
         let inbox = folder.join(INBOX);
         let exchange = settings.volumes.root().to_owned();
         // The id becomes the name of a folder, and a tool may have chosen it.
-        let id = settings
-            .plan
-            .as_str()
-            .replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        let is_odd = |c: char| !c.is_ascii_alphanumeric();
+        let id = settings.plan.as_str().replace(is_odd, "_");
         let name: String = id.chars().take(64).collect();
         Self {
             aside: exchange.join("trees").join(name),
@@ -174,11 +172,6 @@ impl ChangeWatch {
         })
     }
 
-    /// Keeps the listing for the next inspection.
-    pub fn remember_quick(&mut self, found: &QuickInspection) {
-        self.before = Some(Arc::clone(&found.now));
-    }
-
     /// Keeps what an inspection beside the loop found for the next one.
     pub fn remember(&mut self, found: &Inspected) {
         self.git_is_slow |= found.git_is_slow;
@@ -196,13 +189,8 @@ impl ChangeWatch {
 
     /// Takes the first snapshot, before anything is dispatched. Returns the tree, where git has one.
     async fn begin(&mut self) -> Option<String> {
-        let recorded = async {
-            let trees = self.trees().await?;
-            let Some(trees) = trees else { return Ok(None) };
-            trees.record().await.map(Some)
-        };
-        match recorded.await {
-            Ok(Some(tree)) => return Some(tree),
+        match self.by_git(Time::default(), None).await {
+            Ok(Some((tree, _))) => return Some(tree),
             Ok(None) => {}
             Err(error) => {
                 self.git_is_slow = error.late();

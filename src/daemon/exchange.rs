@@ -55,9 +55,8 @@ impl fmt::Display for ExchangeKey {
 /// The result of an effect in the folder.
 pub(super) enum ExchangeResult {
     Scanned(Box<Scanner>, Result<FolderScan, VolumesError>),
-    QuestionShown(QuestionId),
-    QuestionFiled(QuestionId),
-    Filed(String),
+    /// The file is where its key wants it.
+    Done,
 }
 
 /// What a scan of the folders found, and when it began.
@@ -365,8 +364,8 @@ impl Exchange {
             for id in awaited.questions.difference(&self.shown).cloned() {
                 let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
                 let (key, plan) = (ExchangeKey::ShowQuestion(id.clone()), plan.clone());
+                let (wanted, program) = (id.clone(), settings.program.clone());
                 self.effects.start(key, now, async move {
-                    let (wanted, program) = (id.clone(), settings.program.clone());
                     let text = store.read(&plan, move |plan, _| {
                         let asked = plan.question(&wanted)?;
                         let task = asked.task.and_then(|id| plan.task(id));
@@ -377,7 +376,7 @@ impl Exchange {
                         if let Some(text) = text {
                             settings.volumes.write_question(&id, &text)?;
                         }
-                        Ok(ExchangeResult::QuestionShown(id))
+                        Ok(ExchangeResult::Done)
                     };
                     blocking(show).await
                 });
@@ -401,7 +400,7 @@ impl Exchange {
                         (settings.notice)(&late);
                     }
                     volumes.file_question(&id)?;
-                    Ok(ExchangeResult::QuestionFiled(id))
+                    Ok(ExchangeResult::Done)
                 };
                 blocking(file).await
             });
@@ -417,11 +416,8 @@ impl Exchange {
             let (name, filed) = (name.clone(), filed.clone());
             let key = ExchangeKey::File(name.clone());
             self.effects.start(key, now, async move {
-                let file = move || {
-                    volumes.file_report(&name, &filed)?;
-                    Ok(ExchangeResult::Filed(name))
-                };
-                blocking(file).await
+                blocking(move || volumes.file_report(&name, &filed)).await?;
+                Ok(ExchangeResult::Done)
             });
         }
     }
@@ -442,12 +438,16 @@ impl Exchange {
                 self.end_scan(*scanner, scanned);
                 return;
             }
-            Ok(ExchangeResult::QuestionShown(id)) => {
+            Ok(ExchangeResult::Done) => {}
+        }
+        match key {
+            ExchangeKey::Scan => {}
+            ExchangeKey::ShowQuestion(id) => {
                 tracing::warn!(question = %id, "a person is asked; `status` shows what");
-                self.shown.insert(id);
+                self.shown.insert(id.clone());
             }
-            Ok(ExchangeResult::QuestionFiled(id)) => drop(self.shown.remove(&id)),
-            Ok(ExchangeResult::Filed(name)) => drop(self.filings.remove(&name)),
+            ExchangeKey::FileQuestion(id) => drop(self.shown.remove(id)),
+            ExchangeKey::File(name) => drop(self.filings.remove(name)),
         }
         self.effects.succeeded(key);
     }

@@ -84,7 +84,7 @@ pub(super) struct HookState {
 }
 
 /// What one call reports.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum HookNews {
     Question(QuestionId),
     Change(i64),
@@ -126,35 +126,29 @@ impl PlanRun {
     }
 
     fn call_finish_hook(&mut self) -> bool {
-        let wanted = !self.hook_state.finish && self.wants(Hook::Finish);
-        if wanted {
-            self.call_hook(HookNews::Finish);
-        }
-        wanted
+        !self.hook_state.finish && self.call_hook(HookNews::Finish)
     }
 
-    fn wants(&self, hook: Hook) -> bool {
-        hook.command(&self.settings.hooks).is_some()
-    }
-
-    fn call_hook(&mut self, what: HookNews) {
+    /// Returns whether there is such a hook.
+    fn call_hook(&mut self, what: HookNews) -> bool {
         let hook = match what {
             HookNews::Question(_) => Hook::Question,
             HookNews::Change(_) => Hook::Change,
             HookNews::Finish => Hook::Finish,
         };
-        if !self.wants(hook) {
-            return;
-        }
+        let Some(argv) = hook.command(&self.settings.hooks).cloned() else {
+            return false;
+        };
         let (settings, store) = self.handles();
         let (now, since) = (self.world.now, self.hook_state.change);
         self.spawn(EffectKey::Hook(hook), async move {
             let (hook_state, call) = call(&settings, &store, what, since, now).await?;
             if let Some(call) = call {
-                run(&settings, hook, call.render(), now).await;
+                run(&settings, hook, argv, call.render(), now).await;
             }
             Ok(EffectResult::HookCalled(hook_state))
         });
+        true
     }
 }
 
@@ -207,13 +201,10 @@ pub(super) async fn call(
 }
 
 /// Runs a hook to its end, and logs the outcome; a failure is reported to the person.
-async fn run(settings: &DaemonSettings, hook: Hook, call: String, now: Time) {
+async fn run(settings: &DaemonSettings, hook: Hook, argv: Vec<String>, call: String, now: Time) {
     let hooks = &settings.hooks;
-    let Some(argv) = hook.command(hooks) else {
-        return;
-    };
     let spec = ChildSpec {
-        argv: argv.clone(),
+        argv,
         cwd: settings.folder.clone(),
         env: environment(&hooks.env),
         stdin: Stdin::Text(call),

@@ -248,11 +248,7 @@ impl Daemon {
             }
         }
         let now = self.clock.now();
-        for run in self.plans.runs.values_mut() {
-            if run.take_scan_request() {
-                self.exchange.scan_by(now);
-            }
-        }
+        self.take_scan_requests(now);
         // Nothing comes any more for which a report would have to stay where its agent left it.
         let settled = self.plans.runs.values().all(|run| run.demand.settled);
         self.exchange.start(now, settled);
@@ -290,11 +286,7 @@ impl Daemon {
         if !self.routes_are_known().await {
             return false;
         }
-        for run in self.plans.runs.values_mut() {
-            if run.take_scan_request() {
-                self.exchange.scan_by(now);
-            }
-        }
+        self.take_scan_requests(now);
         if self.exchange.check_watches(now)
             && let Err(error) = self.restore_files().await
         {
@@ -307,6 +299,14 @@ impl Daemon {
         let applied = self.apply(found).await;
         self.exchange.applied(applied);
         true
+    }
+
+    fn take_scan_requests(&mut self, now: Time) {
+        for run in self.plans.runs.values_mut() {
+            if std::mem::take(&mut run.scan_wanted) {
+                self.exchange.scan_by(now);
+            }
+        }
     }
 
     /// Notes what is awaited for plans that are new: a scan has to know it. Returns whether all of it is known.

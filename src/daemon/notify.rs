@@ -38,8 +38,8 @@ pub(super) struct NotifyState {
 /// The tries of one notification.
 #[derive(Debug)]
 struct Tried {
-    /// The question; `None` for the end of the plan.
-    question: Option<QuestionId>,
+    /// A question, or the end of the plan.
+    news: HookNews,
     /// When the first try began, and when the next one is due.
     since: Time,
     until: Time,
@@ -57,7 +57,7 @@ impl NotifyState {
     /// Returns whether a daemon that waits for nothing but a person goes on trying.
     pub fn holds_end(&self, now: Time) -> bool {
         let tried = self.tried.as_ref();
-        tried.is_some_and(|tried| tried.question.is_some() && tried.is_fresh(now))
+        tried.is_some_and(|tried| tried.news != HookNews::Finish && tried.is_fresh(now))
     }
 }
 
@@ -73,7 +73,7 @@ impl PlanRun {
         match id {
             Some(id) => self.notify(HookNews::Question(id)),
             // What is tried was answered meanwhile.
-            None => drop(self.notify_state.tried.take_if(|it| it.question.is_some())),
+            None => drop((self.notify_state.tried).take_if(|it| it.news != HookNews::Finish)),
         }
     }
 
@@ -83,7 +83,8 @@ impl PlanRun {
         if state.sent.finish || self.settings.notify.url.is_none() {
             return false;
         }
-        let old = |tried: &Tried| tried.question.is_none() && !tried.is_fresh(self.world.now);
+        let now = self.world.now;
+        let old = |tried: &Tried| tried.news == HookNews::Finish && !tried.is_fresh(now);
         if state.tried.as_ref().is_some_and(old) {
             self.drop_notification(&HookNews::Finish, "the daemon ends");
             return false;
@@ -97,14 +98,10 @@ impl PlanRun {
             return;
         }
         let now = self.world.now;
-        let question = match &news {
-            HookNews::Question(id) => Some(id.clone()),
-            _ => None,
-        };
         let tried = self.notify_state.tried.take();
-        let tried = tried.filter(|tried| tried.question == question);
+        let tried = tried.filter(|tried| tried.news == news);
         let tried = self.notify_state.tried.insert(tried.unwrap_or(Tried {
-            question,
+            news: news.clone(),
             since: now,
             until: now,
         }));

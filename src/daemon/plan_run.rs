@@ -159,7 +159,7 @@ pub(super) struct PlanRun {
     kept: Vec<(EffectKey, Arc<EffectResult>)>,
     kept_until: Time,
     /// A scan comes before anything else.
-    scan_wanted: bool,
+    pub scan_wanted: bool,
     /// When something becomes due by itself next.
     pub wake_at: Time,
 }
@@ -266,11 +266,6 @@ impl PlanRun {
     ) -> Result<(), StoreError> {
         let plan = &self.settings.plan;
         self.store.change(plan, BY, why, record).await
-    }
-
-    /// Returns whether a scan is to begin now, and forgets it.
-    pub fn take_scan_request(&mut self) -> bool {
-        std::mem::take(&mut self.scan_wanted)
     }
 
     /// Limits the lanes, as other plans need some; is turned once more if that makes a difference.
@@ -607,7 +602,7 @@ impl PlanRun {
         let follow_up = self.change("something came in", world, apply).await?;
         self.signs = signs;
         if let Some(quick) = quick {
-            self.change_watch.remember_quick(&quick);
+            self.change_watch.before = Some(quick.now);
         }
         Ok(follow_up)
     }

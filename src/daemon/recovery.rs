@@ -19,16 +19,29 @@ use crate::wire::question_file;
 pub async fn set_torn_aside(settings: &DaemonSettings, store: &Store) -> anyhow::Result<()> {
     let volumes = settings.volumes.clone();
     let waiting = effect_work::blocking(move || waiting(&volumes)).await?;
-    let program = settings.program.clone();
     let internal = store.in_use(ROLE).await?;
     let internal = internal.into_iter().map(|listed| listed.head.id);
     for plan in std::iter::once(settings.plan.clone()).chain(internal) {
-        let (waiting, program) = (waiting.clone(), program.clone());
-        let texts = store.read(&plan, move |plan, _| {
-            FileTexts::of(plan, &waiting, &program)
-        });
-        let (texts, volumes) = (texts.await?, settings.volumes.clone());
-        effect_work::blocking(move || texts.set_torn_aside(&volumes)).await?;
+        let (waiting, program) = (waiting.clone(), settings.program.clone());
+        let texts = store.read(&plan, move |plan, _| texts(plan, &waiting, &program));
+        let (commands, ends, questions) = texts.await?;
+        let volumes = settings.volumes.clone();
+        let set_aside = move || {
+            for (id, text) in commands {
+                volumes.set_torn_command_aside(&id, &text)?;
+            }
+            for end in ends {
+                if volumes.set_torn_command_aside(&end.id, &end.text)? {
+                    // The plan counts it as published, so no later step would publish it again.
+                    volumes.publish(&end.id, &end.text)?;
+                }
+            }
+            for (id, text) in questions {
+                volumes.set_torn_question_aside(&id, &text)?;
+            }
+            Ok(())
+        };
+        effect_work::blocking(set_aside).await?;
     }
     Ok(())
 }
@@ -42,46 +55,25 @@ fn waiting(volumes: &Volumes) -> Result<BTreeSet<CommandId>, VolumesError> {
     Ok(waiting)
 }
 
-/// The contents of a plan's files that are still needed.
-struct FileTexts {
-    commands: Vec<(CommandId, String)>,
-    ends: Vec<EndCommand>,
-    questions: Vec<(QuestionId, String)>,
-}
+/// A plan's files that are still needed: of commands, `end` commands and questions.
+type FileTexts = (
+    Vec<(CommandId, String)>,
+    Vec<EndCommand>,
+    Vec<(QuestionId, String)>,
+);
 
-impl FileTexts {
-    fn of(plan: &Plan, waiting: &BTreeSet<CommandId>, program: &str) -> Self {
-        let open = open(plan).filter(|attempt| !attempt.recall);
-        let open = open.map(|attempt| (attempt.id.clone(), attempt.text.clone()));
-        // Of an `end` command that was claimed nothing is awaited.
-        let ends = plan.sessions().filter_map(|session| session.end.clone());
-        let questions = plan.open_questions().map(|question| {
-            let task = question.task.and_then(|id| plan.task(id));
-            let text = question_file::render(question, plan.head(), task, program);
-            (question.id.clone(), text)
-        });
-        Self {
-            commands: open.collect(),
-            ends: ends.filter(|end| waiting.contains(&end.id)).collect(),
-            questions: questions.collect(),
-        }
-    }
-
-    fn set_torn_aside(&self, volumes: &Volumes) -> Result<(), VolumesError> {
-        for (id, text) in &self.commands {
-            volumes.set_torn_command_aside(id, text)?;
-        }
-        for end in &self.ends {
-            if volumes.set_torn_command_aside(&end.id, &end.text)? {
-                // The plan counts it as published, so no later step would publish it again.
-                volumes.publish(&end.id, &end.text)?;
-            }
-        }
-        for (id, text) in &self.questions {
-            volumes.set_torn_question_aside(id, text)?;
-        }
-        Ok(())
-    }
+fn texts(plan: &Plan, waiting: &BTreeSet<CommandId>, program: &str) -> FileTexts {
+    let open = open(plan).filter(|attempt| !attempt.recall);
+    let open = open.map(|attempt| (attempt.id.clone(), attempt.text.clone()));
+    // Of an `end` command that was claimed nothing is awaited.
+    let ends = plan.sessions().filter_map(|session| session.end.clone());
+    let ends = ends.filter(|end| waiting.contains(&end.id));
+    let questions = plan.open_questions().map(|question| {
+        let task = question.task.and_then(|id| plan.task(id));
+        let text = question_file::render(question, plan.head(), task, program);
+        (question.id.clone(), text)
+    });
+    (open.collect(), ends.collect(), questions.collect())
 }
 
 impl PlanRun {
