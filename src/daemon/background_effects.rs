@@ -88,18 +88,12 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Effects<K, D> {
 
     /// Waits until an effect ends, for ever if none runs. A dropped future loses no result.
     pub async fn next(&mut self) -> (K, anyhow::Result<D>) {
-        loop {
-            match self
-                .running
-                .join_next_with_id()
-                .await
-                .map(|done| self.ended(done))
-            {
-                None => return pending().await,
-                Some(Some(ended)) => return ended,
-                Some(None) => {}
+        while let Some(done) = self.running.join_next_with_id().await {
+            if let Some(ended) = self.ended(done) {
+                return ended;
             }
         }
+        pending().await
     }
 
     /// Returns an effect that has ended, if one has.

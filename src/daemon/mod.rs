@@ -76,7 +76,19 @@ pub async fn run(
     for lost in store.lost() {
         tracing::error!("{lost}");
     }
-    let mut daemon = Daemon::new(folder, take_up, store, clock);
+    let folder = Arc::new(folder);
+    let mut daemon = Daemon {
+        exchange: Exchange::new(Arc::clone(&folder), store.clone(), clock),
+        plans: PlansAtWork::new(Arc::clone(&folder), store.clone(), clock, take_up),
+        folder,
+        moved: store.moved(),
+        store,
+        clock,
+        first: None,
+        stored: true,
+        look_at: clock.now(),
+        announced: None,
+    };
     // A shutdown waits for nothing, such as a busy store: what it cuts off is as after a kill.
     let end = tokio::select! {
         biased;
@@ -103,7 +115,7 @@ pub async fn run(
 /// this process runs: it would work in the same files at the same time.
 pub async fn end_left_behind(volumes: &Volumes) {
     let marks = volumes.path(Folder::Active);
-    exec::end_left_behind(&marks, &exec::MarkKind::OF_DAEMON).await;
+    exec::end_left_behind(&marks).await;
 }
 
 /// A folder, and the plans that are carried out through it.
@@ -125,27 +137,6 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn new(
-        folder: FolderSettings,
-        take_up: Option<Arc<TakeUp>>,
-        store: Store,
-        clock: Clock,
-    ) -> Self {
-        let folder = Arc::new(folder);
-        Self {
-            exchange: Exchange::new(Arc::clone(&folder), store.clone(), clock),
-            plans: PlansAtWork::new(Arc::clone(&folder), store.clone(), clock, take_up),
-            folder,
-            moved: store.moved(),
-            store,
-            clock,
-            first: None,
-            stored: true,
-            look_at: clock.now(),
-            announced: None,
-        }
-    }
-
     /// Carries plans out until the daemon has nothing left to do. A dropped future loses nothing that the next daemon does
     /// not find.
     async fn carry_out(&mut self, first: Option<PlanAtWork>) -> anyhow::Result<DaemonEnd> {

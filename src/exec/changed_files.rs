@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::git::{Git, GitError};
+use super::git::{Git, GitError, blocking};
 use super::produced_files::{changed_at, written_at};
 use super::tree_changes::{TreeChange, tree_changes};
 use crate::plan::{ChangeDetection, ChangedFiles, Time};
@@ -258,10 +258,9 @@ impl GitSnapshots {
             }
             // These are named even where many changed.
             paths.sort_by_key(|path| !path.ends_with(" lines)"));
-            ChangedFiles::new(ChangeDetection::Git, paths)
+            Ok(ChangedFiles::new(ChangeDetection::Git, paths))
         };
-        let looked = tokio::task::spawn_blocking(look).await;
-        Ok(looked.map_err(io::Error::from)?)
+        blocking(look).await
     }
 
     /// Returns which files of the old snapshot lost most of their lines, with words for that.

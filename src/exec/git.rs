@@ -142,11 +142,9 @@ impl Git {
         let (folder, repository, ours) = (folder.to_owned(), repository.clone(), ours.to_owned());
         let prepare = move || {
             unchanged(&folder, &repository)?;
-            Ok::<_, GitError>(lay_out(&repository, &ours)?)
+            Ok(lay_out(&repository, &ours)?)
         };
-        tokio::task::spawn_blocking(prepare)
-            .await
-            .map_err(io::Error::from)??;
+        blocking(prepare).await?;
         Ok(git)
     }
 
@@ -560,6 +558,14 @@ fn quoted_path(path: &Path) -> OsString {
         }
         _ => path.into(),
     }
+}
+
+/// Runs disk operations on a blocking thread.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, GitError> + Send + 'static,
+) -> Result<T, GitError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    Ok(done.map_err(io::Error::from)??)
 }
 
 /// Returns names that each end with a zero byte.

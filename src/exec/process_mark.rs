@@ -36,8 +36,7 @@ pub enum MarkKind {
 }
 
 impl MarkKind {
-    /// Those that only a daemon and the roles in its process start.
-    pub const OF_DAEMON: [Self; 5] = [
+    const ALL: [Self; 5] = [
         Self::Check,
         Self::Question,
         Self::Hook,
@@ -99,14 +98,13 @@ impl Drop for ProcessMark {
     }
 }
 
-/// Ends every process of some kinds that still runs and has a mark in a folder. The caller must be the only process that starts
-/// such processes. A process that a check put into its own group is not ended, just as at the end of every check.
-pub async fn end_left_behind(marks: &Path, kinds: &[MarkKind]) {
+/// Ends every process that still runs and has a mark in a folder. The caller must be the only process that starts such processes. A process that a check put into its own group is not ended, just as at the end of every check.
+pub async fn end_left_behind(marks: &Path) {
     // A missing folder has no marks.
     let entries = std::fs::read_dir(marks).into_iter().flatten().flatten();
     let left: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     for path in left {
-        let Some(signed) = signature(&path, kinds) else {
+        let Some(signed) = signature(&path) else {
             continue;
         };
         if alive(&path) {
@@ -122,11 +120,10 @@ pub async fn end_left_behind(marks: &Path, kinds: &[MarkKind]) {
 }
 
 /// Returns the process group that a mark names, or that it names none yet; `None` if the file is not a mark.
-fn signature(mark: &Path, kinds: &[MarkKind]) -> Option<Option<Pid>> {
+fn signature(mark: &Path) -> Option<Option<Pid>> {
     let name = mark.file_name()?.to_str()?;
-    let (_, group) = kinds
-        .iter()
-        .find_map(|kind| name.rsplit_once(kind.ending()))?;
+    let mut kinds = MarkKind::ALL.into_iter();
+    let (_, group) = kinds.find_map(|kind| name.rsplit_once(kind.ending()))?;
     if group.is_empty() {
         return Some(None);
     }
@@ -201,12 +198,13 @@ mod tests {
     #[test]
     fn parses_group_from_mark_names_only() {
         let group = |name| {
-            let signed = signature(Path::new(name), &[MarkKind::Check, MarkKind::Question])?;
+            let signed = signature(Path::new(name))?;
             Some(signed.map_or(0, Pid::as_raw_pid))
         };
         assert_eq!(group("active/task-1.check.4711"), Some(4711));
         assert_eq!(group("active/task-1.check"), Some(0));
         assert_eq!(group("active/1-2.question.4711"), Some(4711));
+        assert_eq!(group("task-1.step.4711"), Some(4711));
         for name in [
             "task-1.check.",
             "task-1.check.x",
@@ -214,7 +212,6 @@ mod tests {
             "task-1.check.-5",
             "task-1.checks",
             "task-1.question.1",
-            "task-1.step.4711",
             "task-1.json",
             "4711",
         ] {
@@ -268,7 +265,7 @@ mod tests {
                 run(&spec, &output, begun, pending()).await
             });
             group.await.unwrap();
-            end_left_behind(marks.path(), &MarkKind::OF_DAEMON).await;
+            end_left_behind(marks.path()).await;
             let outcome = child.await.unwrap().unwrap();
             assert!(outcome.signal.is_some(), "signed: {signed}");
             assert_eq!(std::fs::read_dir(marks.path()).unwrap().count(), 0);

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::git::{Git, GitError};
+use super::git::{Git, GitError, blocking};
 use crate::foreign_files::{git_link, read_beginning};
 use crate::plan::Repository;
 
@@ -129,8 +129,7 @@ pub(super) fn locate(folder: &Path) -> io::Result<Option<RepositoryPlace>> {
 /// An entry exists but leads to no repository, git cannot read its configuration, or a filter in it runs a file of the folder.
 pub async fn examine(folder: &Path, filters: Filters) -> Result<Option<Repository>, GitError> {
     let place = folder.to_owned();
-    let found = tokio::task::spawn_blocking(move || locate(&place));
-    let Some(found) = found.await.map_err(io::Error::from)?? else {
+    let Some(found) = blocking(move || Ok(locate(&place)?)).await? else {
         return Ok(None);
     };
     let configured = configured(folder, &found.git_dir, ConfigScope::All).await?;

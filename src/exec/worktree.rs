@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::check_folder::CheckFolder;
-use super::git::{Git, GitError};
+use super::git::{Git, GitError, blocking};
 use crate::foreign_files::git_link;
 use crate::plan::Repository;
 use unmergeable_content::{has_no_marks, nested, own_repositories};
@@ -167,7 +167,7 @@ impl Project {
         commit: &str,
     ) -> Result<(), GitError> {
         let worktrees = self.worktrees.clone();
-        blocking(move || fs::create_dir_all(worktrees)).await?;
+        blocking(move || Ok(fs::create_dir_all(worktrees)?)).await?;
         // The option occurs twice because a git that was killed on the way leaves the worktree locked.
         let add = "worktree add --force --force --quiet --no-checkout";
         let path = folder.to_string_lossy();
@@ -512,7 +512,7 @@ fn holds_only_its_link(folder: &Path) -> bool {
 async fn mark(git: &Git, name: &str) -> Result<(), GitError> {
     let path = git.own_path(name);
     let make = move || match fs::File::create_new(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
         _ => Ok(()),
     };
     blocking(make).await
@@ -528,14 +528,6 @@ pub async fn remove_folder(folder: PathBuf) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-/// Runs disk operations on a blocking thread.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, GitError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    Ok(done.map_err(io::Error::from)??)
 }
 
 /// The extent of a difference.

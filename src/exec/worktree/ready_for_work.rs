@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use super::{AGENT_FOLDER, OURS, Project, blocking, check_folder};
+use super::{AGENT_FOLDER, OURS, Project, check_folder};
 use crate::exec::check_folder::CheckFolder;
-use crate::exec::git::{GitError, names};
+use crate::exec::git::{GitError, blocking, names};
 use crate::exec::link_free_access;
 use crate::foreign_files::{keep_as, read_beginning};
 

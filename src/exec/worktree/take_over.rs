@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{AGENT_FOLDER, Merged, Project, TaskWorktree, blocking, own_repositories};
-use crate::exec::git::GitError;
+use super::{AGENT_FOLDER, Merged, Project, TaskWorktree, own_repositories};
+use crate::exec::git::{GitError, blocking};
 
 /// Names that are no branches, below which the results are kept that were taken over as one commit.
 const SQUASHED: &str = "refs/plan-agent/squashed";

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use super::{blocking, list};
-use crate::exec::git::{Git, GitError, names};
+use super::list;
+use crate::exec::git::{Git, GitError, blocking, names};
 use crate::foreign_files::read_beginning;
 
 /// The most bytes of a file that are searched for conflict marks.

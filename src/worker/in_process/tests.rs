@@ -420,7 +420,7 @@ async fn start_ends_leftover_check_of_killed_process() {
     let marked = || names().any(|file| named(&file.file_name().to_string_lossy()));
     given.until("the check runs", marked).await;
     // As the daemon does before the roles of its process start.
-    end_left_behind(&marks, &MarkKind::OF_DAEMON).await;
+    end_left_behind(&marks).await;
     let ended = left.await.unwrap().unwrap();
     assert!(!ended.passed && ended.tail.contains("signal"), "{ended:?}");
 }
