@@ -8,13 +8,13 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::agent_doer::CommandRun;
-use super::allowed_commands;
 use super::worker_loop::{Finished, HeartbeatSource, RunVitals, WorkStop, now};
+use super::{WorkerEvent, allowed_commands};
 use crate::agents::{
-    AgentProcess, CodingAgentSetup, ModelFault, NextRun, PromptKind, RunOutcome, RunOutput,
-    RunReading, RunSession, RunSummary, RunUsage,
+    AgentProcess, CodingAgentSetup, MOST_PRINTED, ModelFault, NextRun, PromptKind, RunOutcome,
+    RunOutput, RunReading, RunSession, RunSummary, RunUsage,
 };
-use crate::exec::{self, Stdin};
+use crate::exec::{self, ChildExit, Stdin};
 use crate::plan::SessionId;
 use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes};
 use crate::wire::command_file::{CommandFile, CommandType};
@@ -108,9 +108,8 @@ impl<'a> SessionRun<'a> {
                 self.inbox.discard();
                 return Ok(Finished::default());
             }
-            let next = now
-                .outcome
-                .next(faults, changes, &self.at.worker.config.worker);
+            let config = &self.at.worker.config.worker;
+            let next = now.outcome.next(faults, changes, config);
             match next {
                 NextRun::Again(wait) if wait < self.left => {
                     faults += 1;
@@ -147,13 +146,8 @@ impl<'a> SessionRun<'a> {
                 self.session = Some(session.clone());
                 (RunSession::Resume(session.clone()), PromptKind::Command)
             }
-            (CommandType::Continue, None) => {
-                (RunSession::Begin(self.fresh(None)), PromptKind::Lost)
-            }
-            _ => {
-                let session = self.fresh(Some(&job.session));
-                (RunSession::Begin(session), PromptKind::Command)
-            }
+            (CommandType::Continue, None) => (self.fresh(None), PromptKind::Lost),
+            _ => (self.fresh(Some(&job.session)), PromptKind::Command),
         }
     }
 
@@ -169,26 +163,26 @@ impl<'a> SessionRun<'a> {
     fn anew(&mut self) -> RunPlan {
         let continues = self.at.job.command.kind == CommandType::Continue;
         if let Some(lost) = self.session.take().filter(|_| continues) {
-            self.notes.push(format!(
-                "The session `{lost}` was lost; a new one was told the task and the last report."
-            ));
+            let told = "a new one was told the task and the last report";
+            let note = format!("The session `{lost}` was lost; {told}.");
+            self.notes.push(note);
         }
         let prompt = match continues {
             true => PromptKind::Lost,
             false => PromptKind::Interrupted,
         };
-        (RunSession::Begin(self.fresh(None)), prompt)
+        (self.fresh(None), prompt)
     }
 
-    /// Names a session that is to begin: as was wished, if that is a name which agents take.
-    fn fresh(&mut self, wished: Option<&SessionId>) -> SessionId {
+    /// Begins a session: with the name that was wished, if that is one which agents take.
+    fn fresh(&mut self, wished: Option<&SessionId>) -> RunSession {
         let wished = wished.filter(|wished| self.coder.kind.knows(wished));
-        let session =
-            wished.map_or_else(|| SessionId::new(Uuid::new_v4().to_string()), Clone::clone);
+        let random = || SessionId::new(Uuid::new_v4().to_string());
+        let session = wished.cloned().unwrap_or_else(random);
         if self.coder.kind.program().takes_names {
             self.session = Some(session.clone());
         }
-        session
+        RunSession::Begin(session)
     }
 
     async fn run(
@@ -244,13 +238,7 @@ impl<'a> SessionRun<'a> {
             Err(why) => return Ok(empty_reading(RunOutcome::Garbled { why })),
         };
         self.left = self.left.saturating_sub(exit.lived);
-        let mut reading = self.coder.kind.read(&RunOutput {
-            out: &ended.out,
-            err: &ended.err,
-            exit: Some(exit),
-            begins,
-            now: now(),
-        });
+        let mut reading = self.read([&ended.out, &ended.err], Some(exit), begins);
         reading.session = reading.session.or(vital.session());
         self.count(reading.usage, begins);
         Ok(reading)
@@ -260,29 +248,32 @@ impl<'a> SessionRun<'a> {
     fn collect(&mut self, mark: LogPosition, life: &Heartbeat) -> RunReading {
         let known = life.session.clone().map(SessionId::new);
         let [out, err] = self.at.output.lengths();
-        let most = crate::agents::MOST_PRINTED;
-        if out
-            .saturating_sub(mark.out)
-            .max(err.saturating_sub(mark.err))
-            > most
-        {
+        let most = MOST_PRINTED;
+        let added = [out.saturating_sub(mark.out), err.saturating_sub(mark.err)];
+        if added.iter().any(|added| *added > most) {
             self.at.output.cut([mark.out, mark.err], most);
             return RunReading {
                 session: known,
                 ..empty_reading(flooded())
             };
         }
-        let mut reading = self.coder.kind.read(&RunOutput {
-            out: &self.at.output.out_since(mark.out, MOST_OUT),
-            err: &self.at.output.err_since(mark.err, MOST_ERR),
-            exit: None,
-            begins: mark.begins,
-            now: now(),
-        });
+        let out = self.at.output.out_since(mark.out, MOST_OUT);
+        let err = self.at.output.err_since(mark.err, MOST_ERR);
+        let mut reading = self.read([&out, &err], None, mark.begins);
         reading.session = reading.session.or(known);
         self.know_total(mark.begins, mark.out);
         self.count(reading.usage, mark.begins);
         reading
+    }
+
+    fn read(&self, [out, err]: [&str; 2], exit: Option<ChildExit>, begins: bool) -> RunReading {
+        self.coder.kind.read(&RunOutput {
+            out,
+            err,
+            exit,
+            begins,
+            now: now(),
+        })
     }
 
     fn count(&mut self, usage: RunUsage, begins: bool) {
@@ -306,13 +297,7 @@ impl<'a> SessionRun<'a> {
     /// Finds what the session had used, in what it printed before its output had this length.
     fn used_before(&self, from: u64) -> RunUsage {
         let used = |out: String| {
-            let reading = self.coder.kind.read(&RunOutput {
-                out: &out,
-                err: "",
-                exit: None,
-                begins: false,
-                now: now(),
-            });
+            let reading = self.read([&out, ""], None, false);
             Some(reading.usage).filter(|usage| *usage != RunUsage::default())
         };
         let earlier = || {
@@ -334,9 +319,7 @@ impl<'a> SessionRun<'a> {
         tracing::info!(command = %self.at.job.command.id, said = fault.said, status, "the model behind the agent failed, it is tried again");
         vital.current().blocked_until = Some(until);
         let said = format!("the model fails{status}: {}", one_line(fault.words(), 160));
-        self.at
-            .worker
-            .notify(super::WorkerEvent::Waits { said, until });
+        self.at.worker.notify(WorkerEvent::Waits { said, until });
     }
 
     /// Waits, and shows meanwhile that this is wanted.
@@ -400,12 +383,9 @@ fn empty_reading(outcome: RunOutcome) -> RunReading {
 }
 
 fn flooded() -> RunOutcome {
-    RunOutcome::Garbled {
-        why: format!(
-            "it printed more than {} MiB",
-            crate::agents::MOST_PRINTED >> 20
-        ),
-    }
+    let most = MOST_PRINTED >> 20;
+    let why = format!("it printed more than {most} MiB");
+    RunOutcome::Garbled { why }
 }
 
 /// Where an agent that has no sessions keeps what was said in one.

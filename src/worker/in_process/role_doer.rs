@@ -12,7 +12,7 @@ use super::lane_work::Lane;
 use super::request_timeout::{RequestTimeout, RequestWait, hold, left_of};
 use super::role_link::{RoleLink, message_of};
 use super::shared_context::SharedContext;
-use crate::plan::{AttemptState, CommandId, ModelCost, PlanId, Time};
+use crate::plan::{AttemptState, CommandId, ModelCost, Plan, PlanId, Time};
 use crate::role::{
     AgentBaseRole, CollaborationStatus, MessageKind, RequestId, Role, RoleError, RoleId, StepDoes,
     StructuredMessage, TaskUpdate, asks_person, with_person,
@@ -352,17 +352,13 @@ impl RoleDoer {
     /// Returns who is to answer a request.
     async fn awaited(&self, plan: &PlanId, request: &RequestId) -> Result<AwaitedRole, StoreError> {
         let id = request.command().clone();
-        let read = self
-            .shared
-            .host
-            .store
-            .read(plan, move |plan, _| match plan.attempt(&id) {
-                _ if plan.status().settled() => AwaitedRole::Settled,
-                Some(attempt) if attempt.state == AttemptState::Open => AwaitedRole::FromRole,
-                Some(attempt) if asks_person(plan, attempt) => AwaitedRole::FromPerson,
-                _ => AwaitedRole::Settled,
-            });
-        read.await
+        let awaited = move |plan: &Plan, _| match plan.attempt(&id) {
+            _ if plan.status().settled() => AwaitedRole::Settled,
+            Some(attempt) if attempt.state == AttemptState::Open => AwaitedRole::FromRole,
+            Some(attempt) if asks_person(plan, attempt) => AwaitedRole::FromPerson,
+            _ => AwaitedRole::Settled,
+        };
+        self.shared.host.store.read(plan, awaited).await
     }
 
     /// Returns whether an answer lies among the reports that the daemon has not read yet.

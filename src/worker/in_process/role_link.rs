@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Member;
 use super::lane_work::Lane;
 use super::shared_context::SharedContext;
+use super::{Member, RoleHost};
 use crate::llm::questions::command_body;
 use crate::llm::{BoxFuture, CommandContext, CommandKind, indented};
 use crate::plan::{Collaboration, PlanId, ReportStatus};
@@ -51,21 +51,24 @@ impl RoleLink {
     /// Notes in which folder the work is done from now on; an empty name stands for that where nothing names another.
     pub(super) fn work_in(&self, workspace: &str) {
         *self.place() = match workspace {
-            "" => self.shared.host.workspace.clone(),
+            "" => self.host().workspace.clone(),
             workspace => workspace.into(),
         };
     }
 
     fn place(&self) -> MutexGuard<'_, PathBuf> {
         // What is in there is whole at every moment.
-        self.workspace
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        let place = self.workspace.lock();
+        place.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn member(&self, role: &RoleId) -> Option<&Member> {
-        let mut members = self.shared.host.members.iter();
+        let mut members = self.host().members.iter();
         members.find(|member| member.id == *role)
+    }
+
+    fn host(&self) -> &RoleHost {
+        &self.shared.host
     }
 
     async fn look(&self, request: &StructuredMessage) -> Result<String, RequestRefused> {
@@ -76,7 +79,7 @@ impl RoleLink {
         if *to == self.lane.role {
             return Err(RequestRefused::Itself(to.clone()));
         }
-        let chain = WaitChain::of(&self.shared.host.store, request.plan_id.as_ref()).await;
+        let chain = WaitChain::of(&self.host().store, request.plan_id.as_ref()).await;
         let chain = chain.map_err(failed)?;
         if let Some(at) = chain.roles.iter().position(|role| role == to) {
             let back = chain.roles[..=at].iter().rev().cloned();
@@ -84,7 +87,7 @@ impl RoleLink {
                 way: back.chain([to.clone()]).collect(),
             });
         }
-        let most = self.shared.host.config.role.max_depth;
+        let most = self.host().config.role.max_depth;
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         if chain.roles.len() > most {
             return Err(RequestRefused::TooDeep {
@@ -107,7 +110,7 @@ impl RoleLink {
         let id = request.assignment();
         let command = CommandFile {
             id: id.command().clone(),
-            created_at: Some(self.shared.host.clock.now()),
+            created_at: Some(self.host().clock.now()),
             plan: top.cloned(),
             assignee: Some(request.to.to_string()),
             workspace: self.workspace().display().to_string(),
@@ -121,7 +124,7 @@ impl RoleLink {
     }
 
     fn report_path(&self, request: &RequestId) -> String {
-        let path = self.shared.host.volumes.report(request.command());
+        let path = self.host().volumes.report(request.command());
         path.display().to_string()
     }
 
@@ -135,7 +138,7 @@ impl RoleLink {
         let asked = request.description.clone().unwrap_or_default();
         let (goal, constraints, number, language) = match (&chain.top, chain.command.clone()) {
             (Some(top), Some(command)) => {
-                let known = self.shared.host.store.read(top, move |plan, _| {
+                let known = self.host().store.read(top, move |plan, _| {
                     let task = plan.attempt(&command).map(|attempt| attempt.task);
                     let head = plan.head();
                     (
@@ -148,30 +151,24 @@ impl RoleLink {
                 known.await.map_err(trouble)?
             }
             _ => {
-                let language = self.shared.host.config.run.language.of(&asked);
+                let language = self.host().config.run.language.of(&asked);
                 (String::new(), String::new(), 0, language)
             }
         };
         let mut description = asked.clone();
-        if let Some(context) = request
-            .context
-            .as_deref()
-            .filter(|text| !text.trim().is_empty())
-        {
+        let known = request.context.as_deref();
+        if let Some(context) = known.filter(|text| !text.trim().is_empty()) {
             let known = language.pick("What is good to know for it:", "相关背景：");
             description.push_str(&["\n\n", known, "\n\n"].concat());
             description.push_str(&indented(context, CONTEXT));
         }
         let first = asked.lines().find(|line| !line.trim().is_empty());
+        let asked = one_line(first.unwrap_or_default(), HEADING);
+        let asks = language.pick("asks:", "请求：");
         let context = CommandContext {
             language,
             number,
-            name: format!(
-                "{} {} {}",
-                request.from,
-                language.pick("asks:", "请求："),
-                one_line(first.unwrap_or_default(), HEADING)
-            ),
+            name: format!("{} {asks} {asked}", request.from),
             goal,
             role: prompt.to_owned(),
             description,
@@ -197,7 +194,7 @@ impl RoleLink {
                 note: String::new(),
             },
         };
-        command_body(&self.shared.host.prompts, &context).map_err(trouble)
+        command_body(&self.host().prompts, &context).map_err(trouble)
     }
 
     fn deliver(&self, request: &StructuredMessage, text: &str) -> Result<(), RequestRefused> {
@@ -205,7 +202,7 @@ impl RoleLink {
         if self.member(&request.to).is_none() && is_message(text) {
             return Err(self.unknown(&request.to));
         }
-        let (volumes, id) = (&self.shared.host.volumes, request.assignment());
+        let (volumes, id) = (&self.host().volumes, request.assignment());
         self.shared.registry.sends(&self.lane, &id, &request.to);
         // It may have been sent before.
         if volumes.whereabouts(id.command()).map_err(failed)? == CommandPlace::Nowhere {
@@ -216,12 +213,7 @@ impl RoleLink {
     }
 
     fn unknown(&self, role: &RoleId) -> RequestRefused {
-        let known = self
-            .shared
-            .host
-            .members
-            .iter()
-            .map(|member| member.id.as_str());
+        let known = self.host().members.iter().map(|member| member.id.as_str());
         let similar = nearest(role.as_str(), known);
         RequestRefused::UnknownRole {
             role: role.to_string(),
@@ -244,7 +236,7 @@ impl RoleLink {
     fn report(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
         let id = update.assignment.command().clone();
         // Of this role before a crash, or of a person.
-        if self.shared.host.volumes.reported(&id)? {
+        if self.host().volumes.reported(&id)? {
             return Ok(());
         }
         let status = match update.status {
@@ -265,10 +257,8 @@ impl RoleLink {
         report.input_tokens = update.spent.input_tokens;
         report.output_tokens = update.spent.output_tokens;
         report.cost_usd = update.spent.cost_usd;
-        self.shared
-            .host
-            .volumes
-            .submit(&id, &report_file::render(&file))?;
+        let text = report_file::render(&file);
+        self.host().volumes.submit(&id, &text)?;
         tracing::info!(role = %self.lane.role, command = %id, status = update.status.as_str(), "reported");
         Ok(())
     }
@@ -276,7 +266,7 @@ impl RoleLink {
 
 impl Framework for RoleLink {
     fn other_roles(&self) -> Vec<OtherRole> {
-        let others = self.shared.host.members.iter();
+        let others = self.host().members.iter();
         others
             .filter(|member| member.id != self.lane.role)
             .map(|member| OtherRole {
@@ -302,7 +292,7 @@ impl Framework for RoleLink {
     }
 
     fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, Result<(), FrameworkError>> {
-        let done = self.shared.host.volumes.recall(request.command());
+        let done = self.host().volumes.recall(request.command());
         Box::pin(std::future::ready(done.map(drop).map_err(trouble)))
     }
 

@@ -9,7 +9,7 @@ use super::{InProcessRole, RoleHost};
 use crate::plan::{Attempt, AttemptState, CommandId, DAEMON, ROLE, Time};
 use crate::role::{RoleId, WaitChain};
 use crate::store::StoreError;
-use crate::volumes::{Folder, VolumesError};
+use crate::volumes::{Folder, Volumes, VolumesError};
 use crate::wire::command_file::CommandFile;
 
 /// What the roles in the process share.
@@ -40,30 +40,28 @@ impl SharedContext {
     /// What the file system says.
     pub(super) fn is_busy(&self, role: &RoleId) -> Result<bool, VolumesError> {
         let locked = self.host.volumes.locked()?;
-        let mut known = self
-            .assignees
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let known = self.assignees.lock();
+        let mut known = known.unwrap_or_else(PoisonError::into_inner);
         // The ids are in order.
         known.retain(|id, _| locked.binary_search(id).is_ok());
         if known.len() < locked.len() {
             let everywhere = self.host.volumes.everywhere();
             for id in locked {
                 // What cannot be read yet is locked just before it is taken.
-                let mut texts = everywhere.iter().filter_map(|volumes| {
-                    volumes.read_command(Folder::CommandsProcessed, &id).ok()
-                });
+                let text = |volumes: &Volumes| {
+                    let text = volumes.read_command(Folder::CommandsProcessed, &id);
+                    text.ok()
+                };
                 if !known.contains_key(&id)
-                    && let Some(command) =
-                        texts.next().and_then(|text| CommandFile::parse(&text).ok())
+                    && let Some(text) = everywhere.iter().find_map(text)
+                    && let Ok(command) = CommandFile::parse(&text)
                 {
                     known.insert(id, command.assignee);
                 }
             }
         }
-        Ok(known
-            .values()
-            .any(|assignee| assignee.as_deref() == Some(role.as_str())))
+        let mut assignees = known.values();
+        Ok(assignees.any(|assignee| assignee.as_deref() == Some(role.as_str())))
     }
 
     /// Notes in the registry what roles in the process waited for when an earlier process ended, and when that last lived.
