@@ -229,11 +229,10 @@ fn apply_model_decision(
             let reason = open.map(|open| open.why.clone()).unwrap_or_default();
             draft.replan(&edits, &reason)
         }
-        ModelDecision::Audit(audit) => draft.audited(
-            &audit.reason,
-            (!audit.met).then_some(audit.missing),
-            question,
-        ),
+        ModelDecision::Audit(audit) => {
+            let missing = (!audit.met).then_some(audit.missing);
+            draft.audited(&audit.reason, missing, question)
+        }
         ModelDecision::Summary(text) => draft.settle(&text),
     }
 }

@@ -202,9 +202,8 @@ impl DaemonSettings {
         repairs: Option<&Attempt>,
     ) -> Result<OutgoingCommand, Refusal> {
         let plan = draft.plan();
-        let task = plan
-            .task(task)
-            .ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
+        let unknown = || Refusal::UnknownTask(task.to_string());
+        let task = plan.task(task).ok_or_else(unknown)?;
         let id = new_command();
         let (kind, session, content) = next_command(plan, task, repairs);
         let body = self.body(plan, task, &id, content, plan.head().language());
@@ -453,11 +452,10 @@ fn next_command(
         let is_first =
             |other: &&Attempt| other.number == attempt.number && other.kind != AttemptKind::Repair;
         let first = plan.attempts_of(task.number).find(is_first);
+        let first = first.filter(|_| session.is_none());
         let content = CommandKind::Repair {
             reason: rejected.map_or(String::new(), |rejected| rejected.reason.clone()),
-            earlier_command: first
-                .filter(|_| session.is_none())
-                .map(|first| first.text.clone()),
+            earlier_command: first.map(|first| first.text.clone()),
         };
         return (AttemptKind::Repair, session, content);
     }
@@ -510,8 +508,8 @@ fn words(plan: &Plan, task: &Task, known: impl Fn(&Attempt) -> bool) -> Option<S
 /// forgotten one that was ended.
 fn session(plan: &Plan, task: &Task) -> Option<SessionId> {
     let ended = |id: &SessionId| {
-        plan.session(id)
-            .is_some_and(|session| session.end.is_some())
+        let session = plan.session(id);
+        session.is_some_and(|session| session.end.is_some())
     };
     let mut attempts = plan.attempts_of(task.number).rev();
     let own = attempts.find_map(|attempt| attempt.session.clone().filter(|id| !ended(id)));

@@ -14,8 +14,8 @@ use super::{BY, DaemonSettings};
 use crate::exec::{self, CheckFolder};
 use crate::llm::questions::{self, Audit, Unrendered};
 use crate::plan::{
-    AskId, AttemptState, CheckResult, CommandId, Draft, FileProperty, ModelCost, ModelQuestionKind,
-    PendingMerge, Plan, PlanSpec, Refusal, ReplanEdit, Task, Time, Verdict,
+    AskId, Attempt, AttemptState, CheckResult, CommandId, Draft, FileProperty, ModelCost,
+    ModelQuestionKind, PendingMerge, Plan, PlanSpec, Refusal, ReplanEdit, Task, Time, Verdict,
 };
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
@@ -171,17 +171,12 @@ fn question(
             let unknown = || Refusal::UnknownCommand(command.clone());
             let attempt = plan.attempt(command).ok_or_else(unknown)?;
             let task = plan.task(attempt.task).ok_or_else(unknown)?;
-            let stale = plan
-                .attempts_of(task.number)
-                .filter(|other| {
-                    !matches!(other.state, AttemptState::Reported | AttemptState::Judged)
-                })
-                .filter_map(|other| other.report.as_ref())
-                .map(|report| clip(&report.text(), STALE))
-                .collect();
-            let facts = questions::JudgeFacts {
-                stale_reports: stale,
+            let stale = |other: &Attempt| match other.state {
+                AttemptState::Reported | AttemptState::Judged => None,
+                _ => Some(clip(&other.report.as_ref()?.text(), STALE)),
             };
+            let stale_reports = plan.attempts_of(task.number).filter_map(stale).collect();
+            let facts = questions::JudgeFacts { stale_reports };
             let command = command.clone();
             let decide = move |verdict| ModelDecision::Judgement(command.clone(), verdict);
             questions::judge(plan, task, attempt, &facts).map(decide)
@@ -324,9 +319,8 @@ pub(super) fn warn_of_unread_files(settings: &DaemonSettings) {
     };
     let folder = settings.volumes.path(Folder::ReportsPending);
     let (folder, shown) = (folder.display(), shown.join(", "));
-    (settings.notice)(&format!(
-        "unread files are left in `{folder}`: {shown}{more}"
-    ));
+    let text = format!("unread files are left in `{folder}`: {shown}{more}");
+    (settings.notice)(&text);
 }
 
 /// Runs blocking work where blocking is allowed.

@@ -146,10 +146,8 @@ impl Exchange {
 
     /// Returns whether an effect other than a scan is under way.
     pub fn is_busy(&self) -> bool {
-        self.effects
-            .under_way()
-            .iter()
-            .any(|key| *key != ExchangeKey::Scan)
+        let mut under_way = self.effects.under_way().iter();
+        under_way.any(|key| *key != ExchangeKey::Scan)
     }
 
     /// Lists anew which questions have a file.
@@ -235,11 +233,11 @@ impl Exchange {
             let (scanner, scanned) = scan();
             self.end_scan(scanner, scanned);
         } else {
-            self.effects
-                .start_blocking(ExchangeKey::Scan, now, move || {
-                    let (scanner, scanned) = scan();
-                    Ok(ExchangeResult::Scanned(Box::new(scanner), scanned))
-                });
+            let scan = move || {
+                let (scanner, scanned) = scan();
+                Ok(ExchangeResult::Scanned(Box::new(scanner), scanned))
+            };
+            self.effects.start_blocking(ExchangeKey::Scan, now, scan);
         }
     }
 
@@ -289,8 +287,8 @@ impl Exchange {
     pub fn complain(&mut self, complaints: Vec<(QuestionId, String)>) {
         for (id, text) in complaints {
             if let Err(error) = self.settings.volumes.complain(&id, &text) {
-                self.effects
-                    .trouble("a question's file", &error.to_string());
+                let what = "a question's file";
+                self.effects.trouble(what, &error.to_string());
             }
         }
     }

@@ -178,10 +178,8 @@ pub(super) async fn call(
         HookNews::Change(to) => {
             let changes = store.since(plan, since, MOST_CHANGES).await?;
             let to = changes.last().map_or(to, |last| last.seq);
-            let views = changes
-                .iter()
-                .flat_map(|change| EventView::all(change, plan));
-            let mut events: Vec<EventView> = views.collect();
+            let views = |change| EventView::all(change, plan);
+            let mut events: Vec<EventView> = changes.iter().flat_map(views).collect();
             if events.is_empty() {
                 return Ok((HookNews::Change(to), None));
             }

@@ -73,15 +73,15 @@ pub(super) struct LoopView {
 
 impl LoopView {
     pub(super) fn of(plan: &Plan, seq: i64, world: &Observations) -> Self {
-        let open = plan
-            .open_attempts()
-            .filter(|attempt| attempt.state == AttemptState::Open);
+        let open = plan.open_attempts();
+        let open = open.filter(|attempt| attempt.state == AttemptState::Open);
         let has_reported = |state| matches!(state, AttemptState::Reported | AttemptState::Judged);
-        let recalls = plan
-            .recalls()
-            .filter(|attempt| !has_reported(attempt.state));
+        let recalls = plan.recalls();
+        let recalls = recalls.filter(|attempt| !has_reported(attempt.state));
         let questions = || plan.open_questions();
         let of_requests = questions().filter(|question| question.request.is_some());
+        let published = world.ends_published.iter();
+        let published = published.filter(|id| plan.ends_unpublished(id));
         let due = due(plan, world);
         Self {
             seq,
@@ -97,12 +97,7 @@ impl LoopView {
             at_work: super::internal_plans::at_work(plan),
             stopped: plan.stopped_at().is_some(),
             gathering: Gathering::of(plan.head()),
-            ends_published: world
-                .ends_published
-                .iter()
-                .filter(|id| plan.ends_unpublished(id))
-                .cloned()
-                .collect(),
+            ends_published: published.cloned().collect(),
         }
     }
 

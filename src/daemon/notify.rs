@@ -162,21 +162,16 @@ async fn send(settings: &DaemonSettings, call: &HookCall) -> Result<(), TryFaile
     let link = link.map(|link| format!("{link}/#/p/{}", settings.plan));
     let (kind, body) = body(*format, call, link.as_deref());
     let failed = |reason, for_good| TryFailed { reason, for_good };
-    let client = llm::client_builder(url).timeout(TIMEOUT);
-    let client = client
-        .build()
-        .map_err(|error| failed(described(error), true))?;
+    let client = llm::client_builder(url).timeout(TIMEOUT).build();
+    let client = client.map_err(|error| failed(described(error), true))?;
     let request = client.post(Url::clone(url)).header(CONTENT_TYPE, kind);
     let answer = request.body(body).send().await;
-    let status = answer
-        .map_err(|error| failed(described(error), false))?
-        .status();
-    match status.is_success() {
-        true => Ok(()),
-        false => {
-            let for_good = !matches!(status.as_u16(), 408 | 425 | 429 | 500..);
-            Err(failed(format!("status {}", status.as_u16()), for_good))
-        }
+    let answer = answer.map_err(|error| failed(described(error), false))?;
+    let status = answer.status().as_u16();
+    match status {
+        200..300 => Ok(()),
+        408 | 425 | 429 | 500.. => Err(failed(format!("status {status}"), false)),
+        _ => Err(failed(format!("status {status}"), true)),
     }
 }
 
@@ -199,10 +194,8 @@ fn body(format: NotifyFormat, call: &HookCall, link: Option<&str>) -> (&'static 
         NotifyFormat::Slack => {
             // Else the words of an agent could call the whole channel, or hide where a link leads.
             let text = text().replace('&', "&amp;").replace('<', "&lt;");
-            (
-                JSON,
-                json!({ "text": text.replace('>', "&gt;") }).to_string(),
-            )
+            let text = text.replace('>', "&gt;");
+            (JSON, json!({ "text": text }).to_string())
         }
     }
 }

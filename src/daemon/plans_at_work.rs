@@ -186,14 +186,11 @@ impl PlansAtWork {
             let isolated = head.is_isolated();
             (&head.id, Path::new(&head.workspace), isolated)
         });
-        if let Some((other, ..)) = runs
-            .chain(opening)
-            .find(|(_, folder, isolated)| same(folder, *isolated))
-        {
+        let mut others = runs.chain(opening);
+        if let Some((other, ..)) = others.find(|(_, folder, isolated)| same(folder, *isolated)) {
             let folder = one_line(&head.workspace, 200);
-            return Ok(Some(format!(
-                "for plan {other} to end, which works in the same folder `{folder}`"
-            )));
+            let why = format!("for plan {other} to end, which works in the same folder `{folder}`");
+            return Ok(Some(why));
         }
         let busy = self.runs.values().filter(|run| !run.demand.rests).count();
         let busy = busy + self.opened_by.len();

@@ -108,6 +108,7 @@ impl ProofRuns {
         let names: Vec<String> = check_names(plan, &task).cloned().collect();
         let mut attempts = plan.attempts_of(task.number);
         let current = plan.current_attempt(&task);
+        let changed = current.and_then(|now| now.changes.clone());
         Some(Subject {
             runs: self.clone(),
             took: match first.tree {
@@ -121,9 +122,7 @@ impl ProofRuns {
             tree: first.tree.clone(),
             own: own_files(plan.attempts_of(task.number)),
             begun: attempts.any(|attempt| attempt.claimed.is_some()),
-            changed: current
-                .and_then(|now| now.changes.clone())
-                .unwrap_or_default(),
+            changed: changed.unwrap_or_default(),
             task,
         })
     }
@@ -555,9 +554,7 @@ fn outcome(check: &CheckConfig, run: &CheckResult) -> CheckBefore {
 fn weigh(task: &Task, result: &mut CheckResult, before: Option<u32>) {
     let asked = || asks_for_tests(task, &result.name);
     let (lost, why) = match (result.tests, before) {
-        (Some(0), Some(before @ 1..)) => {
-            (true, format!("no test ran; {before} ran before the work"))
-        }
+        (Some(0), Some(was @ 1..)) => (true, format!("no test ran; {was} ran before the work")),
         (Some(0), _) => (asked(), "no test ran".to_owned()),
         (None, Some(1..)) => (false, "its output shows no test that ran".to_owned()),
         (Some(now), Some(before)) if now < before => (

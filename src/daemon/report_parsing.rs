@@ -62,13 +62,9 @@ pub(super) fn replies(scan: &mut Scan) -> Vec<(QuestionId, AnswerFile)> {
 }
 
 fn read(arrived: ArrivedReport, now: Time, clock: &Clock) -> ParsedReport {
-    let ArrivedReport {
-        name,
-        hash,
-        content,
-    } = arrived;
+    let (name, hash) = (arrived.name, arrived.hash);
     let command = report_file::command_of(&name);
-    let content = match content {
+    let content = match arrived.content {
         Err(unreadable) => Err(vec![Problem::new(unreadable.to_string())]),
         Ok(_) if command.is_none() => Err(vec![Problem::new(Unreadable::NotAReport.to_string())]),
         Ok(bytes) => report_file::parse(&name, &bytes),

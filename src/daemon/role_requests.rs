@@ -31,17 +31,12 @@ pub(super) async fn pass_on(
     arrival: ParsedReport,
     owner: Option<PlanId>,
 ) -> Result<ReportDisposition, StoreError> {
-    let ParsedReport {
-        name,
-        hash,
-        command,
-        content,
-    } = arrival;
+    let (name, hash, content) = (arrival.name, arrival.hash, arrival.content);
     let unknown = |content: Result<_, UnreadableReport>| {
         let explanation = content.err().map(|refused| refused.explanation);
         Ok(ReportDisposition::Rejected(explanation.unwrap_or_default()))
     };
-    let (Some(command), volumes) = (command, volumes.clone()) else {
+    let (Some(command), volumes) = (arrival.command, volumes.clone()) else {
         return unknown(content);
     };
     let Some(plan) = owner else {
@@ -171,10 +166,8 @@ impl RoleRequests<'_> {
         let Some(asked) = asked.await? else {
             let asker = self.chain.roles.first();
             let asker = asker.map_or(String::new(), |role| format!(" for `{role}`"));
-            let reason = format!(
-                "the role `{role}` asks, at work{asker}: {}",
-                question.reason
-            );
+            let asked = &question.reason;
+            let reason = format!("the role `{role}` asks, at work{asker}: {asked}");
             let volumes = self.settings.volumes.clone();
             let ask = move |draft: &mut Draft<'_>| {
                 let task = attempt(draft, &command)?.task;
@@ -215,10 +208,9 @@ impl RoleRequests<'_> {
             }
             Ok(())
         };
-        let (store, why) = (self.store, "its report cannot be read");
-        store
-            .change_ahead(self.plan, BY, why, repair, |()| {})
-            .await
+        let why = "its report cannot be read";
+        let repaired = self.store.change_ahead(self.plan, BY, why, repair, |()| {});
+        repaired.await
     }
 }
 
@@ -233,20 +225,17 @@ fn go_on(
     let attempt = attempt(draft, request)?;
     draft.answer(question, AnswerChoice::Reply, note, by)?;
     let report = attempt.report.as_ref();
-    let answer = answer_text(report.and_then(|report| report.question.as_deref()), note);
+    let asked = report.and_then(|report| report.question.as_deref());
+    let asked = asked.unwrap_or_default().trim();
+    let answer = format!("You asked:\n\n{asked}\n\nA person answers:\n\n{note}");
     let message = match (&attempt.session, report) {
         (Some(_), _) | (_, None) => answer,
-        (None, Some(report)) => format!(
-            "You were asked this before, and reported:\n\n{}\n\n{answer}",
-            report.text()
-        ),
+        (None, Some(report)) => {
+            let said = report.text();
+            format!("You were asked this before, and reported:\n\n{said}\n\n{answer}")
+        }
     };
     issue_again(draft, settings, &attempt, AttemptKind::Continue, &message)
-}
-
-fn answer_text(asked: Option<&str>, note: &str) -> String {
-    let asked = asked.unwrap_or_default().trim();
-    format!("You asked:\n\n{asked}\n\nA person answers:\n\n{note}")
 }
 
 fn issue_again(

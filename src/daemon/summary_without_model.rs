@@ -15,11 +15,8 @@ pub(super) fn by_rules(plan: &Plan, world: &Observations) -> String {
         task.status == TaskState::Completed && evidence.is_some_and(|evidence| !evidence.proven)
     };
     let accepted = plan.tasks().filter(only_accepted).count();
-    let mut head = vec![format!(
-        "{} of {} completed",
-        counts.completed,
-        counted(counts.total(), "task")
-    )];
+    let (completed, all) = (counts.completed, counted(counts.total(), "task"));
+    let mut head = vec![format!("{completed} of {all} completed")];
     for (count, word) in [
         (counts.skipped, "skipped"),
         (counts.failed, "failed"),
@@ -33,19 +30,16 @@ pub(super) fn by_rules(plan: &Plan, world: &Observations) -> String {
         let used = plan.used_of(limit, world.active_time());
         text = format!("{text} No model was asked to sum it up: {used} of the budget used.");
     }
-    let others = plan
-        .tasks()
-        .filter(|task| task.status != TaskState::Completed);
+    let tasks = plan.tasks();
+    let others = tasks.filter(|task| task.status != TaskState::Completed);
     let listed = others.take(LISTED).map(|task| {
         let (number, name) = (task.number, one_line(&task.name, 80));
         let result = match task.result.as_deref().unwrap_or_default() {
             "" => String::new(),
             result => format!(": {}", one_line(result, 200)),
         };
-        format!(
-            "\n- {number} {name}: {}{result}",
-            StateWord::of_task(plan, task).as_str()
-        )
+        let state = StateWord::of_task(plan, task).as_str();
+        format!("\n- {number} {name}: {state}{result}")
     });
     text + &listed.collect::<String>()
 }

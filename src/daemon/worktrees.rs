@@ -168,12 +168,8 @@ pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> anyhow::R
     let known = store.read(&settings.plan, |plan, _| {
         let (head, worked) = (plan.head(), plan.attempts().next().is_some());
         let isolated = head.line.is_some() || head.isolated == Some(true) && !worked;
-        let recorded = head.repository.clone();
-        (
-            isolated && !head.status.settled(),
-            head.line.clone(),
-            recorded,
-        )
+        let begins = isolated && !head.status.settled();
+        (begins, head.line.clone(), head.repository.clone())
     });
     let (begins, line, recorded) = known.await?;
     if !begins {
@@ -185,10 +181,8 @@ pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> anyhow::R
     let folder = line.as_ref().map(|line| PathBuf::from(&line.folder));
     let folder = folder.filter(|folder| folder.is_dir());
     let folder = folder.unwrap_or_else(|| settings.worktrees.clone());
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder)?;
+    let mut private = DirBuilder::new();
+    private.recursive(true).mode(0o700).create(&folder)?;
     let project = Project::open(&settings.workspace, &repository, &folder).await?;
     if let Err(error) = keep_out_of_git(&settings.workspace) {
         tracing::warn!(%error, "the folder of agents is not kept out of git");
@@ -373,9 +367,8 @@ async fn try_move(
             ),
         },
         BranchMove::Elsewhere(found) => {
-            let is = found
-                .as_ref()
-                .map_or("gone".to_owned(), |at| format!("at `{at}`"));
+            let is = found.as_ref();
+            let is = is.map_or("gone".to_owned(), |at| format!("at `{at}`"));
             BranchReport::Elsewhere {
                 found: found.unwrap_or_default(),
                 reason: format!(
@@ -384,10 +377,8 @@ async fn try_move(
             }
         }
         BranchMove::Ahead(found) => {
-            let message = format!(
-                "Take in what was put onto {branch}\n\nPlan {}.",
-                settings.plan
-            );
+            let plan = &settings.plan;
+            let message = format!("Take in what was put onto {branch}\n\nPlan {plan}.");
             match project.join(&line.tip, &found, &message).await? {
                 Merged::Commit(commit) => BranchReport::Joined(PendingMerge {
                     onto: line.tip.clone(),

@@ -62,13 +62,9 @@ struct FileTimes {
 
 impl FileTimes {
     fn of(metadata: &Metadata) -> Self {
+        let (seconds, rest) = (metadata.mtime(), metadata.mtime_nsec());
         Self {
-            content: (
-                metadata.ino(),
-                metadata.len(),
-                metadata.mtime(),
-                metadata.mtime_nsec(),
-            ),
+            content: (metadata.ino(), metadata.len(), seconds, rest),
             written: written_at(metadata),
             changed: changed_at(metadata),
         }
@@ -95,15 +91,10 @@ impl FileListing {
                     continue;
                 }
             };
-            let mut names = Vec::new();
-            for entry in entries.flatten() {
-                if left == 0 {
-                    listing.complete = false;
-                    break;
-                }
-                left -= 1;
-                names.push(entry);
-            }
+            let mut entries = entries.flatten();
+            let names: Vec<_> = entries.by_ref().take(left).collect();
+            left -= names.len();
+            listing.complete &= entries.next().is_none();
             if names.iter().any(|entry| entry.file_name() == CACHE) {
                 continue;
             }

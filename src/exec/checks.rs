@@ -40,12 +40,11 @@ pub async fn check_marked(
     cwd: &Path,
     (marks, kind, name): (&Path, MarkKind, &str),
 ) -> io::Result<CheckResult> {
-    let (mut mark, output) = ProcessMark::new(marks, kind, name)?.ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::ResourceBusy,
-            "a check that an earlier daemon started still runs",
-        )
-    })?;
+    let busy = || {
+        let why = "a check that an earlier daemon started still runs";
+        io::Error::new(io::ErrorKind::ResourceBusy, why)
+    };
+    let (mut mark, output) = ProcessMark::new(marks, kind, name)?.ok_or_else(busy)?;
     Ok(run_into(check, cwd, &output, |group| mark.name_group(group)).await)
 }
 

@@ -414,11 +414,8 @@ impl Git {
         }
         let mut empty = Vec::new();
         for name in within {
-            let added = self
-                .clone()
-                .with_input(name.to_owned())
-                .run(add, &[])
-                .await?;
+            let git = self.clone().with_input(name.to_owned());
+            let added = git.run(add, &[]).await?;
             if added.exit != 0 {
                 empty.push(String::from_utf8_lossy(name).into_owned());
             }
@@ -572,9 +569,8 @@ pub(super) async fn blocking<T: Send + 'static>(
 pub(super) fn names(bytes: &[u8]) -> Vec<String> {
     let names = bytes.split(|byte| *byte == 0);
     let names = names.filter(|name| !name.is_empty());
-    names
-        .map(|name| String::from_utf8_lossy(name).into_owned())
-        .collect()
+    let text = |name| String::from_utf8_lossy(name).into_owned();
+    names.map(text).collect()
 }
 
 /// Returns the name of a command for a message: its words before the first one that is specific to this call.

@@ -150,9 +150,8 @@ impl NamedFiles {
                 let words = words.map(|word| word.trim_matches(['"', '\'']).to_owned());
                 words.filter(|word| !word.is_empty()).collect()
             };
-            let next = commands
-                .peek()
-                .and_then(|next| words(next).first().cloned());
+            let next = commands.peek();
+            let next = next.and_then(|next| words(next).first().cloned());
             // A script whose output another program judges is what is checked.
             let is_judged =
                 command.ends_with('|') && next.is_some_and(|next| readers.is_match(&next));
@@ -168,14 +167,11 @@ impl NamedFiles {
 
     fn command(&mut self, workspace: &Path, folder: &str, words: &[&str], interpreters: &Regex) {
         let [before, readers, script] = [BEFORE, READERS, SCRIPT].map(known);
-        let mut words = words
-            .iter()
-            .copied()
-            .skip_while(|word| before.is_match(word));
-        let Some(program) = words.next() else {
+        let begin = words.iter().position(|word| !before.is_match(word));
+        let words = &words[begin.unwrap_or(words.len())..];
+        let Some(program) = words.first().copied() else {
             return;
         };
-        let words: Vec<&str> = std::iter::once(program).chain(words).collect();
         let mut runs = vec![program.to_owned()];
         // What runs a script may stand behind another program.
         let places = words.iter().enumerate();

@@ -318,10 +318,8 @@ fn spawn_with(
             .stderr(stderr)
             .process_group(0)
             .spawn()?;
-        let id = child
-            .id()
-            .and_then(|id| Pid::from_raw(id.cast_signed()))
-            .ok_or_else(|| io::Error::other("it has no pid"))?;
+        let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let id = id.ok_or_else(|| io::Error::other("it has no pid"))?;
         Ok((child, Group { id, armed: true }))
     };
     start().map_err(|source| ExecError::Start {

@@ -9,7 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::link_free_access;
 use crate::foreign_files::open_unblocked;
-use crate::plan::{CheckResult, FileProperty, Time};
+use crate::plan::{CheckResult, FileProperty, Time, counted};
 
 /// The most bytes that are read of a file to find a property.
 const MOST_READ: u64 = 16 * 1024 * 1024;
@@ -29,11 +29,8 @@ pub const UNTOUCHED: &str = "was there before the plan began and has not been wr
 /// Checks a file. The check passes if it is a regular file within the workspace, is not empty, and was written since a time of
 /// the wall clock.
 pub fn produced(workspace: &Path, path: &str, since: Time) -> CheckResult {
-    let found = inspect(workspace, path, since);
-    result(
-        format!("file {path}"),
-        found.map(|bytes| format!("{bytes} bytes")),
-    )
+    let found = inspect(workspace, path, since).map(|bytes| format!("{bytes} bytes"));
+    result(format!("file {path}"), found)
 }
 
 /// Checks that a file within the workspace has a property. Only a regular file is read, through no link, and only its
@@ -58,10 +55,9 @@ fn property(workspace: &Path, file: &FileProperty) -> Result<String, String> {
         io::ErrorKind::NotFound => "missing".to_owned(),
         _ => format!("cannot be read: {error}"),
     })?;
-    let part = if length > MOST_READ {
-        " in the part that was read"
-    } else {
-        ""
+    let part = match length > MOST_READ {
+        true => " in the part that was read",
+        false => "",
     };
     if let Some(text) = &file.contains {
         let has = String::from_utf8_lossy(&bytes).contains(text.as_str());
@@ -71,14 +67,9 @@ fn property(workspace: &Path, file: &FileProperty) -> Result<String, String> {
         };
     }
     let blank = |line: &&[u8]| line.iter().all(u8::is_ascii_whitespace);
-    let lines = bytes
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !blank(line))
-        .count();
-    let found = format!(
-        "{lines} {}{part}",
-        if lines == 1 { "line" } else { "lines" }
-    );
+    let lines = bytes.split(|byte| *byte == b'\n');
+    let lines = lines.filter(|line| !blank(line)).count();
+    let found = counted(lines, "line") + part;
     match u32::try_from(lines).unwrap_or(u32::MAX) >= file.lines.unwrap_or(1) {
         true => Ok(found),
         false => Err(found),
@@ -125,26 +116,25 @@ pub fn written_at(metadata: &Metadata) -> Time {
 fn at_most(seconds: i64, nanoseconds: i64) -> Time {
     let slack = if nanoseconds == 0 { COARSE } else { TICK };
     let within = Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0));
-    Time(seconds.saturating_mul(1_000_000))
-        .plus(within)
-        .plus(slack)
+    let whole = Time(seconds.saturating_mul(1_000_000));
+    whole.plus(within).plus(slack)
 }
 
 fn inspect(workspace: &Path, path: &str, since: Time) -> Result<u64, String> {
     let real = real_path(workspace, path)?;
     let unreadable = |error: io::Error| format!("cannot be read: {error}");
+    let regular = |metadata: &Metadata| match metadata.is_file() {
+        true => Ok(()),
+        false => Err("not a regular file".to_owned()),
+    };
     let metadata = real.metadata().map_err(unreadable)?;
     if metadata.is_dir() {
         return Err("a folder, not a file".to_owned());
     }
-    if !metadata.is_file() {
-        return Err("not a regular file".to_owned());
-    }
+    regular(&metadata)?;
     // It may have been exchanged for something that blocks the process which opens it.
     let (mut file, metadata) = open_unblocked(&real).map_err(unreadable)?;
-    if !metadata.is_file() {
-        return Err("not a regular file".to_owned());
-    }
+    regular(&metadata)?;
     if blank(&mut file, metadata.len()).map_err(unreadable)? {
         return Err("empty".to_owned());
     }
@@ -163,12 +153,9 @@ fn real_path(workspace: &Path, path: &str) -> Result<PathBuf, String> {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "missing".to_owned(),
         _ => format!("cannot be read: {error}"),
     })?;
-    let inside = workspace
-        .canonicalize()
-        .is_ok_and(|workspace| real.starts_with(workspace));
-    match inside {
-        true => Ok(real),
-        false => Err("a link that leads out of the workspace".to_owned()),
+    match workspace.canonicalize() {
+        Ok(workspace) if real.starts_with(&workspace) => Ok(real),
+        _ => Err("a link that leads out of the workspace".to_owned()),
     }
 }
 

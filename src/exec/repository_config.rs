@@ -150,9 +150,8 @@ pub async fn examine(folder: &Path, filters: Filters) -> Result<Option<Repositor
         let storage = last(&configured, "lfs.storage").unwrap_or("lfs");
         let storage = path(&found.common_dir.join(storage))?;
         // Git LFS would search for its files in this program's folder.
-        repository
-            .settings
-            .push(("lfs.storage".to_owned(), storage));
+        let storage = ("lfs.storage".to_owned(), storage);
+        repository.settings.push(storage);
         for (name, value) in &repository.settings {
             if is_program(name)
                 && let Some(file) = named_within([folder, &found.common_dir], value)
@@ -162,10 +161,8 @@ pub async fn examine(folder: &Path, filters: Filters) -> Result<Option<Repositor
             }
         }
     }
-    let texts = repository
-        .settings
-        .iter()
-        .map(|(name, value)| name.len() + value.len());
+    let settings = repository.settings.iter();
+    let texts = settings.map(|(name, value)| name.len() + value.len());
     if texts.sum::<usize>() + repository.attributes.len() > MOST {
         return Err(GitError::Configuration(folder.to_owned()));
     }

@@ -117,10 +117,8 @@ impl Project {
     /// # Errors
     /// As [`Git::run`].
     pub async fn branch(&self) -> Result<Option<String>, GitError> {
-        let said = self
-            .git
-            .run("symbolic-ref --quiet --short HEAD", &[])
-            .await?;
+        let command = "symbolic-ref --quiet --short HEAD";
+        let said = self.git.run(command, &[]).await?;
         let name = String::from_utf8_lossy(&said.out).trim().to_owned();
         Ok((said.exit == 0).then_some(name))
     }

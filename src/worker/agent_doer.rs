@@ -69,10 +69,8 @@ impl Doer for AgentDoer {
 
 /// Returns the heading of a command, else its id.
 fn title(command: &CommandFile) -> String {
-    let heading = command
-        .body
-        .lines()
-        .find_map(|line| line.strip_prefix("# "));
+    let mut lines = command.body.lines();
+    let heading = lines.find_map(|line| line.strip_prefix("# "));
     one_line(heading.unwrap_or(command.id.as_str()), MAX_TITLE)
 }
 
@@ -248,10 +246,8 @@ impl CommandRun<'_> {
         }
         let outcome = match outcome {
             Err(error) if error.passes() => {
-                let error = io::Error::other(chain(error));
-                return Err(
-                    VolumesError::new("start an agent in", &self.job.workspace, error).into(),
-                );
+                let (error, folder) = (io::Error::other(chain(error)), &self.job.workspace);
+                return Err(VolumesError::new("start an agent in", folder, error).into());
             }
             outcome => outcome.map_err(chain),
         };

@@ -113,9 +113,8 @@ impl Claimer<'_> {
         };
         let everywhere = volumes.everywhere();
         let there = |folder| {
-            everywhere
-                .iter()
-                .find(|there| there.command(folder, id).exists())
+            let mut everywhere = everywhere.iter();
+            everywhere.find(|there| there.command(folder, id).exists())
         };
         let Some(taken) = there(Folder::CommandsProcessed) else {
             if there(Folder::CommandsPending).is_none() {
@@ -162,13 +161,12 @@ impl Claimer<'_> {
                 Ok(Some(claim))
             }
             Err(error) => {
-                let left = matches!(
-                    error.kind(),
-                    // Another worker was faster, or the same command was taken once before.
-                    io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists
-                );
                 claim.finish()?;
-                if left { Ok(None) } else { Err(error) }
+                match error.kind() {
+                    // Another worker was faster, or the same command was taken once before.
+                    io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists => Ok(None),
+                    _ => Err(error),
+                }
             }
         }
     }

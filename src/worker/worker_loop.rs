@@ -161,9 +161,8 @@ impl<'a> RunVitals<'a> {
 
     pub(super) fn current(&self) -> MutexGuard<'_, Heartbeat> {
         // A panic leaves it whole: each change is one assignment.
-        self.heartbeat
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        let heartbeat = self.heartbeat.lock();
+        heartbeat.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -463,10 +462,9 @@ fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<CommandFile
         let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
         problems.join("; ")
     })?;
-    if command.id == *id {
-        Ok(command)
-    } else {
-        Err("the id in the command is not that of its file".into())
+    match command.id == *id {
+        true => Ok(command),
+        false => Err("the id in the command is not that of its file".into()),
     }
 }
 

@@ -18,16 +18,14 @@ impl Subject {
             let runs = files.runs(path) || files.runs_in_place(path);
             runs || files.judges(path) || files.configures(path) || files.is_manifest(path)
         };
-        match changed.paths().find(judges) {
-            Some(path) => Some(format!(
-                "the result changes {path}, and git does not keep what judged before"
-            )),
-            None if changed.more > 0 || changed.seen != ChangeDetection::Listing => Some(
-                "not all that changed is known, and git does not keep what judged before"
-                    .to_owned(),
-            ),
-            None => None,
-        }
+        let what = match changed.paths().find(judges) {
+            Some(path) => format!("the result changes {path}"),
+            None if changed.more > 0 || changed.seen != ChangeDetection::Listing => {
+                "not all that changed is known".to_owned()
+            }
+            None => return None,
+        };
+        Some(format!("{what}, and git does not keep what judged before"))
     }
 
     /// Runs the checks of the task in the workspace, unless an agent may be at work there.
@@ -74,10 +72,10 @@ fn is_slow(before: BeforeWork, took: Option<&Duration>) -> Option<String> {
     match took {
         _ if before == BeforeWork::Always => None,
         Some(took) if *took <= QUICK => None,
-        Some(took) => Some(format!(
-            "it did not run, as it took {} s the last time",
-            took.as_secs()
-        )),
+        Some(took) => {
+            let took = took.as_secs();
+            Some(format!("it did not run, as it took {took} s the last time"))
+        }
         None => Some("it did not run, as it was not known to be quick".to_owned()),
     }
 }
@@ -85,11 +83,12 @@ fn is_slow(before: BeforeWork, took: Option<&Duration>) -> Option<String> {
 /// Returns how long the checks of a plan ran the last time on a result.
 pub(super) fn last_times(plan: &Plan) -> BTreeMap<String, Duration> {
     // The ids of commands begin with their times.
-    let checks = plan
-        .attempts()
-        .flat_map(|attempt| attempt.checks.iter().flatten());
-    let took =
-        |check: &CheckResult| Some((check.name.clone(), Duration::from_millis(check.took_ms?)));
+    let attempts = plan.attempts();
+    let checks = attempts.flat_map(|attempt| attempt.checks.iter().flatten());
+    let took = |check: &CheckResult| {
+        let took = Duration::from_millis(check.took_ms?);
+        Some((check.name.clone(), took))
+    };
     checks.filter_map(took).collect()
 }
 

@@ -70,10 +70,8 @@ impl Project {
     /// # Errors
     /// As [`Git::run`](crate::exec::Git::run).
     pub async fn check_folder(&self, folder: &Path) -> Result<Option<CheckFolder>, GitError> {
-        Ok(self
-            .worktree(folder)
-            .await?
-            .map(|git| check_folder(git, self)))
+        let git = self.worktree(folder).await?;
+        Ok(git.map(|git| check_folder(git, self)))
     }
 }
 

@@ -143,9 +143,8 @@ impl Project {
             return Ok(false);
         }
         let folder = place.folder.to_string_lossy();
-        self.git
-            .bytes("worktree remove --force", &[&folder])
-            .await?;
+        let remove = "worktree remove --force";
+        self.git.bytes(remove, &[&folder]).await?;
         Ok(true)
     }
 

@@ -14,14 +14,12 @@ const MARKED: u64 = 4 * 1024 * 1024;
 pub(super) async fn own_repositories(git: &Git) -> Result<Vec<String>, GitError> {
     let format = "--format=%(objectmode) %(path)";
     let listed = git.names("ls-files -z", &[format]).await?;
-    let links = listed
-        .iter()
-        .filter_map(|line| line.strip_prefix("160000 "));
-    let own = |path: &&str| {
+    let own = |line: &String| {
+        let path = line.strip_prefix("160000 ")?;
         let inside = git.folder().join(path).join(".git");
-        inside.symlink_metadata().is_ok()
+        inside.symlink_metadata().ok().map(|_| path.to_owned())
     };
-    Ok(links.filter(own).map(str::to_owned).collect())
+    Ok(listed.iter().filter_map(own).collect())
 }
 
 /// As [`own_repositories`], without the submodules of the project.

@@ -233,10 +233,8 @@ impl RegistryState {
                     None => self.lanes_of(&wait.on).any(|other| live.contains(&other)),
                 }
             };
-            let more: Vec<Lane> = self
-                .all_lanes()
-                .filter(|lane| !live.contains(lane) && moves(lane))
-                .collect();
+            let is_new = |lane: &Lane| !live.contains(lane) && moves(lane);
+            let more: Vec<Lane> = self.all_lanes().filter(is_new).collect();
             if more.is_empty() {
                 break;
             }

@@ -139,14 +139,9 @@ impl RoleLink {
         let (goal, constraints, number, language) = match (&chain.top, chain.command.clone()) {
             (Some(top), Some(command)) => {
                 let known = self.host().store.read(top, move |plan, _| {
-                    let task = plan.attempt(&command).map(|attempt| attempt.task);
-                    let head = plan.head();
-                    (
-                        head.goal.clone(),
-                        head.constraints.clone(),
-                        task.map_or(0, |task| task.0),
-                        head.language(),
-                    )
+                    let number = plan.attempt(&command).map_or(0, |attempt| attempt.task.0);
+                    let (goal, constraints) = (plan.head().goal.clone(), &plan.head().constraints);
+                    (goal, constraints.clone(), number, plan.head().language())
                 });
                 known.await.map_err(trouble)?
             }
