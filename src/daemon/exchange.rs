@@ -59,12 +59,8 @@ pub(super) enum ExchangeResult {
     Done,
 }
 
-/// What a scan of the folders found, and when it began.
-pub(super) struct FolderScan {
-    found: FoundInput,
-    scan: Scan,
-    began: Time,
-}
+/// What a scan of the folders found, parsed and as it is, and when it began.
+type FolderScan = (FoundInput, Scan, Time);
 
 pub(super) struct Exchange {
     settings: Arc<FolderSettings>,
@@ -179,11 +175,7 @@ impl Exchange {
         if self.scanned.is_none() && self.may_scan(now) {
             self.begin_scan(now);
         }
-        let FolderScan {
-            mut found,
-            scan,
-            began,
-        } = self.scanned.take()?;
+        let (mut found, scan, began) = self.scanned.take()?;
         let postponed = self.postpone(&mut found);
         let names = found.reports.iter();
         self.handed_over = names.map(|arrival| arrival.name.clone()).collect();
@@ -218,14 +210,13 @@ impl Exchange {
         let clock = self.clock;
         let scan = move || {
             let scan = scanner.scan(&commands, &questions, most);
-            let scanned = scan.map(|mut scan| FolderScan {
-                found: FoundInput {
+            let scanned = scan.map(|mut scan| {
+                let found = FoundInput {
                     reports: report_parsing::reports(&mut scan, now, &clock),
                     replies: report_parsing::replies(&mut scan),
                     signs: std::mem::take(&mut scan.signs),
-                },
-                scan,
-                began: now,
+                };
+                (found, scan, now)
             });
             (scanner, scanned)
         };

@@ -173,20 +173,16 @@ impl GitSnapshots {
     /// # Errors
     /// The folder cannot be created.
     pub fn of(git: Git, aside: &Path, left_out: &[PathBuf]) -> io::Result<Self> {
-        let objects = aside.join("objects");
+        let (objects, index) = (aside.join("objects"), aside.join("index"));
         fs::create_dir_all(&objects)?;
-        let index = aside.join("index");
+        let git = git.within(DEADLINE).one_at_a_time(&aside.join("lock"));
         let within = left_out
             .iter()
             .filter_map(|path| path.strip_prefix(git.folder()).ok()?.to_str())
             .map(str::to_owned);
         Ok(Self {
             left_out: within.collect(),
-            git: git
-                .within(DEADLINE)
-                .one_at_a_time(&aside.join("lock"))
-                .with_index(&index)
-                .with_objects(&objects),
+            git: git.with_index(&index).with_objects(&objects),
             index,
         })
     }

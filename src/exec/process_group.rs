@@ -81,6 +81,11 @@ impl ChildExit {
     pub fn success(self) -> bool {
         self.exit == Some(0) && !self.timed_out && !self.cancelled
     }
+
+    fn ended(&mut self, status: ExitStatus) {
+        self.exit = status.code();
+        self.signal = status.signal();
+    }
 }
 
 /// Why a child could not be started.
@@ -153,8 +158,8 @@ pub async fn run(
     started: impl FnOnce(u32),
     cancel: impl Future<Output = Duration>,
 ) -> Result<ChildExit, ExecError> {
-    let (mut child, group) = spawn(spec, output)?;
-    started(group.id.as_raw_pid().cast_unsigned());
+    let mut group = spawn(spec, output)?;
+    started(group.id());
     let lost = |source| ExecError::Start {
         program: spec.argv[0].clone(),
         source,
@@ -164,7 +169,7 @@ pub async fn run(
     let grace = tokio::select! {
         // The child comes first: if it ended before this task was polled again, it was not late.
         biased;
-        status = child.wait() => {
+        status = group.child.wait() => {
             outcome.ended(status.map_err(lost)?);
             LEFTOVER_GRACE
         }
@@ -177,7 +182,7 @@ pub async fn run(
             grace
         }
     };
-    let ((), status) = tokio::join!(stop_group(group.id, grace), child.wait());
+    let ((), status) = tokio::join!(stop_group(group.id, grace), group.child.wait());
     outcome.ended(status.map_err(lost)?);
     outcome.lived = spec.deadline.saturating_sub(allowance.left());
     group.disarm();
@@ -214,26 +219,26 @@ fn kill(group: Pid) {
     kill_process_group(group, Signal::KILL).ok();
 }
 
-impl ChildExit {
-    fn ended(&mut self, status: ExitStatus) {
-        self.exit = status.code();
-        self.signal = status.signal();
-    }
-}
-
-/// Kills the group on drop, unless it has ended and was disarmed.
-struct Group {
+/// A process group with its first child. It is killed on drop, unless it has ended and was disarmed; then the exit status of the
+/// child is collected in the background.
+pub struct ProcessGroup {
+    child: Child,
     id: Pid,
     armed: bool,
 }
 
-impl Group {
+impl ProcessGroup {
+    /// Returns the number of the process group.
+    pub fn id(&self) -> u32 {
+        self.id.as_raw_pid().cast_unsigned()
+    }
+
     fn disarm(mut self) {
         self.armed = false;
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if self.armed {
             kill(self.id);
@@ -245,20 +250,7 @@ impl Drop for Group {
 pub struct Piped {
     pub stdin: ChildStdin,
     pub stdout: ChildStdout,
-    pub group: PipedGroup,
-}
-
-/// The group of a child with pipes: it is killed on drop, and its exit status is collected in the background.
-pub struct PipedGroup {
-    _child: Child,
-    group: Group,
-}
-
-impl PipedGroup {
-    /// Returns the number of the process group.
-    pub fn id(&self) -> u32 {
-        self.group.id.as_raw_pid().cast_unsigned()
-    }
+    pub group: ProcessGroup,
 }
 
 /// Starts a child with pipes; its standard error goes to that of `output`. The caller ends the child at its deadline and reads
@@ -271,8 +263,9 @@ pub fn piped(spec: &ChildSpec, output: &ChildOutput) -> Result<Piped, ExecError>
         let err = output.err.try_clone()?;
         Ok([Stdio::piped(), Stdio::piped(), err.into()])
     };
-    let (mut child, group) = spawn_with(spec, streams)?;
-    let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+    let mut group = spawn_with(spec, streams)?;
+    let (stdin, stdout) = (group.child.stdin.take(), group.child.stdout.take());
+    let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
         return Err(ExecError::Start {
             program: spec.argv[0].clone(),
             source: io::Error::other("it has no pipes"),
@@ -281,14 +274,11 @@ pub fn piped(spec: &ChildSpec, output: &ChildOutput) -> Result<Piped, ExecError>
     Ok(Piped {
         stdin,
         stdout,
-        group: PipedGroup {
-            _child: child,
-            group,
-        },
+        group,
     })
 }
 
-fn spawn(spec: &ChildSpec, output: &ChildOutput) -> Result<(Child, Group), ExecError> {
+fn spawn(spec: &ChildSpec, output: &ChildOutput) -> Result<ProcessGroup, ExecError> {
     spawn_with(spec, || {
         let (out, err) = (output.out.try_clone()?, output.err.try_clone()?);
         Ok([stdin(&spec.stdin)?, out.into(), err.into()])
@@ -298,7 +288,7 @@ fn spawn(spec: &ChildSpec, output: &ChildOutput) -> Result<(Child, Group), ExecE
 fn spawn_with(
     spec: &ChildSpec,
     streams: impl FnOnce() -> io::Result<[Stdio; 3]>,
-) -> Result<(Child, Group), ExecError> {
+) -> Result<ProcessGroup, ExecError> {
     let [program, arguments @ ..] = spec.argv.as_slice() else {
         return Err(ExecError::Empty);
     };
@@ -320,7 +310,8 @@ fn spawn_with(
             .spawn()?;
         let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let id = id.ok_or_else(|| io::Error::other("it has no pid"))?;
-        Ok((child, Group { id, armed: true }))
+        let armed = true;
+        Ok(ProcessGroup { child, id, armed })
     };
     start().map_err(|source| ExecError::Start {
         program: program.clone(),

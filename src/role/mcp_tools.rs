@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use crate::config::McpConfig;
 use crate::exec::{
-    ChildOutput, ChildSpec, ExecError, MarkKind, Piped, PipedGroup, ProcessMark, Stdin,
+    ChildOutput, ChildSpec, ExecError, MarkKind, Piped, ProcessGroup, ProcessMark, Stdin,
     environment, piped,
 };
 use crate::plan_time::TimeAllowance;
@@ -91,7 +91,7 @@ struct Connection {
 struct ServerProcess {
     output: Arc<ChildOutput>,
     bounds: AbortHandle,
-    _group: PipedGroup,
+    _group: ProcessGroup,
     _mark: Option<ProcessMark>,
 }
 
