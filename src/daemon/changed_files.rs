@@ -289,7 +289,7 @@ impl PlanRun {
         if needless {
             return Ok(());
         }
-        self.change_watch.repository = if worked {
+        self.proofs.change_watch.repository = if worked {
             // A repository that was not recorded may be an agent's.
             recorded.map(|repository| *repository)
         } else {
@@ -299,8 +299,8 @@ impl PlanRun {
                 None
             })
         };
-        let tree = self.change_watch.begin().await;
-        if let Some(repository) = self.change_watch.repository.clone() {
+        let tree = self.proofs.change_watch.begin().await;
+        if let Some(repository) = self.proofs.change_watch.repository.clone() {
             let record = move |draft: &mut Draft<'_>| {
                 draft.found_repository(&repository);
                 if let Some(tree) = tree {
@@ -321,7 +321,7 @@ impl PlanRun {
         reports: &[ParsedReport],
         now: Time,
     ) -> Result<Option<QuickInspection>, StoreError> {
-        let Some(mut quick) = self.change_watch.quick(&self.settings, now) else {
+        let Some(mut quick) = self.proofs.change_watch.quick(&self.settings, now) else {
             return Ok(None);
         };
         let log = |id: &CommandId| self.settings.volumes.log(id, "out");
@@ -348,7 +348,7 @@ impl PlanRun {
     }
 
     pub(super) fn inspect(&mut self, id: &CommandId) {
-        let (change_watch, id) = (self.change_watch.clone(), id.clone());
+        let (change_watch, id) = (self.proofs.change_watch.clone(), id.clone());
         let (settings, store) = self.handles();
         self.spawn(EffectKey::Inspect(id.clone()), async move {
             let inspected = inspect(change_watch, &store, settings, id.clone()).await?;

@@ -18,7 +18,7 @@ use super::input_routing::FoundInput;
 use super::internal_plans;
 use super::loop_view::Demand;
 use super::notify::{NotifyState, TryFailed};
-use super::proof_runs::{self, EarlierRuns, recorded_runs};
+use super::proof_runs::{self, ProofRuns, recorded_runs};
 use super::settings::EndWorkers;
 use super::worktrees::{self, BranchReport};
 use super::{
@@ -132,8 +132,7 @@ pub(super) struct PlanRun {
     pub outgoing: BTreeMap<CommandId, OutgoingCommand>,
     pub hook_state: HookState,
     pub notify_state: NotifyState,
-    pub change_watch: ChangeWatch,
-    pub earlier_runs: EarlierRuns,
+    pub proofs: ProofRuns,
     /// When the plan was first read as settled: one more scan begins after that, for what came meanwhile.
     pub settled_at: Option<Time>,
     /// Something happened to it since its last turn.
@@ -205,8 +204,12 @@ impl PlanRun {
                 ..Observations::default()
             },
             effects: Effects::new(Arc::clone(&settings.notice)),
-            change_watch: ChangeWatch::new(&settings, clock),
-            earlier_runs: Arc::new(earlier.into()),
+            proofs: ProofRuns {
+                change_watch: ChangeWatch::new(&settings, clock),
+                earlier: Arc::new(earlier.into()),
+                settings: Arc::clone(&settings),
+                store: store.clone(),
+            },
             hook_state: HookState {
                 change: before,
                 ..HookState::default()
@@ -495,7 +498,7 @@ impl PlanRun {
                 self.world.ends_published.extend(ends);
             }
             EffectResult::Unprepared(id, _) => drop(self.outgoing.remove(id)),
-            EffectResult::Inspected(_, found) => self.change_watch.remember(found),
+            EffectResult::Inspected(_, found) => self.proofs.change_watch.remember(found),
             EffectResult::Branch(BranchReport::Elsewhere { reason, .. }) => {
                 (self.settings.notice)(reason);
             }
@@ -602,7 +605,7 @@ impl PlanRun {
         let follow_up = self.change("something came in", world, apply).await?;
         self.signs = signs;
         if let Some(quick) = quick {
-            self.change_watch.before = Some(quick.now);
+            self.proofs.change_watch.before = Some(quick.now);
         }
         Ok(follow_up)
     }
@@ -622,7 +625,7 @@ impl PlanRun {
     async fn clean_up(&mut self) {
         let (settings, store) = (&self.settings, &self.store);
         effect_work::warn_of_unread_files(settings);
-        self.change_watch.clear().await;
+        self.proofs.change_watch.clear().await;
         proof_runs::clear(settings).await;
         internal_plans::tidy(store, &settings.volumes, &settings.plan, self.clock.now()).await;
         if let Err(error) = worktrees::clean_up(settings, store).await {

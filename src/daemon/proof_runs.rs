@@ -42,7 +42,7 @@ const KEPT: usize = 1_000;
 const NAMED: usize = 3;
 
 /// The outcomes of checks by tree and command. It is locked while something runs in the folder for the state before.
-pub(super) type EarlierRuns = Arc<Mutex<BTreeMap<String, CheckBefore>>>;
+type EarlierRuns = Arc<Mutex<BTreeMap<String, CheckBefore>>>;
 
 /// Returns the outcomes that the tasks of a plan have recorded, as an earlier daemon may have left them.
 pub(super) fn recorded_runs(plan: &Plan) -> BTreeMap<String, CheckBefore> {

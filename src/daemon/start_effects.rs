@@ -7,7 +7,6 @@ use tokio::time::timeout;
 
 use super::carry_out_steps::OutgoingCommand;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
-use super::proof_runs::ProofRuns;
 use super::{DaemonSettings, LoopView, effect_work, worktrees};
 use crate::plan::{CommandId, DueStep, ModelQuestionKind, Plan, TaskId, Time};
 use crate::store::Store;
@@ -109,7 +108,7 @@ impl PlanRun {
         if merged && self.effects.under_way().iter().any(is_check) {
             return;
         }
-        let (runs, id, clock) = (self.proof_runs(), id.clone(), self.clock);
+        let (runs, id, clock) = (self.proofs.clone(), id.clone(), self.clock);
         self.spawn(EffectKey::Check(id.clone()), async move {
             let checked = effect_work::check(&runs, clock, &id).await?;
             Ok(EffectResult::Checked(id, checked))
@@ -121,7 +120,7 @@ impl PlanRun {
     pub(super) fn check_before(&mut self, task: TaskId) {
         let mut outgoing = self.outgoing.values();
         let held = outgoing.any(|command| command.first == Some(task));
-        let runs = self.proof_runs();
+        let runs = self.proofs.clone();
         self.spawn(EffectKey::CheckBefore(task), async move {
             let before = runs.before(task, held).await?;
             Ok(EffectResult::CheckedBefore(task, before))
@@ -130,21 +129,11 @@ impl PlanRun {
 
     /// Runs the checks of completed tasks again that said nothing.
     pub(super) fn check_again(&mut self) {
-        let runs = self.proof_runs();
+        let runs = self.proofs.clone();
         self.spawn(EffectKey::CheckAgain, async move {
             let (later, results) = runs.again().await?;
             Ok(EffectResult::CheckedAgain(later, results))
         });
-    }
-
-    fn proof_runs(&self) -> ProofRuns {
-        let (settings, store) = self.handles();
-        ProofRuns {
-            settings,
-            store,
-            change_watch: self.change_watch.clone(),
-            earlier: Arc::clone(&self.earlier_runs),
-        }
     }
 
     pub(super) fn move_branch(&mut self, view: &LoopView) {

@@ -338,12 +338,10 @@ pub(super) async fn move_branch(
                 true => format!("`git branch -f {branch} {tip}` moves it"),
                 false => "`retry` tries again".to_owned(),
             };
-            Ok(BranchReport::Elsewhere {
-                found: line.shown.clone().unwrap_or_default(),
-                reason: format!(
-                    "the branch `{branch}` cannot be moved to `{tip}`: {error:#}. {way_out}"
-                ),
-            })
+            let found = line.shown.clone().unwrap_or_default();
+            let reason =
+                format!("the branch `{branch}` cannot be moved to `{tip}`: {error:#}. {way_out}");
+            Ok(BranchReport::Elsewhere { found, reason })
         }
         moved => moved,
     }
@@ -358,44 +356,44 @@ async fn try_move(
     let shown = line.shown.as_deref();
     let moved = project.move_branch(&branch, &line.tip, shown).await?;
     let was = shown.map_or("not there".to_owned(), |at| format!("at `{at}`"));
-    Ok(match moved {
-        BranchMove::There => BranchReport::There(line.tip.clone()),
-        BranchMove::CheckedOut(folder) => BranchReport::Elsewhere {
-            found: shown.unwrap_or_default().to_owned(),
-            reason: format!(
+    let (found, reason) = match moved {
+        BranchMove::There => return Ok(BranchReport::There(line.tip.clone())),
+        BranchMove::CheckedOut(folder) => {
+            let reason = format!(
                 "the branch `{branch}` is checked out in `{folder}`, and to move it would leave the files there behind. Switch to another branch there, then answer `retry`"
-            ),
-        },
+            );
+            (shown.unwrap_or_default().to_owned(), reason)
+        }
         BranchMove::Elsewhere(found) => {
             let is = found.as_ref();
             let is = is.map_or("gone".to_owned(), |at| format!("at `{at}`"));
-            BranchReport::Elsewhere {
-                found: found.unwrap_or_default(),
-                reason: format!(
-                    "somebody else moved the branch `{branch}`: it was {was} and is {is}. `retry` looks again, for when it has been put back; `accept` goes on from where it is, with what is on it"
-                ),
-            }
+            let reason = format!(
+                "somebody else moved the branch `{branch}`: it was {was} and is {is}. `retry` looks again, for when it has been put back; `accept` goes on from where it is, with what is on it"
+            );
+            (found.unwrap_or_default(), reason)
         }
-        BranchMove::Ahead(found) => {
-            let plan = &settings.plan;
+        BranchMove::Ahead(head) => {
+            let (plan, onto) = (&settings.plan, line.tip.clone());
             let message = format!("Take in what was put onto {branch}\n\nPlan {plan}.");
-            match project.join(&line.tip, &found, &message).await? {
-                Merged::Commit(commit) => BranchReport::Joined(PendingMerge {
-                    onto: line.tip.clone(),
-                    head: found,
-                    commit,
-                    put_back: String::new(),
-                }),
-                Merged::Conflict { text, .. } => BranchReport::Elsewhere {
-                    found,
-                    reason: format!(
-                        "what somebody else put onto the branch `{branch}` does not go together with the results. Merge `{}` into it, then answer `accept`.\n{text}",
-                        line.tip
-                    ),
-                },
+            match project.join(&onto, &head, &message).await? {
+                Merged::Commit(commit) => {
+                    return Ok(BranchReport::Joined(PendingMerge {
+                        onto,
+                        head,
+                        commit,
+                        put_back: String::new(),
+                    }));
+                }
+                Merged::Conflict { text, .. } => {
+                    let reason = format!(
+                        "what somebody else put onto the branch `{branch}` does not go together with the results. Merge `{onto}` into it, then answer `accept`.\n{text}"
+                    );
+                    (head, reason)
+                }
             }
         }
-    })
+    };
+    Ok(BranchReport::Elsewhere { found, reason })
 }
 
 /// Removes the worktrees whose work was all accepted. What cannot be removed stays.

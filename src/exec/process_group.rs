@@ -160,10 +160,7 @@ pub async fn run(
 ) -> Result<ChildExit, ExecError> {
     let mut group = spawn(spec, output)?;
     started(group.id());
-    let lost = |source| ExecError::Start {
-        program: spec.argv[0].clone(),
-        source,
-    };
+    let lost = |source| cannot_start(spec, source);
     let mut outcome = ChildExit::default();
     let mut allowance = TimeAllowance::new(spec.deadline);
     let grace = tokio::select! {
@@ -266,10 +263,7 @@ pub fn piped(spec: &ChildSpec, output: &ChildOutput) -> Result<Piped, ExecError>
     let mut group = spawn_with(spec, streams)?;
     let (stdin, stdout) = (group.child.stdin.take(), group.child.stdout.take());
     let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
-        return Err(ExecError::Start {
-            program: spec.argv[0].clone(),
-            source: io::Error::other("it has no pipes"),
-        });
+        return Err(cannot_start(spec, io::Error::other("it has no pipes")));
     };
     Ok(Piped {
         stdin,
@@ -313,10 +307,12 @@ fn spawn_with(
         let armed = true;
         Ok(ProcessGroup { child, id, armed })
     };
-    start().map_err(|source| ExecError::Start {
-        program: program.clone(),
-        source,
-    })
+    start().map_err(|source| cannot_start(spec, source))
+}
+
+fn cannot_start(spec: &ChildSpec, source: io::Error) -> ExecError {
+    let program = spec.argv.first().cloned().unwrap_or_default();
+    ExecError::Start { program, source }
 }
 
 /// A file instead of a pipe: a child that does not read blocks nothing, and a child that reads reaches the end.
