@@ -123,7 +123,7 @@ impl PlansAtWork {
         });
         for listed in queued {
             if let Some(waits) = self.waits(&listed.head).await? {
-                self.note_wait(&listed, waits).await?;
+                self.note_wait(&listed.head, waits).await?;
                 continue;
             }
             let (store, clock, head) = (self.store.clone(), self.clock, listed.head);
@@ -157,12 +157,12 @@ impl PlansAtWork {
 
     /// Returns why a queued plan does not begin now, if it does not.
     async fn waits(&self, head: &PlanHead) -> Result<Option<String>, StoreError> {
-        if let PlanState::Paused(why) = &head.status {
-            // What the budget of the day stopped goes on by itself at midnight, where it is at work.
-            let asks_for_day = |plan: &Plan, _| plan.asks_for_day();
-            if !self.store.read(&head.id, asks_for_day).await? {
-                return Ok(Some(format!("paused: {why}")));
-            }
+        // What the budget of the day stopped goes on by itself at midnight, where it is at work.
+        let asks_for_day = |plan: &Plan, _| plan.asks_for_day();
+        if let PlanState::Paused(why) = &head.status
+            && !self.store.read(&head.id, asks_for_day).await?
+        {
+            return Ok(Some(format!("paused: {why}")));
         }
         let after = head.queue.as_ref().and_then(|entry| entry.after.as_ref());
         if let Some(after) = after {
@@ -201,12 +201,12 @@ impl PlansAtWork {
     }
 
     /// Notes at a plan what it waits for, for whoever queued it.
-    async fn note_wait(&mut self, listed: &ListedPlan, waits: String) -> Result<(), StoreError> {
-        let noted = listed.head.queue.as_ref().and_then(|e| e.waits.as_ref());
+    async fn note_wait(&mut self, head: &PlanHead, waits: String) -> Result<(), StoreError> {
+        let noted = head.queue.as_ref().and_then(|e| e.waits.as_ref());
         if noted == Some(&waits) {
             return Ok(());
         }
-        let note = self.store.change(&listed.head.id, BY, "it waits", |draft| {
+        let note = self.store.change(&head.id, BY, "it waits", |draft| {
             draft.describe(|head| {
                 if let Some(entry) = &mut head.queue {
                     entry.waits = Some(waits);
@@ -245,14 +245,12 @@ impl PlansAtWork {
             Err(error) => {
                 let reason = one_line(&format!("{error:#}"), REASON);
                 tracing::error!(plan = %head.id, reason, "a queued plan cannot begin");
-                let (id, seq) = (head.id.clone(), 0);
-                let listed = ListedPlan { head, seq };
-                let noted = self.note_wait(&listed, format!("it cannot begin: {reason}"));
+                let noted = self.note_wait(&head, format!("it cannot begin: {reason}"));
                 // Its own note is no reason to try again.
                 if noted.await.is_ok()
-                    && let Ok(seq) = self.store.read(&id, |_, seq| seq).await
+                    && let Ok(seq) = self.store.read(&head.id, |_, seq| seq).await
                 {
-                    self.left.insert(id, seq);
+                    self.left.insert(head.id, seq);
                 }
             }
         }
@@ -310,7 +308,7 @@ impl PlansAtWork {
     pub fn share_lanes(&mut self) {
         let several = self.runs.len() > 1;
         self.runs.values_mut().for_each(|run| run.several = several);
-        let Some(most) = self.folder.max_parallel.filter(|_| self.runs.len() > 1) else {
+        let Some(most) = self.folder.max_parallel.filter(|_| several) else {
             let alone = self.runs.values_mut();
             return alone.for_each(|run| run.set_lanes(None));
         };
