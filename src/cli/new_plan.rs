@@ -90,13 +90,15 @@ impl App {
             no_input: true,
             ..CarryOut::default()
         };
-        let (_, planner) = self.with_workers(&how).await?;
+        let (workers, planner) = self.with_workers(&how).await?;
         self.can_plan(&planner, "web")?;
         let workspace = self.choose_workspace(None, None).await?;
         Ok(GoalSettings {
             workspace,
             language: self.config.run.language,
-            queue: self.queue_entry(&planner, &QueueArgs::default()).await?,
+            queue: self
+                .queue_entry((&workers, &planner), &QueueArgs::default())
+                .await?,
         })
     }
 

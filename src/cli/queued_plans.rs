@@ -1,5 +1,6 @@
 //! Plans that the daemon of a folder carries out: handed over to it, followed here, and taken up by it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ use crate::daemon::{DaemonEnd, HumanWait, PlanAtWork, TakeUp};
 use crate::plan::{Plan, PlanHead, PlanId, PlanState, QueueEntry};
 use crate::plan_time::Clock;
 use crate::store::Store;
+use crate::trust::content_hash;
 use crate::volumes::{DaemonInfo, DaemonLock};
 use crate::wire::text::one_line;
 
@@ -56,11 +58,15 @@ impl App {
         }
     }
 
-    /// Returns how a plan is queued from here.
+    /// Returns how a plan is queued from here. What it is carried out with counts as confirmed by the person from now on.
     ///
     /// # Errors
     /// The plan that it is to come after is not there.
-    pub async fn queue_entry(&self, planner: &Planner, args: &QueueArgs) -> Result<QueueEntry> {
+    pub async fn queue_entry(
+        &self,
+        (workers, planner): (&TeamWorkers, &Planner),
+        args: &QueueArgs,
+    ) -> Result<QueueEntry> {
         let after = match &args.after {
             Some(name) => Some(self.plan_to_carry_out(Some(name)).await?),
             None => None,
@@ -69,15 +75,23 @@ impl App {
             .config
             .file()
             .and_then(|file| std::path::absolute(file).ok());
-        Ok(QueueEntry {
+        let entry = QueueEntry {
             at: self.clock.now(),
             priority: args.priority,
             after,
             config: file.map(|file| file.to_string_lossy().into_owned()),
             confirmed: self.fingerprint(),
             model: self.planner_line(planner),
+            path: self.environment.get("PATH").map(str::to_owned),
+            variables: self.marks(workers, planner),
             ..QueueEntry::default()
-        })
+        };
+        if let Err(error) = self.confirm_queued(&entry) {
+            complain(&format!(
+                "! no daemon begins the plan: what you confirm cannot be kept: {error}\n"
+            ));
+        }
+        Ok(entry)
     }
 
     /// Stores how a plan is queued; `None` for a plan that a process carries out by itself.
@@ -135,8 +149,9 @@ pub async fn queue_left(plan: &PlanId, start: &CommandStart, app: &App) {
         }
         let mut how = CarryOut::default();
         own.recall(plan, &mut how).await?;
-        let (_, planner) = own.with_workers(&how).await?;
-        let entry = own.queue_entry(&planner, &QueueArgs::default()).await?;
+        let (workers, planner) = own.with_workers(&how).await?;
+        let plain = QueueArgs::default();
+        let entry = own.queue_entry((&workers, &planner), &plain).await?;
         own.set_queue(plan, Some(entry)).await
     };
     if let Err(failure) = Box::pin(queue).await {
@@ -295,8 +310,11 @@ impl TakenUp {
         let entry = head.queue.as_deref().cloned().unwrap_or_default();
         let start = CommandStart {
             folder: None,
-            file: entry.config.map(PathBuf::from).or(self.file),
-            environment: self.environment,
+            file: entry.config.as_ref().map(PathBuf::from).or(self.file),
+            environment: match &entry.path {
+                Some(path) => self.environment.with("PATH", path),
+                None => self.environment,
+            },
         };
         let mut app = App::open(&start, Access::Run).await?;
         if app.volumes.root() != self.root {
@@ -315,6 +333,7 @@ impl TakenUp {
         app.recall(&head.id, &mut how).await?;
         app.load_team(&how.team).await?;
         app.require_same(&entry.confirmed).await?;
+        app.require_queued(&entry)?;
         let workers = TeamWorkers::choose(&how.agent, &mut app).await?;
         let planner = app.planner(workers.general.as_ref())?;
         let mut found = app.found(&head.id).await?;
@@ -322,10 +341,8 @@ impl TakenUp {
         let mut output = Output::stdout(&app.environment);
         let placed = app.resume_isolation(&mut found, &workers, &how, &mut output);
         Box::pin(placed).await?;
-        let own = app.planner_line(&planner);
-        if own != entry.model {
-            app.note_difference(&head.id, &own).await?;
-        }
+        app.note_differences(&head.id, &entry, (&workers, &planner))
+            .await?;
         let prepared = app.prepare(&planner)?;
         app.at_work(&prepared, &workers, &found.head, HumanWait::Wait)
             .await
@@ -333,16 +350,57 @@ impl TakenUp {
 }
 
 impl App {
-    /// Notes at a queued plan that the daemon has another model than the person who queued it.
-    async fn note_difference(&self, plan: &PlanId, own: &str) -> Result {
-        let own = match own.trim() {
-            "" => "no model plans and judges there: rules do".to_owned(),
-            own => own.to_owned(),
+    /// Returns a short mark of each variable that agent and model get here.
+    fn marks(&self, workers: &TeamWorkers, planner: &Planner) -> BTreeMap<String, String> {
+        let mut names: Vec<&str> = self.config.worker.env.iter().map(String::as_str).collect();
+        if let Some(agent) = &workers.general {
+            names.extend(agent.env().split_whitespace());
+        }
+        if let Planner::Model { endpoint, .. } = planner {
+            names.push(&endpoint.key_variable);
+        }
+        let mark = |name: &str| {
+            let hash = content_hash(format!("{name}={}", self.environment.get(name)?));
+            Some((name.to_owned(), hash[..8].to_owned()))
         };
-        self.change(plan, "the daemon has another model", move |draft| {
+        names.into_iter().filter_map(mark).collect()
+    }
+
+    /// Notes at a queued plan that the daemon has another model, or other variables, than the person who queued it.
+    async fn note_differences(
+        &self,
+        plan: &PlanId,
+        entry: &QueueEntry,
+        (workers, planner): (&TeamWorkers, &Planner),
+    ) -> Result {
+        let (own, marks) = (self.planner_line(planner), self.marks(workers, planner));
+        let model = (own != entry.model).then(|| match own.trim() {
+            "" => {
+                "the daemon has another model: no model plans and judges there: rules do".to_owned()
+            }
+            own => format!("the daemon has another model: {own}"),
+        });
+        let names: BTreeSet<&String> = marks.keys().chain(entry.variables.keys()).collect();
+        let differ = |name: &&String| marks.get(*name) != entry.variables.get(*name);
+        let names: Vec<_> = names
+            .into_iter()
+            .filter(differ)
+            .map(|name| format!("`{name}`"))
+            .collect();
+        let names = (!names.is_empty()).then(|| {
+            format!(
+                "the daemon has another value of {} than you",
+                names.join(", ")
+            )
+        });
+        let differs: Vec<String> = model.into_iter().chain(names).collect();
+        if differs.is_empty() {
+            return Ok(());
+        }
+        self.change(plan, "the daemon differs", move |draft| {
             draft.describe(|head| {
                 if let Some(entry) = &mut head.queue {
-                    entry.differs = Some(format!("the daemon has another model: {own}"));
+                    entry.differs = Some(differs.join("; "));
                 }
             });
             Ok(())

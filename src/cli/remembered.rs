@@ -2,7 +2,8 @@
 //! and a record outside of every project says that a person named them here: what only stands in the plan's database may
 //! come from an agent or from elsewhere, and runs nothing.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 
@@ -11,7 +12,7 @@ use super::worker_pools::TeamWorkers;
 use super::{App, Exit, Failure, Result, complain};
 use crate::agents::Agent;
 use crate::config::Planner;
-use crate::plan::{PlanHead, PlanId, ReviewPolicy, RunOptions};
+use crate::plan::{PlanHead, PlanId, QueueEntry, ReviewPolicy, RunOptions};
 use crate::trust::content_hash;
 use crate::wire::text::{one_line, quoted};
 use crate::worker;
@@ -27,7 +28,7 @@ impl App {
         let Some(options) = options.await?.map(|options| *options) else {
             return Ok(RunOptions::default());
         };
-        if !self.is_confirmed(plan, &options) {
+        if !self.is_recorded(&self.place_of(plan), &hash(&options)) {
             // What is typed now is all that counts.
             return match how.agent.agent {
                 Some(_) => Ok(RunOptions::default()),
@@ -80,19 +81,45 @@ impl App {
     /// Records that a person began a plan with these options, or went on with them. Where this is not possible, it is said, and
     /// the agent has to be named again.
     pub fn confirm_options(&self, plan: &PlanId, options: &RunOptions) {
-        let confirm = || {
-            let (records, place) = (self.records()?, self.place_of(plan));
-            let mut confirmed = records.get(&place)?.unwrap_or_default();
-            match confirmed.insert(hash(options), String::new()) {
-                None => records.put(&place, &confirmed),
-                Some(_) => Ok(()),
-            }
-        };
         if *options != RunOptions::default()
-            && let Err(error) = confirm()
+            && let Err(error) = self.confirm(&self.place_of(plan), hash(options))
         {
             complain(&format!("! the agent is not remembered: {error}\n"));
         }
+    }
+
+    /// Records that the person confirms what a queued plan is carried out with. It is the same for all plans that are queued so.
+    ///
+    /// # Errors
+    /// It cannot be kept.
+    pub fn confirm_queued(&self, entry: &QueueEntry) -> io::Result<()> {
+        self.confirm(&self.place_of_queue(), queue_hash(entry))
+    }
+
+    /// Makes sure that the person confirmed what a queued plan is carried out with.
+    ///
+    /// # Errors
+    /// It only stands in the plan's database, which agents can write.
+    pub fn require_queued(&self, entry: &QueueEntry) -> Result {
+        if self.is_recorded(&self.place_of_queue(), &queue_hash(entry)) {
+            return Ok(());
+        }
+        let error = anyhow!("it was not queued by you in this folder");
+        Err(Failure::new(error, Exit::Waiting))
+    }
+
+    fn confirm(&self, place: &Path, hash: String) -> io::Result<()> {
+        let records = self.records()?;
+        let mut confirmed = records.get(place)?.unwrap_or_default();
+        match confirmed.insert(hash, String::new()) {
+            None => records.put(place, &confirmed),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn is_recorded(&self, place: &Path, hash: &str) -> bool {
+        let confirmed = self.records().and_then(|records| records.get(place));
+        confirmed.is_ok_and(|parts| parts.is_some_and(|parts| parts.contains_key(hash)))
     }
 
     /// Stores what a plan is carried out with from now on, if that has changed.
@@ -133,14 +160,13 @@ impl App {
         Ok(claims.into_iter().try_for_each(worker::Claim::give_back)?)
     }
 
-    fn is_confirmed(&self, plan: &PlanId, options: &RunOptions) -> bool {
-        let confirmed = (self.records()).and_then(|records| records.get(&self.place_of(plan)));
-        confirmed.is_ok_and(|parts| parts.is_some_and(|parts| parts.contains_key(&hash(options))))
-    }
-
     /// Returns what the record of a plan's options is of; paths in them may start from there.
     fn place_of(&self, plan: &PlanId) -> PathBuf {
         self.volumes.root().join(plan.as_str())
+    }
+
+    fn place_of_queue(&self) -> PathBuf {
+        self.volumes.root().join("queue")
     }
 
     fn unconfirmed_options(&self, plan: &PlanId, options: &RunOptions) -> Failure {
@@ -200,6 +226,11 @@ impl App {
         let parts = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
         one_line(&format!("plan {} goes on with {parts}", head.id), 1000)
     }
+}
+
+fn queue_hash(entry: &QueueEntry) -> String {
+    let decides = (&entry.config, &entry.confirmed, &entry.path);
+    content_hash(serde_json::to_string(&decides).expect("it has only texts"))
 }
 
 fn hash(options: &RunOptions) -> String {

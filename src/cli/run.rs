@@ -60,7 +60,7 @@ pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
         };
         if matches!(by, CarriedOutBy::Daemon) {
             app.make_store().await?;
-            let entry = app.queue_entry(&planner, &args.queue).await?;
+            let entry = app.queue_entry((&workers, &planner), &args.queue).await?;
             new.0.queue = Some(Box::new(entry));
         }
         Ok((app, prepared, workers, by, new))
@@ -225,7 +225,9 @@ pub async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit> 
             Box::pin(work.in_sight(&found.head, &how, process)).await
         }
         CarriedOutBy::Daemon => {
-            let entry = app.queue_entry(&planner, &QueueArgs::default()).await?;
+            let entry = app
+                .queue_entry((&workers, &planner), &QueueArgs::default())
+                .await?;
             let since = app.read(&plan, |_, seq| seq).await?;
             app.set_queue(&plan, Some(entry)).await?;
             let head = app.found(&plan).await?.head;

@@ -304,6 +304,7 @@ fn options(agent: Agent, role: RoleFilter, timeout: Option<Duration>, app: &App)
         role,
         plan: None,
         deadline: timeout.unwrap_or(app.config.run.task_deadline),
+        path: app.environment.get("PATH").map(str::to_owned),
         health: WorkerHealth::default(),
         events: None,
     }

@@ -26,6 +26,13 @@ impl Environment {
             .filter(|value| !value.is_empty())
     }
 
+    /// Returns the same environment with another value of a variable.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.0.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
     /// Returns the absolute folder in which this program keeps what belongs to the person and to no project: by the XDG base
     /// directories `$XDG_STATE_HOME/plan-agent`, else `~/.local/state/plan-agent`. It need not exist. `None` without a home.
     pub fn state_folder(&self) -> Option<PathBuf> {

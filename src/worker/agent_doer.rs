@@ -34,6 +34,7 @@ pub(super) struct AgentDoer {
     pub(super) agent: Agent,
     /// It may work that long on a command.
     pub(super) deadline: Duration,
+    pub(super) path: Option<String>,
 }
 
 impl Doer for AgentDoer {
@@ -217,8 +218,12 @@ impl CommandRun<'_> {
         let source = HeartbeatSource::Agent(output, doer.kind());
         let [out, err] = output.lengths();
         let exchange = worker.volumes.root().display().to_string();
+        let path = doer
+            .path
+            .iter()
+            .map(|path| ("PATH".to_owned(), path.clone()));
         let set = [(EXCHANGE.to_owned(), exchange)].into_iter();
-        let set = set.chain(step.set).collect();
+        let set = set.chain(path).chain(step.set).collect();
         let spec = ChildSpec {
             argv: step.argv,
             cwd: self.job.workspace.clone(),

@@ -42,6 +42,8 @@ pub struct WorkerOptions {
     pub plan: Option<PlanId>,
     /// An agent may work that long on a command.
     pub deadline: Duration,
+    /// The `PATH` by which the agent is found and works; `None` for that of this process.
+    pub path: Option<String>,
     pub health: WorkerHealth,
     /// Gets what the worker does, for a person who watches.
     pub events: Option<UnboundedSender<WorkerEvent>>,
@@ -123,6 +125,7 @@ pub async fn run(
     let doer = AgentDoer {
         agent: options.agent,
         deadline: options.deadline,
+        path: options.path,
     };
     let mut working = std::pin::pin!(worker.work(&doer));
     tokio::select! {

@@ -95,6 +95,7 @@ impl Given {
             role,
             plan: None,
             deadline,
+            path: None,
             health: WorkerHealth::default(),
             events: None,
         };

@@ -39,6 +39,13 @@ impl Scene {
         wait_until("the plans are so far", || self.states() == states);
     }
 
+    fn await_daemon(&self) {
+        wait_until("a daemon works", || {
+            let status = self.json::<Value>("plans --json");
+            status.is_array() && self.env.path("volumes/daemon.lock").exists()
+        });
+    }
+
     /// Waits until a foreground has printed something on its standard error.
     pub(super) fn await_said(&self, name: &str, said: &str) {
         let file = format!("{name}.err");
@@ -252,5 +259,48 @@ fn daemon_of_another_version_takes_over_what_an_older_one_carried_out() {
         let log = lines(&scene.works(format!("log {} --json", plan_of(command))));
         let dispatched = log.iter().filter(|event| event["event"] == "issued");
         assert_eq!(dispatched.count(), 1, "{log:?}");
+    }
+}
+
+#[test]
+fn plan_queued_by_others_is_not_begun() {
+    let mut scene = Scene::by_rules("");
+    scene.env.confirm_nothing();
+    let daemon = scene.start_as("daemon", "daemon");
+    scene.await_daemon();
+    // An agent can write the configuration and the database, but not what the person has confirmed.
+    scene.write(
+        "config.toml",
+        "llm.provider = 'none'\nhooks.on_change = ['touch', 'HOOKED']\n",
+    );
+    let other = tempfile::tempdir().unwrap();
+    let args = "run --queue --plan one.md --config config.toml";
+    let mut queue = scene.env.command(args);
+    queue.env("XDG_STATE_HOME", other.path());
+    assert!(queue.output().unwrap().status.success());
+    wait_until("the daemon says why", || {
+        scene.works("plans").contains("it was not queued by you")
+    });
+    daemon.interrupted();
+    assert!(!scene.env.path("HOOKED").exists());
+}
+
+#[test]
+fn queued_plan_has_agent_of_its_person() {
+    let mut scene = Scene::by_rules("worker.env = ['AGENT_KEY']").with_folders();
+    let daemon = scene.start_as("daemon", "daemon");
+    scene.await_daemon();
+    // From now on: the daemon has neither the program in its PATH nor the key.
+    let script = "printf -- '---\\nstatus: SUCCESS\\n---\\nDone.\\n' > \"$1\"";
+    scene.env.show_script("agent", script);
+    scene.env.set("AGENT_KEY", "the-key-of-the-person");
+    let line = "run --plan one.md --workspace a --agent command -- agent {report}";
+    let ended = scene.start_as("guest", line).end().exits(0);
+    ended.has_stderr("! the daemon has another value of `AGENT_KEY` than you");
+    daemon.interrupted();
+    has(scene.works("log"), "the daemon differs");
+    for file in ["plan-agent.db", "plan-agent.db-wal"] {
+        let stored = fs::read(scene.env.path("volumes").join(file)).unwrap_or_default();
+        lacks(String::from_utf8_lossy(&stored), "the-key-of-the-person");
     }
 }

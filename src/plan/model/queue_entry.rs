@@ -1,5 +1,7 @@
 //! A plan that waits for, or is carried out by, whichever daemon its folder has.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{PlanId, Time};
@@ -24,10 +26,16 @@ pub struct QueueEntry {
     pub confirmed: String,
     /// What plans and judges, in words without keys.
     pub model: String,
+    /// The person's `PATH`: agents are found by it, whatever that of the daemon is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The variables of the person that agent and model get, keys among them: a short mark of each value, never the value.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub variables: BTreeMap<String, String>,
     /// Why a daemon does not carry it out yet; `None` until one has seen it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
-    /// What the daemon plans and judges with, if that differs from `model`.
+    /// What the daemon plans and judges with, or that its variables differ, if they do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub differs: Option<String>,
     /// When a daemon began to carry it out last.
