@@ -8,7 +8,7 @@ use super::{AskId, BudgetLimit, CommandId, QuestionId, TaskId, Time};
 
 /// The choices of a human.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "kebab-case")]
 pub enum AnswerChoice {
     /// Go ahead with the plan as shown.
     Approve,
@@ -17,7 +17,6 @@ pub enum AnswerChoice {
     /// Try once more; the note is added.
     Retry,
     /// The failing checks that a model chose do not count; the result is judged again.
-    #[serde(rename = "drop-check")]
     DropCheck,
     /// Skip the task.
     Skip,
@@ -30,10 +29,8 @@ pub enum AnswerChoice {
     /// Allow as much again as the budget did.
     More,
     /// The next attempt may run what was refused to this one.
-    #[serde(rename = "allow-once")]
     AllowOnce,
     /// Every agent of the plan may run what was refused.
-    #[serde(rename = "allow-always")]
     AllowAlways,
     /// What was refused stays refused.
     Deny,
