@@ -1,6 +1,6 @@
 //! Operations on the budget: counting time, stopping at a limit, allowing more.
 
-use super::{Draft, Refusal};
+use super::{Draft, Refusal, Result};
 use crate::plan::model::{
     ActiveTime, BudgetLimit, HumanQuestion, HumanQuestionKind, PlanState, QuestionId,
 };
@@ -34,11 +34,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan does not run.
-    pub fn stop_at_budget(
-        &mut self,
-        limit: BudgetLimit,
-        question: QuestionId,
-    ) -> Result<(), Refusal> {
+    pub fn stop_at_budget(&mut self, limit: BudgetLimit, question: QuestionId) -> Result {
         if *self.plan.status() != PlanState::Running {
             return Err(self.plan_is());
         }
@@ -58,7 +54,7 @@ impl Draft<'_> {
     }
 
     /// Allows the budget's amount once more, counted from what is used now, and resumes the plan.
-    pub(super) fn allow_more(&mut self, question: &HumanQuestion) -> Result<(), Refusal> {
+    pub(super) fn allow_more(&mut self, question: &HumanQuestion) -> Result {
         let lived = self.plan.head().usage.lived;
         match question.about {
             HumanQuestionKind::Budget(limit) => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Draft, Refusal};
+use super::{Draft, Refusal, Result};
 use crate::plan::DAEMON;
 use crate::plan::event::Event;
 use crate::plan::model::{
@@ -19,7 +19,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan is in this state already.
-    pub fn restore(&mut self, earlier: &Plan, seq: i64) -> Result<(), Refusal> {
+    pub fn restore(&mut self, earlier: &Plan, seq: i64) -> Result {
         let (rows, events) = (self.undo.len(), self.events.len());
         let present: Vec<Task> = self.plan.tasks().cloned().collect();
         for task in &present {

@@ -1,7 +1,7 @@
 //! Operations on the waits of an attempt: which role waits for which while they work on it. The requests themselves are
 //! attempts of internal plans; a wait says that a request is not answered yet.
 
-use super::{Draft, Refusal};
+use super::{Draft, Refusal, Result};
 use crate::plan::event::Event;
 use crate::plan::model::{Attempt, AttemptState, CommandId, RoleRequest, RoleRequestEnd};
 
@@ -11,7 +11,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// There is no such command, or no agent works on it any more.
-    pub fn begin_wait(&mut self, id: &CommandId, wait: RoleRequest) -> Result<(), Refusal> {
+    pub fn begin_wait(&mut self, id: &CommandId, wait: RoleRequest) -> Result {
         let mut attempt = self.attempt_if(id, |attempt| attempt.state == AttemptState::Open)?;
         let mut known = attempt.waits.iter();
         if known.any(|known| known.request == wait.request) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Draft, Refusal, or};
+use super::{Draft, Refusal, Result, or};
 use crate::plan::event::Event;
 use crate::plan::model::{
     Attempt, AttemptState, CommandId, ConfirmAbort, CriterionState, DecidedBy, Decision,
@@ -21,12 +21,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The attempt awaits no verdict; `next` without success or with a failing check.
-    pub fn judge(
-        &mut self,
-        id: &CommandId,
-        verdict: &Verdict,
-        question: QuestionId,
-    ) -> Result<(), Refusal> {
+    pub fn judge(&mut self, id: &CommandId, verdict: &Verdict, question: QuestionId) -> Result {
         let (mut attempt, report) = self.set_aside(id)?;
         if verdict.decision == Decision::Next && !acceptable(&attempt) {
             return Err(Refusal::NotAcceptable);
@@ -79,7 +74,7 @@ impl Draft<'_> {
 
     /// Completes the task of an attempt. Where results are merged, the attempt is merged again first if other results were
     /// accepted since.
-    pub(super) fn accept(&mut self, attempt: Attempt, verdict: &Verdict) -> Result<(), Refusal> {
+    pub(super) fn accept(&mut self, attempt: Attempt, verdict: &Verdict) -> Result {
         if let Some(line) = &self.plan.head().line {
             match attempt.merge.clone() {
                 Some(merge) if merge.onto == line.tip => self.accept_merge(&attempt, merge.commit),
@@ -108,7 +103,7 @@ impl Draft<'_> {
     }
 
     /// Accepts the current attempt of a task because a person says so.
-    pub(super) fn accept_as_is(&mut self, task: TaskId, note: &str) -> Result<(), Refusal> {
+    pub(super) fn accept_as_is(&mut self, task: TaskId, note: &str) -> Result {
         let current = self.task(task)?.current;
         let current = current.ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
         let mut attempt = self.attempt(&current)?;
@@ -136,7 +131,7 @@ impl Draft<'_> {
         feedback: &str,
         by: DecidedBy,
         question: QuestionId,
-    ) -> Result<(), Refusal> {
+    ) -> Result {
         let mut task = self.task(attempt.task)?;
         let number = task.number;
         attempt.verdict.get_or_insert_with(|| Verdict {
@@ -171,7 +166,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The attempt awaits no verdict or asks nothing.
-    pub fn agent_asks(&mut self, id: &CommandId, question: QuestionId) -> Result<(), Refusal> {
+    pub fn agent_asks(&mut self, id: &CommandId, question: QuestionId) -> Result {
         let (attempt, report) = self.set_aside(id)?;
         let Some(asks) = &report.question else {
             return Err(Refusal::NotAwaited(id.clone()));
@@ -185,7 +180,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The attempt awaits no verdict or names no time.
-    pub fn park(&mut self, id: &CommandId) -> Result<(), Refusal> {
+    pub fn park(&mut self, id: &CommandId) -> Result {
         let (attempt, report) = self.set_aside(id)?;
         let Some(until) = report.blocked_until else {
             return Err(Refusal::NotAwaited(id.clone()));
@@ -204,7 +199,7 @@ impl Draft<'_> {
     }
 
     /// Returns a reported attempt as a decided one, with its report. The model need not judge it any more.
-    fn set_aside(&mut self, id: &CommandId) -> Result<(Attempt, Report), Refusal> {
+    fn set_aside(&mut self, id: &CommandId) -> Result<(Attempt, Report)> {
         let mut attempt = self.attempt(id)?;
         let reported = attempt.state == AttemptState::Reported;
         let Some(report) = attempt.report.clone().filter(|_| reported) else {
