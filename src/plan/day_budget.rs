@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::draft::{Draft, Refusal, Result};
+use super::draft::{Draft, Result};
 use super::model::{
     BudgetLimit, Granted, HumanQuestion, HumanQuestionKind, PlanState, QuestionId, Spent, Time,
     number,

@@ -1,15 +1,8 @@
 //! Operations on attempts: dispatch, heartbeats, reports, checks, timeouts, withdrawals.
 
 use super::without_daemon::BY_HAND;
-use super::{Draft, Refusal, Result};
+use super::*;
 use crate::plan::due_steps::waits_for_checks;
-use crate::plan::event::Event;
-use crate::plan::model::{
-    AgentSession, Attempt, AttemptKind, AttemptState, ChangedFiles, CheckBefore, CheckProgram,
-    CheckResult, CommandId, DecidedBy, HumanQuestionKind, IntegrationBranch, ModelCost, PlanState,
-    QuestionId, RanCommand, Rejection, Report, ReportStatus, ReviewPolicy, SessionId, StrayFile,
-    Task, TaskId, TaskState, Time,
-};
 
 /// The most repairs of unreadable reports; after them the attempt has failed.
 const MAX_REPAIRS: u32 = 2;
@@ -357,12 +350,7 @@ impl Draft<'_> {
 
     fn count_usage(&mut self, report: &Report) {
         if uses(report) {
-            self.count_agents(ModelCost {
-                calls: 0,
-                input_tokens: report.input_tokens,
-                output_tokens: report.output_tokens,
-                cost_usd: report.cost_usd,
-            });
+            self.count_agents(report.cost());
         }
     }
 
@@ -581,7 +569,7 @@ impl Draft<'_> {
 }
 
 fn uses(report: &Report) -> bool {
-    report.input_tokens > 0 || report.output_tokens > 0 || report.cost_usd != 0.0
+    report.cost() != ModelCost::default()
 }
 
 /// Returns the commit in a task's worktree when an attempt begins: the integration branch, if no attempt has worked in the

@@ -1,9 +1,6 @@
 //! Operations on the budget: counting time, stopping at a limit, allowing more.
 
-use super::{Draft, Refusal, Result};
-use crate::plan::model::{
-    ActiveTime, BudgetLimit, HumanQuestion, HumanQuestionKind, PlanState, QuestionId,
-};
+use super::*;
 
 /// More money than any plan costs, in US dollars.
 const MAX_COST: f64 = 1e12;

@@ -1,13 +1,7 @@
 //! Operations around the human: asking, answering, carrying out the answer.
 
 use super::verdicts::acceptable;
-use super::{Draft, Refusal, Result, or};
-use crate::plan::event::Event;
-use crate::plan::model::{
-    AnswerChoice, AskId, Attempt, AttemptState, CommandId, HumanAnswer, HumanQuestion,
-    HumanQuestionKind, IN_FILE, ModelQuestionKind, QuestionId, ReplanRequest, ReviewPolicy, Task,
-    TaskId, TaskState,
-};
+use super::*;
 use crate::plan::task_index::TaskFilter;
 
 /// Why a task is left out by a person who says no more.
@@ -281,10 +275,9 @@ impl Draft<'_> {
         let of_all = &self.plan.head().policy.checks;
         let attempt = self.plan.current_attempt(task).filter(|_| task.is_soft());
         let failing = attempt.into_iter().flat_map(Attempt::failing);
-        let failing = failing.map(|check| check.name.clone());
-        failing
-            .filter(|name| own.contains(name) && !of_all.contains(name))
-            .collect()
+        let names = failing.map(|check| check.name.clone());
+        let own = names.filter(|name| own.contains(name) && !of_all.contains(name));
+        own.collect()
     }
 
     /// Takes the failing checks and files that a model chose from a task, and lets its last result be judged again without them.

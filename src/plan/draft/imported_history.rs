@@ -1,8 +1,6 @@
 //! Plans that were begun elsewhere: the past of their tasks is recorded, not carried out again.
 
-use super::{Draft, Refusal, Result};
-use crate::plan::event::Event;
-use crate::plan::model::{PlanState, TaskId, TaskState, Time};
+use super::*;
 
 /// The past of an imported task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

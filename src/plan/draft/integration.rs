@@ -1,11 +1,6 @@
 //! Operations on the integration branch that collects a plan's results, for plans whose tasks have worktrees.
 
-use super::{Draft, Refusal, Result};
-use crate::plan::event::Event;
-use crate::plan::model::{
-    Attempt, AttemptState, CommandId, Decision, HumanQuestionKind, IntegrationBranch, PendingMerge,
-    QuestionId, Repository, ResultsMove, Verdict,
-};
+use super::*;
 
 impl Draft<'_> {
     /// Decides whether each task gets a worktree, as long as that is open.

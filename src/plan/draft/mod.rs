@@ -21,10 +21,7 @@ mod without_daemon;
 use std::collections::BTreeSet;
 
 use super::event::Event;
-use super::model::{
-    AnswerChoice, Attempt, AttemptState, CommandId, HumanAnswer, HumanQuestion, HumanQuestionKind,
-    MAX_METADATA, PlanHead, PlanState, QuestionId, RoleRequestEnd, Task, TaskId, TaskState, Time,
-};
+use super::model::*;
 use super::plan_in_memory::{Plan, Row, RowKey};
 use super::produced_files::MAX_PRODUCED;
 

@@ -3,12 +3,7 @@
 use std::time::Duration;
 
 use super::budget::money;
-use super::{Draft, Refusal, Result};
-use crate::plan::event::Event;
-use crate::plan::model::{
-    AskId, Attempt, HumanQuestion, HumanQuestionKind, ModelAway, ModelCost, ModelQuestion,
-    ModelQuestionKind, QuestionId,
-};
+use super::*;
 use crate::plan::word;
 
 /// The longest wait that a model may ask for.
@@ -29,14 +24,7 @@ impl Draft<'_> {
             id: AskId::new(format!("{}-{}", word(subject), self.plan.ask_count() + 1)),
             subject: subject.clone(),
             asked: self.now,
-            calls: 0,
-            error: None,
-            away: None,
-            answer: None,
-            answered: None,
-            input_tokens: 0,
-            output_tokens: 0,
-            cost_usd: 0.0,
+            ..ModelQuestion::default()
         });
         ask.calls += 1;
         let id = ask.id.clone();

@@ -2,12 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Draft, Refusal, Result};
-use crate::plan::event::Event;
-use crate::plan::model::{
-    AgentSession, EndCommand, HumanQuestionKind, PlanHead, PlanPolicy, PlanState, QuestionId,
-    ReplanRequest, SessionId, Task, TaskId, TaskSpec, TaskState,
-};
+use super::*;
 
 impl Draft<'_> {
     /// Reports the new plan in its first change, the one that created it.

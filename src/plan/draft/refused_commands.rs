@@ -1,9 +1,6 @@
 //! Commands that were refused to an agent: a person allows them, word for word, or does not.
 
-use super::{Draft, Refusal, Result};
-use crate::plan::model::{
-    AnswerChoice, HumanQuestion, HumanQuestionKind, QuestionId, Report, TaskId,
-};
+use super::*;
 
 /// The most commands that one question offers.
 const MOST: usize = 5;

@@ -1,8 +1,7 @@
 //! Changes that are made once, also where the caller asks again because the answer was lost, and only where the plan is as the
 //! caller has seen it.
 
-use super::{Draft, Refusal, Result};
-use crate::plan::model::MadeChange;
+use super::*;
 
 /// The most changes that a plan knows by their keys; older ones are forgotten. A caller asks again within seconds.
 const MOST: usize = 32;

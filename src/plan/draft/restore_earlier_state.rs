@@ -2,13 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Draft, Refusal, Result};
+use super::*;
 use crate::plan::DAEMON;
-use crate::plan::event::Event;
-use crate::plan::model::{
-    ArchiveState, ModelQuestion, PlanHead, PlanState, Task, TaskId, TaskState,
-};
-use crate::plan::plan_in_memory::Plan;
 
 impl Draft<'_> {
     /// Makes the plan what it was after its change `seq`: its tasks and its description. Tasks added since are removed, and

@@ -1,9 +1,7 @@
 //! Operations on the waits of an attempt: which role waits for which while they work on it. The requests themselves are
 //! attempts of internal plans; a wait says that a request is not answered yet.
 
-use super::{Draft, Refusal, Result};
-use crate::plan::event::Event;
-use crate::plan::model::{Attempt, AttemptState, CommandId, RoleRequest, RoleRequestEnd};
+use super::*;
 
 impl Draft<'_> {
     /// Records that a role which works on an attempt waits for another role. Repeating the same call changes nothing. The wait

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Draft, Refusal, Result};
-use crate::plan::event::Event;
-use crate::plan::model::{Attempt, CheckResult, TaskId, TaskState};
-use crate::plan::plan_in_memory::Plan;
+use super::*;
 use crate::plan::proof::evidence;
 
 /// The most tasks whose checks run again; those that were completed last.

@@ -4,13 +4,7 @@ use std::collections::BTreeSet;
 
 use super::human_questions::{SKIPPED, renew};
 use super::task_structure::produced;
-use super::{Draft, Refusal, Result, or};
-use crate::plan::event::Event;
-use crate::plan::model::{
-    AttemptState, BudgetLimit, Evidence, HumanQuestion, HumanQuestionKind, Origin, Task,
-    TaskChanges, TaskId, TaskOrder, TaskRef, TaskSpec, TaskState,
-};
-use crate::plan::plan_in_memory::Plan;
+use super::*;
 
 /// The result of a task that a person calls done without a word.
 const DONE: &str = "done by hand";

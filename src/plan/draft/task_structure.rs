@@ -4,13 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::{Draft, Refusal, Result};
+use super::*;
 use crate::plan::dependency_cycles::find_cycle;
-use crate::plan::event::Event;
-use crate::plan::model::{
-    MAX_METADATA, Origin, REPLACED, ReplanEdit, Task, TaskChanges, TaskId, TaskRef, TaskSpec,
-    TaskState,
-};
 use crate::plan::produced_files::{MAX_PRODUCED, within_workspace};
 
 /// Room between neighbours: twenty tasks fit one after the other into the same gap before other tasks are moved apart.
@@ -251,10 +246,8 @@ impl Draft<'_> {
         let mut task = self.editable(id)?;
         let dependants: Vec<TaskId> = self.plan.dependants(id).map(|task| task.number).collect();
         if !dependants.is_empty() {
-            return Err(Refusal::HasDependants {
-                task: id,
-                dependants,
-            });
+            let task = id;
+            return Err(Refusal::HasDependants { task, dependants });
         }
         task.removed = true;
         self.insert(task);
@@ -451,10 +444,8 @@ pub(super) fn produced(paths: &[String]) -> Result<Vec<String>> {
 /// Returns whether callers of tools may use this key as their own id of a plan or a task.
 pub fn valid_key(key: &str) -> bool {
     let length = key.chars().count();
-    (1..=128).contains(&length)
-        && key
-            .chars()
-            .all(|c| !c.is_control() && c != '/' && c != '\\')
+    let odd = |c: char| c.is_control() || c == '/' || c == '\\';
+    (1..=128).contains(&length) && !key.contains(odd)
 }
 
 #[cfg(test)]

@@ -2,12 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Draft, Refusal, Result, or};
-use crate::plan::event::Event;
-use crate::plan::model::{
-    Attempt, AttemptState, CommandId, ConfirmAbort, CriterionState, DecidedBy, Decision,
-    HumanQuestionKind, QuestionId, Report, ReportStatus, Task, TaskId, TaskState, Verdict,
-};
+use super::*;
 use crate::plan::proof::{criteria, evidence};
 
 /// The longest pause that an agent may ask for.

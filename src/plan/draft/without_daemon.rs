@@ -2,13 +2,8 @@
 //! refused for a plan that a daemon carries out, except the statement that a task is done or has failed. That statement counts
 //! as the report of the agent at work on the task; it is checked and judged like any report.
 
-use super::{AppliedReport, Draft, Refusal, Result};
+use super::*;
 use crate::plan::DAEMON;
-use crate::plan::event::Event;
-use crate::plan::model::{
-    ArchiveState, ArchivedEntry, Attempt, AttemptState, PlanState, ReplanRequest, Report,
-    ReportStatus, Task, TaskId, TaskState,
-};
 
 /// The name and the hash of a report that is not a file; no file has that hash.
 pub(super) const BY_HAND: &str = "tool call";

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BelievedCriterion, CommandId, MERGE_CHECK, PendingMerge, RanCommand, RoleRequest, SessionId,
-    TaskId, Time,
+    BelievedCriterion, CommandId, MERGE_CHECK, ModelCost, PendingMerge, RanCommand, RoleRequest,
+    SessionId, TaskId, Time,
 };
 
 /// What a command asks of the agent's session.
@@ -260,6 +260,16 @@ impl Report {
             ReportStatus::Success | ReportStatus::PartialSuccess => Collaboration::Completed,
             ReportStatus::Failed => Collaboration::Error,
         })
+    }
+
+    /// Returns what its agent used.
+    pub fn cost(&self) -> ModelCost {
+        ModelCost {
+            calls: 0,
+            input_tokens: self.input_tokens,
+            output_tokens: self.output_tokens,
+            cost_usd: self.cost_usd,
+        }
     }
 
     /// Returns the report as one text: the status, then each section that is not empty, and what the agent asked.

@@ -170,9 +170,10 @@ pub struct HumanAnswer {
 }
 
 /// What a language model is asked.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelQuestionKind {
+    #[default]
     Plan,
     Judge(CommandId),
     Replan,
@@ -207,7 +208,7 @@ impl ModelAway {
 }
 
 /// One question to a language model. Its answer and its effect are committed in the same change.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelQuestion {
     pub id: AskId,
     pub subject: ModelQuestionKind,
