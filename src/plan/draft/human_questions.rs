@@ -56,17 +56,12 @@ impl Draft<'_> {
     ) -> HumanQuestion {
         HumanQuestion {
             choices: self.choices(about, task, None),
-            refused: Vec::new(),
-            attempts: 0,
             id,
             about,
             task,
-            request: None,
-            ask: None,
             reason: reason.to_owned(),
             asked: self.now,
-            answer: None,
-            closed: None,
+            ..HumanQuestion::default()
         }
     }
 

@@ -181,21 +181,11 @@ impl Draft<'_> {
         }
         self.not_settled()?;
         self.take_over(&task, "a person says that the task is done");
-        let mut task = self.task(id)?;
-        task.status = TaskState::Completed;
-        task.result = Some(or(words, DONE).to_owned());
-        task.evidence = Some(Evidence {
+        let evidence = Evidence {
             by_hand: true,
             ..Evidence::default()
-        });
-        task.failures = 0;
-        task.not_before = None;
-        task.finished_at = Some(self.now);
-        self.log(Event::Completed {
-            task: id,
-            proven: false,
-        });
-        self.insert(task);
+        };
+        self.complete(self.task(id)?, or(words, DONE).to_owned(), Some(evidence));
         Ok(true)
     }
 

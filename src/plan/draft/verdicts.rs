@@ -76,25 +76,34 @@ impl Draft<'_> {
                 _ => return self.merge_again(attempt, verdict),
             }
         }
-        let mut task = self.task(attempt.task)?;
+        let task = self.task(attempt.task)?;
         let results = attempt.report.as_ref().map_or("", |report| &report.results);
         let summary = or(&verdict.result_summary, results);
         let evidence = evidence(&task, &attempt);
         // An answer to a question about a completed task would work on it again.
         self.close_questions("the task was completed", |q| q.task == Some(task.number));
-        task.status = TaskState::Completed;
-        task.result = Some(summary.chars().take(RESULT_CHARS).collect());
-        task.failures = 0;
-        task.finished_at = Some(self.now);
+        let result = summary.chars().take(RESULT_CHARS).collect();
+        self.complete(task, result, Some(evidence));
+        self.note_silent(attempt.task, &attempt);
+        self.insert_attempt(attempt);
+        Ok(())
+    }
+
+    /// Completes a task.
+    pub(super) fn complete(&mut self, task: Task, result: String, evidence: Option<Evidence>) {
         self.log(Event::Completed {
             task: task.number,
-            proven: evidence.proven,
+            proven: evidence.as_ref().is_some_and(|evidence| evidence.proven),
         });
-        task.evidence = Some(evidence);
-        self.note_silent(task.number, &attempt);
-        self.insert_attempt(attempt);
-        self.insert(task);
-        Ok(())
+        self.insert(Task {
+            status: TaskState::Completed,
+            result: Some(result),
+            evidence,
+            failures: 0,
+            not_before: None,
+            finished_at: Some(self.now),
+            ..task
+        });
     }
 
     /// Accepts the current attempt of a task because a person says so.

@@ -41,17 +41,9 @@ impl Draft<'_> {
             return self.report_by_hand(id, ReportStatus::Success, result);
         }
         self.by_hand()?;
-        let mut task = self.under_way(id)?;
-        task.status = TaskState::Completed;
-        task.result = Some(result.to_owned());
-        task.failures = 0;
-        task.finished_at = Some(self.now);
+        let task = self.under_way(id)?;
         self.close_attempt(&task);
-        self.log(Event::Completed {
-            task: id,
-            proven: false,
-        });
-        self.insert(task);
+        self.complete(task, result.to_owned(), None);
         Ok(())
     }
 

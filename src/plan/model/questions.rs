@@ -84,10 +84,11 @@ impl AnswerChoice {
 }
 
 /// What a question to a human is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HumanQuestionKind {
     /// The plan must be approved before it starts.
+    #[default]
     Review,
     /// A task failed as often as the policy allows.
     Failures,
@@ -114,7 +115,7 @@ pub enum HumanQuestionKind {
 }
 
 /// A question to a human. It is open until it has an answer or is closed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HumanQuestion {
     pub id: QuestionId,
     pub about: HumanQuestionKind,
