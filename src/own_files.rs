@@ -11,6 +11,9 @@ use rustix::io::Errno;
 
 /// Why a link is not opened.
 pub const LINK: &str = "it is a symbolic link, and links are not followed";
+
+/// What a person does about something in the exchange folder that does not belong there, such as a link.
+pub const WAY_OUT: &str = "remove it, or name another folder in config.toml: [volumes] root";
 /// Why a pipe, a device or a folder is not opened.
 pub const NOT_PLAIN: &str = "it is no plain file";
 

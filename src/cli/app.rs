@@ -22,10 +22,6 @@ use crate::volumes::{DaemonLock, EXCHANGE, Folder, LockError, Volumes};
 /// The name under which changes from the command line are recorded.
 pub const BY: &str = "command line";
 
-/// What to do where plans were and no database is.
-pub const PUT_BACK: &str =
-    "put a copy of it back; to begin anew without them, remove the files that begin with its name";
-
 /// What a command is started with.
 pub struct CommandStart {
     /// The folder that was named instead of the current one; it is the current one by now.

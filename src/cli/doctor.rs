@@ -5,7 +5,6 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::agent_probe::{Probe, probe};
-use super::app::PUT_BACK;
 use super::args::{AgentArgs, DoctorArgs};
 use super::in_process_roles::{Servers, start_servers};
 use super::model_choice::on_path;
@@ -17,7 +16,7 @@ use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::{PromptFiles, Prompts};
 use crate::plan::{counted, word};
-use crate::store::Store;
+use crate::store::{PUT_BACK, Store};
 use crate::view::Style;
 use crate::wire::Problem;
 use crate::wire::team_file::{RoleKind, RoleSpec, RoleWorker};

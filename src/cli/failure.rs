@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use super::app::PUT_BACK;
 use crate::agents::{AgentRefusal, UnknownPermission};
 use crate::config::ConfigError;
 use crate::exec::ProjectError;
 use crate::llm::{EndpointError, PromptError};
+use crate::own_files;
 use crate::plan::Refusal;
 use crate::store::StoreError;
 use crate::volumes::VolumesError;
@@ -163,10 +163,7 @@ fn hint_line(hint: Option<&str>) -> String {
 /// Returns what to do where something in the exchange folder cannot be used for a fault of this kind.
 pub fn way_out(fault: ErrorKind) -> &'static str {
     match fault {
-        // A link, or something else that does not belong there.
-        ErrorKind::InvalidData => {
-            "remove it, or name another folder in config.toml: [volumes] root"
-        }
+        ErrorKind::InvalidData => own_files::WAY_OUT,
         _ => "make it writable, or name another folder in config.toml: [volumes] root",
     }
 }
@@ -193,9 +190,10 @@ fn known(error: &anyhow::Error) -> (Exit, Option<String>) {
     let failed = |hint: &str| (Exit::Failed, Some(hint.to_owned()));
     match error.downcast_ref() {
         Some(StoreError::Refused(refusal)) => return of_refusal(refusal),
-        Some(StoreError::Foreign { .. }) => return failed(way_out(ErrorKind::InvalidData)),
-        Some(StoreError::Unknown { way_out, .. }) => return failed(way_out),
-        Some(StoreError::Emptied { .. }) => return failed(PUT_BACK),
+        Some(StoreError::Open {
+            way_out: Some(way_out),
+            ..
+        }) => return failed(way_out),
         _ => {}
     }
     if let Some(refusal) = error.downcast_ref() {

@@ -470,11 +470,7 @@ async fn find_question(
 fn late(asked: &HumanQuestion, said: &str) -> Option<String> {
     let (choice, _) = question_file::parse(said).ok()??;
     let counted = asked.answer.as_ref()?;
-    let refusal = Refusal::AlreadyAnswered {
-        question: asked.id.clone(),
-        choice: counted.choice,
-        by: counted.by.clone(),
-    };
+    let refusal = Refusal::AlreadyAnswered(asked.id.clone(), counted.clone());
     (choice != counted.choice).then(|| {
         let word = choice.as_str();
         format!("{refusal}; `{word}` in its file came too late")

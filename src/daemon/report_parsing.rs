@@ -2,7 +2,7 @@
 
 use crate::plan::{AnswerChoice, CommandId, QuestionId, Report, Time};
 use crate::plan_time::Clock;
-use crate::volumes::{ArrivedReport, Scan, Unreadable};
+use crate::volumes::{ArrivedReport, NOT_A_REPORT, Scan};
 use crate::wire::report_file::ReportFile;
 use crate::wire::{Problem, question_file, report_file};
 
@@ -65,8 +65,8 @@ fn read(arrived: ArrivedReport, now: Time, clock: &Clock) -> ParsedReport {
     let (name, hash) = (arrived.name, arrived.hash);
     let command = report_file::command_of(&name);
     let content = match arrived.content {
-        Err(unreadable) => Err(vec![Problem::new(unreadable.to_string())]),
-        Ok(_) if command.is_none() => Err(vec![Problem::new(Unreadable::NotAReport.to_string())]),
+        Err(unreadable) => Err(vec![Problem::new(unreadable)]),
+        Ok(_) if command.is_none() => Err(vec![Problem::new(NOT_A_REPORT)]),
         Ok(bytes) => report_file::parse(&name, &bytes),
     };
     let content = match content {

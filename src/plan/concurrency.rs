@@ -50,12 +50,10 @@ impl Plan {
     /// has claimed it nevertheless counts as its worker until the attempt is over.
     pub fn has_no_worker(&self, task: &Task) -> bool {
         let over = self.status().settled() || task.status.settled();
-        let taken = self
-            .current_attempt(task)
-            .is_some_and(|now| match now.state {
-                AttemptState::Open => now.claimed.is_some(),
-                state => state == AttemptState::Reported,
-            });
+        let taken = self.current_attempt(task).is_some_and(|now| {
+            now.state == AttemptState::Reported
+                || now.state == AttemptState::Open && now.claimed.is_some()
+        });
         task.assignee.is_none() && self.head().policy.roles_only && !over && !taken
     }
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::draft::{Draft, Refusal};
+use super::draft::{Draft, Result};
 use super::model::{
     BudgetLimit, Granted, HumanQuestion, HumanQuestionKind, PlanState, QuestionId, Spent, Time,
     number,
@@ -107,7 +107,7 @@ impl Draft<'_> {
         limit: BudgetLimit,
         day: &BudgetDay,
         question: QuestionId,
-    ) -> Result<(), Refusal> {
+    ) -> Result {
         if *self.plan().status() != PlanState::Running {
             return Err(self.plan_is());
         }
@@ -150,7 +150,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// As [`Draft::resume`].
-    pub fn go_on_after_day(&mut self) -> Result<(), Refusal> {
+    pub fn go_on_after_day(&mut self) -> Result {
         self.close_questions("the budget of the day allows more now", is_of_day);
         match self.plan().status() {
             PlanState::Paused(reason) if reason.starts_with(REASON) => self.resume(),

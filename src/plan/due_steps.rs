@@ -15,7 +15,7 @@ use super::locks::HeldLocks;
 use super::model::{
     ActiveTime, Attempt, AttemptState, BudgetLimit, CommandId, HumanQuestion, HumanQuestionKind,
     IntegrationBranch, JudgePolicy, ModelAway, ModelQuestionKind, PlanState, ReportStatus,
-    ReviewPolicy, SessionId, SessionScope, TaskId, TaskState, Time,
+    ReviewPolicy, SessionId, SessionScope, Task, TaskId, TaskState, Time,
 };
 use super::plan_in_memory::Plan;
 use super::proof::{is_checked, is_provable};
@@ -205,9 +205,9 @@ impl Due {
     }
 
     fn stops(&self) -> bool {
-        let stops =
-            |step: &DueStep| matches!(step, DueStep::StopAtBudget(_) | DueStep::StopAtDayBudget(_));
-        self.steps.iter().any(stops)
+        use DueStep::{StopAtBudget, StopAtDayBudget};
+        let mut steps = self.steps.iter();
+        steps.any(|step| matches!(step, StopAtBudget(_) | StopAtDayBudget(_)))
     }
 
     /// Returns whether nothing is due, now or later.
@@ -408,12 +408,10 @@ impl DueSearch<'_> {
         let at = (self.world).after(self.untaken_since(attempt), policy.task_timeout);
         if self.reached(at) && self.scanned_since(at) {
             let role = plan.role_of(attempt.task);
+            let no_worker = |task: &Task| plan.has_no_worker(task);
             let of_whom = match role.filter(|role| policy.roles.contains_key(*role)) {
                 Some(role) => format!(" of the role `{role}`"),
-                None if plan
-                    .task(attempt.task)
-                    .is_some_and(|task| plan.has_no_worker(task)) =>
-                {
+                None if plan.task(attempt.task).is_some_and(no_worker) => {
                     " of tasks without an assignee".to_owned()
                 }
                 None => String::new(),
@@ -440,10 +438,8 @@ impl DueSearch<'_> {
         let sign = world.signs.get(&attempt.id).copied().unwrap_or(claimed);
         let silent = world.after(sign.max(claimed).max(world.started), timeout);
         let deadline = plan.deadline_of(attempt.task);
-        let too_long = world.after(
-            claimed.max(world.started),
-            deadline.saturating_add(attempt.with_person),
-        );
+        let allowed = deadline.saturating_add(attempt.with_person);
+        let too_long = world.after(claimed.max(world.started), allowed);
         let at = silent.min(too_long);
         if self.reached(at) && self.scanned_since(at) {
             let reason = match silent <= too_long {
@@ -556,12 +552,8 @@ impl DueSearch<'_> {
                 self.ask_human(HumanQuestionKind::Review, None, reason);
             }
         } else if counts.settled() == counts.total() {
-            let budget = |q: &HumanQuestion| {
-                matches!(
-                    q.about,
-                    HumanQuestionKind::Budget(_) | HumanQuestionKind::DayBudget(_)
-                )
-            };
+            use HumanQuestionKind::{Budget, DayBudget};
+            let budget = |q: &HumanQuestion| matches!(q.about, Budget(_) | DayBudget(_));
             let again = self.due.steps.contains(&DueStep::CheckAgain);
             if plan.open_questions().all(budget) && !self.branch_behind() && !again {
                 self.finish();
@@ -682,14 +674,13 @@ fn known(recorded: Time, world: &Observations) -> Time {
 }
 
 fn no_sign(world: &Observations, attempt: &Attempt, span: Duration) -> String {
-    let fault = world.faults.get(&attempt.id);
-    let fault =
-        fault.map(|said| format!(": its agent only asked a model again that fails: {said}"));
-    format!(
-        "no heartbeat for {}{}",
-        minutes(span),
-        fault.unwrap_or_default()
-    )
+    let span = minutes(span);
+    match world.faults.get(&attempt.id) {
+        Some(said) => format!(
+            "no heartbeat for {span}: its agent only asked a model again that fails: {said}"
+        ),
+        None => format!("no heartbeat for {span}"),
+    }
 }
 
 /// Returns whether an attempt is the next to be merged. Attempts are merged one at a time, in the order of their reports. A
@@ -699,9 +690,8 @@ fn is_next(plan: &Plan, attempt: &Attempt) -> bool {
     let tip = plan.head().line.as_ref().map(|line| &line.tip);
     let place = |attempt: &Attempt| {
         let report = attempt.report.as_ref()?;
-        let merges = report.status != ReportStatus::Failed
-            && report.question.is_none()
-            && report.blocked_until.is_none();
+        let answers = report.question.is_none() && report.blocked_until.is_none();
+        let merges = report.status != ReportStatus::Failed && answers;
         let merged = attempt.merge.as_ref().map(|merge| &merge.onto);
         let first = attempt.checks.is_some();
         let ready = !first || (merged == tip && acceptable(attempt));

@@ -1,6 +1,7 @@
 //! What a change did, for people and programs. Events are recorded with the change; the core never reads them.
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::model::{
     AnswerChoice, ArchiveState, AttemptKind, CommandId, Decision, ModelQuestionKind, QuestionId,
@@ -205,34 +206,6 @@ pub enum Event {
 impl Event {
     /// Returns the task that the event is about, if it is about one.
     pub fn task(&self) -> Option<TaskId> {
-        match self {
-            Self::Issued { task, .. }
-            | Self::Claimed { task, .. }
-            | Self::Requested { task, .. }
-            | Self::RequestEnded { task, .. }
-            | Self::Waits { task, .. }
-            | Self::Reported { task, .. }
-            | Self::Rejected { task, .. }
-            | Self::Stale { task, .. }
-            | Self::Checked { task, .. }
-            | Self::Judged { task, .. }
-            | Self::Merged { task, .. }
-            | Self::TimedOut { task, .. }
-            | Self::Unprepared { task, .. }
-            | Self::Withdrawn { task, .. }
-            | Self::Parked { task, .. }
-            | Self::Added { task, .. }
-            | Self::Updated { task }
-            | Self::Removed { task }
-            | Self::TaskStarted { task }
-            | Self::Completed { task, .. }
-            | Self::Skipped { task, .. }
-            | Self::Stumbled { task, .. }
-            | Self::Failed { task, .. }
-            | Self::Told { task, .. }
-            | Self::Reopened { task } => Some(*task),
-            Self::Asked { task, .. } => *task,
-            _ => None,
-        }
+        TaskId::deserialize(&json!(self)["task"]).ok()
     }
 }

@@ -56,10 +56,8 @@ impl Plan {
 /// Returns what is wrong with the locks of a task, if something is.
 pub fn lock_problem(locks: &[String]) -> Option<String> {
     if locks.len() > MAX_LOCKS {
-        return Some(format!(
-            "a task has at most {MAX_LOCKS} locks, not {}",
-            locks.len()
-        ));
+        let count = locks.len();
+        return Some(format!("a task has at most {MAX_LOCKS} locks, not {count}"));
     }
     let wrong = |lock: &&String| {
         let odd = |c: char| c.is_control() || c == ',';

@@ -272,16 +272,16 @@ impl Plan {
 
     /// Returns the tasks of a state in the plan's order. Counting them or taking a part of them does not visit the others.
     pub fn tasks_in(&self, shown: TaskFilter) -> Tasks<'_> {
-        // The number of pending tasks that may start, unless their dependencies say which.
+        // How many of the pending tasks may start, unless their dependencies say which.
         let ready = match self.head.order {
-            TaskOrder::Dependencies => None,
-            TaskOrder::Sequential => Some(self.index.next_in_line()),
-            TaskOrder::Free => Some(usize::MAX),
+            TaskOrder::Dependencies => return self.of_kinds(kinds(shown)),
+            TaskOrder::Sequential => self.index.next_in_line(),
+            TaskOrder::Free => usize::MAX,
         };
-        match (shown, ready) {
-            (TaskFilter::Ready, Some(ready)) => self.span(PENDING, 0, ready),
-            (TaskFilter::Blocked, Some(ready)) => self.span(PENDING, ready, usize::MAX),
-            (shown, _) => self.of_kinds(kinds(shown)),
+        match shown {
+            TaskFilter::Ready => self.span(PENDING, 0, ready),
+            TaskFilter::Blocked => self.span(PENDING, ready, usize::MAX),
+            shown => self.of_kinds(kinds(shown)),
         }
     }
 
@@ -347,13 +347,10 @@ impl Plan {
 
     /// Returns the dependencies of a task that are not completed or skipped.
     pub fn unmet(&self, task: &Task) -> Vec<TaskId> {
-        let met = |id: &TaskId| {
-            self.tasks
-                .get(id)
-                .is_some_and(|task| task.status.satisfies())
-        };
+        let met = |task: &Task| task.status.satisfies();
         let dependencies = task.dependencies.iter().copied();
-        dependencies.filter(|id| !met(id)).collect()
+        let unmet = dependencies.filter(|id| !self.tasks.get(id).is_some_and(met));
+        unmet.collect()
     }
 
     /// Returns an attempt by its command.
@@ -365,15 +362,14 @@ impl Plan {
     pub fn began(&self, attempt: &Attempt) -> Time {
         let attempts = self.attempts_of(attempt.task);
         let same = attempts.filter(|other| other.number == attempt.number);
-        same.map(|other| other.issued)
-            .min()
-            .unwrap_or(attempt.issued)
+        let issued = same.map(|other| other.issued).min();
+        issued.unwrap_or(attempt.issued)
     }
 
     /// Returns the attempts of a task in the order in which they were issued.
     pub fn attempts_of(&self, task: TaskId) -> impl DoubleEndedIterator<Item = &Attempt> {
         let attempts = self.attempts_of.get(&task).into_iter().flatten();
-        attempts.filter_map(|id| self.attempts.rows.get(id))
+        attempts.filter_map(|id| self.attempt(id))
     }
 
     /// Returns the attempts that wait for something, oldest first.
@@ -383,16 +379,12 @@ impl Plan {
 
     /// Returns the attempts whose commands must be withdrawn or whose agents must be asked to stop.
     pub fn recalls(&self) -> impl Iterator<Item = &Attempt> {
-        self.recalls
-            .iter()
-            .filter_map(|id| self.attempts.rows.get(id))
+        self.recalls.iter().filter_map(|id| self.attempt(id))
     }
 
     /// Returns the attempt of a task that counts now.
     pub fn current_attempt(&self, task: &Task) -> Option<&Attempt> {
-        task.current
-            .as_ref()
-            .and_then(|id| self.attempts.rows.get(id))
+        self.attempt(task.current.as_ref()?)
     }
 
     /// Returns the merge of the result that completed a task; `None` if a person completed it, whatever was merged aside.
@@ -538,20 +530,16 @@ impl Plan {
                 old.map(Row::from)
             }
             Row::Question(row) => {
-                let open = row.open();
-                self.questions
-                    .insert(row.id.clone(), open, row)
-                    .map(Row::from)
+                let (id, open) = (row.id.clone(), row.open());
+                self.questions.insert(id, open, row).map(Row::from)
             }
             Row::Session(row) => {
-                let open = row.end.is_none();
-                self.sessions
-                    .insert(row.id.clone(), open, row)
-                    .map(Row::from)
+                let (id, open) = (row.id.clone(), row.end.is_none());
+                self.sessions.insert(id, open, row).map(Row::from)
             }
             Row::Ask(row) => {
-                let open = row.answered.is_none();
-                self.asks.insert(row.id.clone(), open, row).map(Row::from)
+                let (id, open) = (row.id.clone(), row.answered.is_none());
+                self.asks.insert(id, open, row).map(Row::from)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Which criteria of a task a result proves. A proof is a check that was chosen before the work, failed then, and passes now.
 
 use super::model::{
-    Attempt, Before, CheckResult, Criterion, CriterionResult, CriterionState, Evidence, Task,
+    Attempt, Before, CheckResult, Criterion, CriterionResult, CriterionState, Evidence, Proof, Task,
 };
 use super::plan_in_memory::Plan;
 
@@ -19,23 +19,16 @@ pub fn criteria(task: &Task, attempt: &Attempt) -> Vec<CriterionResult> {
         [] => &unstated,
         list => list,
     };
-    let results: Vec<&CheckResult> = attempt.checks.iter().flatten().collect();
     let of_all = list.len() == 1;
     let end = |criterion: &Criterion| {
-        let bound: Vec<&CheckResult> = match &criterion.proof {
-            Some(proof) => {
-                let name = proof.check_name();
-                results
-                    .iter()
-                    .copied()
-                    .filter(|result| result.name == name)
-                    .collect()
-            }
-            None if of_all => results.clone(),
-            None => Vec::new(),
+        let name = criterion.proof.as_ref().map(Proof::check_name);
+        let is_bound = |result: &&CheckResult| match &name {
+            Some(name) => result.name == *name,
+            None => of_all,
         };
-        let missing = match &criterion.proof {
-            Some(proof) => format!("`{}` did not run", proof.check_name()),
+        let bound: Vec<_> = (attempt.checks.iter().flatten().filter(is_bound)).collect();
+        let missing = match &name {
+            Some(name) => format!("`{name}` did not run"),
             None => "no check is bound to it".to_owned(),
         };
         let (state, why) = ended(task, attempt, &bound, missing);

@@ -68,10 +68,8 @@ pub fn judge_after(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verd
             }
             name => format!("check `{name}` fails"),
         };
-        (
-            Decision::Retry,
-            format!("{reason}{found}; the agent reports {status}"),
-        )
+        let reason = format!("{reason}{found}; the agent reports {status}");
+        (Decision::Retry, reason)
     } else if let Some(report) = report.filter(|report| report.words_only) {
         let said = first_words("", &report.results);
         let changed = attempt.changes.clone().unwrap_or_default().text(0);
@@ -104,9 +102,8 @@ pub fn judge_after(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verd
 
 /// Returns whether a check is known to have failed on the state before the work.
 pub fn failed_before(before: &[CheckBefore], name: &str) -> bool {
-    before
-        .iter()
-        .any(|it| it.name == name && it.outcome == Before::Red)
+    let mut before = before.iter();
+    before.any(|it| it.name == name && it.outcome == Before::Red)
 }
 
 /// Returns the finding of a check that is not a command.
@@ -130,9 +127,7 @@ fn first_words(pitfalls: &str, results: &str) -> String {
     };
     match (context, cause) {
         (Some(context), Some(cause)) => {
-            let context = context
-                .rsplit_once(". ")
-                .map_or(context, |(context, _)| context);
+            let context = context.rsplit_once(". ").map_or(context, |(it, _)| it);
             format!("{} ({})", bounded(cause), bounded(context))
         }
         _ => bounded(first),

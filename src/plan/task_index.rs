@@ -182,12 +182,7 @@ impl TaskIndex {
             return;
         }
         self.all.set(place, kind);
-        if !self.of_role.contains_key(role) {
-            self.of_role.insert(role.clone(), RankedSet::default());
-        }
-        let Some(tasks) = self.of_role.get_mut(role) else {
-            return;
-        };
+        let tasks = self.of_role.entry(role.clone()).or_default();
         let before = WALKED.map(|kinds| tasks.first(kinds));
         tasks.set(place, kind);
         for ((firsts, kinds), before) in self.firsts.iter_mut().zip(WALKED).zip(before) {

@@ -30,27 +30,23 @@ use store_thread::{Owner, StoreJob, guarded};
 /// Closures that may wait for the owner: enough that a caller in normal work never waits to send one.
 const QUEUE: usize = 256;
 
+/// What to do where plans were and no database is.
+pub const PUT_BACK: &str =
+    "put a copy of it back; to begin anew without them, remove the files that begin with its name";
+
 /// What the store answers.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// Why the store did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
+    /// `way_out` says what a person can do about a file that is no plan store, or not one that this version knows.
     #[error("failed to open the plan store `{place}`: {reason}")]
-    Open { place: String, reason: String },
-    /// The path is no plain file.
-    #[error("failed to open the plan store `{place}`: {reason}")]
-    Foreign { place: String, reason: String },
-    /// It is no plan store, or not one that this version knows.
-    #[error("failed to open the plan store `{place}`: {reason}")]
-    Unknown {
+    Open {
         place: String,
         reason: String,
-        way_out: &'static str,
+        way_out: Option<&'static str>,
     },
-    /// Plans were in it and nothing is left.
-    #[error("failed to open the plan store `{place}`: plans were in it, and {what}")]
-    Emptied { place: String, what: &'static str },
     #[error("there is no plan `{0}`")]
     UnknownPlan(PlanId),
     /// Contains the key.
@@ -76,6 +72,15 @@ impl StoreError {
     fn damaged(plan: &PlanId, reason: impl Display) -> Self {
         let (plan, reason) = (plan.clone(), reason.to_string());
         Self::Damaged { plan, reason }
+    }
+
+    fn unopened(place: &str, reason: impl Display, way_out: Option<&'static str>) -> Self {
+        let (place, reason) = (place.to_owned(), reason.to_string());
+        Self::Open {
+            place,
+            reason,
+            way_out,
+        }
     }
 }
 
@@ -136,13 +141,6 @@ impl Store {
     /// The file cannot be made or read, a newer version wrote it, or it is empty and plans were in it.
     pub async fn open(path: &Path, now: impl Fn() -> Time + Send + 'static) -> Result<Self> {
         let shown = path.display().to_string();
-        let unusable = |error: std::io::Error| {
-            let (place, reason) = (shown.clone(), error.to_string());
-            match error.kind() {
-                std::io::ErrorKind::InvalidData => StoreError::Foreign { place, reason },
-                _ => StoreError::Open { place, reason },
-            }
-        };
         // SQLite would treat it as a new database, and remove the journal that goes with the old one.
         let is_empty = |file: std::fs::Metadata| file.is_file() && file.len() == 0;
         if path.metadata().is_ok_and(is_empty) {
@@ -151,13 +149,13 @@ impl Store {
         // SQLite takes a file of one byte for an empty one.
         let is_short = |file: std::fs::Metadata| file.is_file() && (1..100).contains(&file.len());
         if path.metadata().is_ok_and(is_short) {
-            return Err(StoreError::Unknown {
-                place: shown,
-                reason: "file is not a database".to_owned(),
-                way_out: NOT_OURS,
-            });
+            let reason = "file is not a database";
+            return Err(StoreError::unopened(&shown, reason, Some(NOT_OURS)));
         }
-        make_private(path).map_err(unusable)?;
+        make_private(path).map_err(|error| {
+            let foreign = error.kind() == std::io::ErrorKind::InvalidData;
+            StoreError::unopened(&shown, &error, foreign.then_some(own_files::WAY_OUT))
+        })?;
         Self::connect(DatabasePlace::File(path.to_owned()), &shown, now).await
     }
 
@@ -222,10 +220,6 @@ impl Store {
         shown: &str,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self> {
-        let failed = |reason: String| StoreError::Open {
-            place: shown.to_owned(),
-            reason,
-        };
         let (jobs, queue) = mpsc::channel(QUEUE);
         let (announce, moved) = watch::channel(0);
         let (opened, open) = oneshot::channel();
@@ -238,16 +232,10 @@ impl Store {
         };
         let thread = std::thread::Builder::new().name("store".to_owned());
         let spawned = thread.spawn(serve);
-        spawned.map_err(|error| failed(error.to_string()))?;
+        spawned.map_err(|error| StoreError::unopened(shown, error, None))?;
         let opened = open.await.map_err(|_| StoreError::Closed)?;
-        let lost = opened.map_err(|(reason, way_out)| match way_out {
-            Some(way_out) => StoreError::Unknown {
-                place: shown.to_owned(),
-                reason,
-                way_out,
-            },
-            None => failed(reason),
-        })?;
+        let lost =
+            opened.map_err(|(reason, way_out)| StoreError::unopened(shown, reason, way_out))?;
         Ok(Self {
             jobs,
             moved,
@@ -574,8 +562,11 @@ fn had_none(database: &Path, what: &'static str) -> Result<()> {
     if noted.iter().all(|(_, seq)| *seq == 0) && journal.map_or(0, |file| file.len()) == 0 {
         return Ok(());
     }
-    let place = database.display().to_string();
-    Err(StoreError::Emptied { place, what })
+    let (place, reason) = (
+        database.display().to_string(),
+        format!("plans were in it, and {what}"),
+    );
+    Err(StoreError::unopened(&place, reason, Some(PUT_BACK)))
 }
 
 /// Creates the file for its owner only; SQLite gives its `-wal` and `-shm` the same mode. An existing file is not

@@ -84,15 +84,9 @@ impl Lookup {
         }
     }
 
-    fn values(&self) -> [&dyn Param; 6] {
-        [
-            &self.key,
-            &self.owner,
-            &self.shelf,
-            &self.kept,
-            &self.taken_up,
-            &self.queued,
-        ]
+    fn values(&self) -> Vec<&dyn Param> {
+        let (key, owner, shelf) = (&self.key, &self.owner, &self.shelf);
+        vec![key, owner, shelf, &self.kept, &self.taken_up, &self.queued]
     }
 }
 
@@ -439,30 +433,22 @@ impl Tables {
         created_at: i64,
         lookup: &Lookup,
     ) -> Result<bool> {
-        let [key, owner, shelf, kept, taken_up, queued] = lookup.values();
+        let id = plan.as_str();
+        let values = [lookup.values(), vec![&id, &created_at]].concat();
         let added = self.database.execute(
-            "INSERT INTO plans (id, seq, created_at, key, owner, shelf, kept, taken_up, queued) \
-             VALUES ($1, 0, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
-            &[
-                &plan.as_str(),
-                &created_at,
-                key,
-                owner,
-                shelf,
-                kept,
-                taken_up,
-                queued,
-            ],
+            "INSERT INTO plans (key, owner, shelf, kept, taken_up, queued, id, seq, created_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8) ON CONFLICT DO NOTHING",
+            &values,
         )?;
         Ok(added == 1)
     }
 
     /// Sets the lookup fields of a plan; fails if the key belongs to another plan.
     pub(super) fn set_lookup(&mut self, plan: &PlanId, lookup: &Lookup) -> Result<()> {
-        let [key, owner, shelf, kept, taken_up, queued] = lookup.values();
+        let id = plan.as_str();
         self.run(
             "UPDATE plans SET key = $1, owner = $2, shelf = $3, kept = $4, taken_up = $5, queued = $6 WHERE id = $7",
-            &[key, owner, shelf, kept, taken_up, queued, &plan.as_str()],
+            &[lookup.values(), vec![&id]].concat(),
         )
     }
 

@@ -140,9 +140,8 @@ struct BatchWrites {
     rows: BTreeMap<(PlanId, RowKey), String>,
     texts: Texts,
     log: Vec<LogRecord>,
-    seqs: BTreeMap<PlanId, i64>,
-    /// The numbers of the plans.
-    tallies: BTreeMap<PlanId, String>,
+    /// The last change of each plan, and its numbers.
+    seqs: BTreeMap<PlanId, (i64, String)>,
     /// What was used in quarters of an hour.
     spent: Vec<(i64, Spent)>,
     /// Bytes of the log's deltas.
@@ -306,10 +305,10 @@ impl Owner {
 
     /// Notes what was committed, also before the change is answered. The loss was reported: from now on the notes say
     /// how far the plans go without it.
-    fn note(&mut self, seqs: &BTreeMap<PlanId, i64>) {
+    fn note(&mut self, seqs: &BTreeMap<PlanId, (i64, String)>) {
         if let Some(notes) = &self.notes {
             let lost = self.lost.iter().map(|lost| (&lost.plan, lost.last));
-            notes.add(lost.chain(seqs.iter().map(|(plan, seq)| (plan, *seq))));
+            notes.add(lost.chain(seqs.iter().map(|(plan, (seq, _))| (plan, *seq))));
             self.lost.clear();
         }
     }
@@ -642,8 +641,7 @@ impl BatchWrites {
             why: job.why.clone(),
             delta,
         });
-        self.seqs.insert(plan.clone(), seq);
-        self.tallies.insert(plan.clone(), tally);
+        self.seqs.insert(plan.clone(), (seq, tally));
         if ran.spent != Spent::default() {
             let quarter = ran.at.0 - ran.at.0.rem_euclid(QUARTER);
             self.spent.push((quarter, ran.spent));
@@ -655,8 +653,7 @@ impl BatchWrites {
     fn write(&self, tables: &mut Tables) -> Result<usize> {
         let new = tables.write_texts(&self.texts)?;
         self.write_rows(tables)?;
-        for (plan, seq) in &self.seqs {
-            let tally = self.tallies.get(plan).map_or("", String::as_str);
+        for (plan, (seq, tally)) in &self.seqs {
             tables.set_seq(plan, *seq, tally)?;
         }
         for (quarter, spent) in &self.spent {

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use tempfile::TempPath;
 
 pub(super) use crate::foreign_files::open_unblocked as open_regular;
+use crate::own_files;
 
 /// The most bytes of an archived file's name: with `.reason.md` added, it still fits into the 255 bytes of a file system.
 const LONGEST_NAME: usize = 245;
@@ -35,6 +36,12 @@ impl VolumesError {
             path: path.to_owned(),
             source,
         }
+    }
+
+    /// Refuses a name that nothing in the folders can have.
+    pub(super) fn misnamed(action: &'static str, name: &str, reason: &str) -> Self {
+        let source = io::Error::new(io::ErrorKind::InvalidInput, reason);
+        Self::new(action, Path::new(name), source)
     }
 
     /// Returns the kind of the error, such as a full disk.
@@ -65,47 +72,27 @@ pub(super) fn unless<T>(fine: io::ErrorKind, result: Result<T>) -> Result<Option
     }
 }
 
-/// Why a file is not read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
-    #[error("it is a directory")]
-    Directory,
-    #[error("it is a symbolic link, and links are not followed")]
-    Symlink,
-    #[error("it is a named pipe")]
-    Fifo,
-    #[error("it is a socket")]
-    Socket,
-    #[error("it is a device")]
-    Device,
-    #[error("it has other hard links")]
-    HardLink,
-    #[error("it has {0} bytes; at most 1 MiB is read")]
-    TooLarge(u64),
-    #[error("its name is not `report-<command id>.md`")]
-    NotAReport,
-    #[error("it cannot be read: {0}")]
-    Refused(String),
-}
+/// Why a file that has several names is not read.
+pub(super) const HARD_LINK: &str = "it has other hard links";
 
 /// Returns why a file of this kind is not read, if it is not.
-pub(super) fn foreign(metadata: &Metadata) -> Option<Unreadable> {
+pub(super) fn foreign(metadata: &Metadata) -> Option<&'static str> {
     let kind = metadata.file_type();
-    if kind.is_dir() {
-        Some(Unreadable::Directory)
-    } else if kind.is_symlink() {
-        Some(Unreadable::Symlink)
-    } else if kind.is_fifo() {
-        Some(Unreadable::Fifo)
-    } else if kind.is_socket() {
-        Some(Unreadable::Socket)
-    } else if !kind.is_file() {
-        Some(Unreadable::Device)
-    } else if metadata.nlink() > 1 {
-        Some(Unreadable::HardLink)
-    } else {
-        None
-    }
+    let reasons = [
+        (kind.is_dir(), "it is a directory"),
+        (kind.is_symlink(), own_files::LINK),
+        (kind.is_fifo(), "it is a named pipe"),
+        (kind.is_socket(), "it is a socket"),
+        (!kind.is_file(), "it is a device"),
+        (metadata.nlink() > 1, HARD_LINK),
+    ];
+    let mut reasons = reasons.into_iter();
+    reasons.find_map(|(is_so, reason)| is_so.then_some(reason))
+}
+
+/// Returns why a file of so many bytes is not read.
+pub(super) fn too_large(bytes: u64) -> String {
+    format!("it has {bytes} bytes; at most 1 MiB is read")
 }
 
 /// Opens a plain file for reading; anything else is an error that names what it is.
@@ -113,7 +100,7 @@ pub(super) fn open_own(path: &Path) -> io::Result<(File, Metadata)> {
     let (file, metadata) = open_regular(path)?;
     match foreign(&metadata) {
         None => Ok((file, metadata)),
-        Some(reason) => Err(io::Error::new(io::ErrorKind::InvalidData, reason)),
+        Some(reason) => Err(own_files::refused(reason)),
     }
 }
 
@@ -123,7 +110,7 @@ pub(super) fn read_capped(path: &Path, cap: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(cap + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > cap {
-        let reason = Unreadable::TooLarge(metadata.len());
+        let reason = too_large(metadata.len());
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
     }
     Ok(bytes)

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirEntry};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::atomic_files::{
     Cannot, Result, Unpublished, VolumesError, exists, move_aside, move_new, read_capped,
@@ -295,11 +295,8 @@ pub(super) fn file_name(id: &str) -> Result<String> {
     if safe_name(id) {
         return Ok(format!("{id}.md"));
     }
-    let reason = io::Error::new(
-        io::ErrorKind::InvalidInput,
-        "an id has at most 64 letters, digits, `-` and `_`",
-    );
-    Err(VolumesError::new("use the id", Path::new(id), reason))
+    let reason = "an id has at most 64 letters, digits, `-` and `_`";
+    Err(VolumesError::misnamed("use the id", id, reason))
 }
 
 #[cfg(test)]

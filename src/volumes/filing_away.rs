@@ -1,6 +1,6 @@
 //! Archiving of processed files: each leaves the folder in which it arrived, and never replaces another file.
 
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -131,8 +131,11 @@ fn plain(name: &str) -> Result<&Path> {
     if path.file_name() == Some(path.as_os_str()) {
         return Ok(path);
     }
-    let reason = io::Error::new(ErrorKind::InvalidInput, "not the name of a file");
-    Err(VolumesError::new("file", path, reason))
+    Err(VolumesError::misnamed(
+        "file",
+        name,
+        "not the name of a file",
+    ))
 }
 
 #[cfg(test)]

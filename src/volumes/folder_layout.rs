@@ -65,10 +65,7 @@ impl Folder {
 
     /// Returns whether a role can have its own folder of this kind.
     fn is_of_commands(self) -> bool {
-        matches!(
-            self,
-            Self::CommandsPending | Self::CommandsProcessed | Self::CommandsWithdrawn
-        )
+        self.as_str().starts_with(COMMANDS)
     }
 
     /// Returns the path below the root.
@@ -137,8 +134,8 @@ impl Volumes {
     /// A folder cannot be created, or a role's name cannot be the name of a folder.
     pub fn with_own(&self, roles: &[String]) -> Result<Self> {
         if let Some(name) = roles.iter().find(|role| !safe_name(role)) {
-            let error = io::Error::new(io::ErrorKind::InvalidInput, "it can be no folder's name");
-            return Err(VolumesError::new("use the role", Path::new(name), error));
+            let reason = "it can be no folder's name";
+            return Err(VolumesError::misnamed("use the role", name, reason));
         }
         let volumes = Self {
             own: roles.into(),
@@ -247,11 +244,9 @@ impl Volumes {
     fn folders(&self) -> impl Iterator<Item = PathBuf> {
         let all = Folder::ALL.into_iter().map(Folder::as_str).chain(TEMP);
         let common = all.map(|folder| self.root.join(folder));
-        let of_role = Folder::ALL
-            .into_iter()
-            .filter(|folder| folder.is_of_commands());
-        let own = self.own().flat_map(move |volumes| {
-            let folders = of_role.clone().map(|folder| volumes.path(folder));
+        let own = self.own().flat_map(|volumes| {
+            let of_role = Folder::ALL.into_iter().filter(|it| it.is_of_commands());
+            let folders = of_role.map(|folder| volumes.path(folder));
             let temp = volumes.temp(COMMANDS, "");
             folders.chain([temp]).collect::<Vec<_>>()
         });

@@ -19,14 +19,14 @@ mod workspace_inbox;
 mod workspace_mission;
 
 pub use access_token::TokenFile;
-pub use atomic_files::{Unpublished, Unreadable, VolumesError};
+pub use atomic_files::{Unpublished, VolumesError};
 pub use command_files::{CommandPlace, Withdrawal};
 pub use daemon_lock::{DaemonFarewell, DaemonInfo, DaemonLock, LockError, LockPlace, PlanNotFree};
 pub use filing_away::ReportDisposition;
 pub use finished_writing::{UNSEEN, WatchHints};
 pub use folder_layout::{EXCHANGE, Folder, Volumes};
 pub use heartbeat::{Heartbeat, LogPosition};
-pub use scan::{ArrivedReport, MOST_REPORTS, Scan, Scanner, WorkerSign};
+pub use scan::{ArrivedReport, MOST_REPORTS, NOT_A_REPORT, Scan, Scanner, WorkerSign};
 pub use watch::Watch;
 pub use workspace_inbox::Inbox;
 pub use workspace_mission::{keep_out_of_git, write_mission};

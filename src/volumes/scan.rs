@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::io::Errno;
 
-use super::atomic_files::{Cannot, Result, Unreadable, foreign, open_regular};
+use super::atomic_files::{Cannot, HARD_LINK, Result, foreign, open_regular, too_large};
 use super::finished_writing::{FileAges, FileObservation, WatchHints, is_finished};
 use super::folder_layout::{Folder, Volumes};
 use super::folder_listing::FolderListing;
@@ -34,6 +34,9 @@ const MISNAMED: Duration = Duration::from_secs(10);
 const QUESTION_QUIET: Duration = Duration::from_millis(300);
 /// The name of the file that keeps an empty folder in a git repository.
 const KEEPER: &str = ".gitkeep";
+
+/// Why a file with another name is not read.
+pub const NOT_A_REPORT: &str = "its name is not `report-<command id>.md`";
 
 /// The result of one scan.
 #[derive(Debug, Default)]
@@ -61,7 +64,7 @@ pub struct ArrivedReport {
     pub name: String,
     /// SHA-256 of the content in hexadecimal; empty if it is not read.
     pub hash: String,
-    pub content: Result<Vec<u8>, Unreadable>,
+    pub content: Result<Vec<u8>, String>,
 }
 
 /// The signs that an agent works on a command. If two signs of one command differ, the agent was alive in between. The times in
@@ -288,11 +291,11 @@ impl Scanner {
             };
             return match unchanged < least {
                 true => FoundFile::Nothing,
-                false => FoundFile::Content(Err(Unreadable::NotAReport)),
+                false => FoundFile::Content(Err(NOT_A_REPORT.to_owned())),
             };
         }
-        if let Some(reason) = foreign(&metadata).filter(|reason| *reason != Unreadable::HardLink) {
-            return FoundFile::Content(Err(reason));
+        if let Some(reason) = foreign(&metadata).filter(|reason| *reason != HARD_LINK) {
+            return FoundFile::Content(Err(reason.to_owned()));
         }
         let event = self.hints.get(name);
         let observed = FileObservation {
@@ -374,7 +377,7 @@ enum FoundFile {
     /// Its writer has not finished it, or it was written since its state was read.
     Unfinished,
     /// What it contains, or why it is not read.
-    Content(Result<Vec<u8>, Unreadable>),
+    Content(Result<Vec<u8>, String>),
 }
 
 /// Reads a file whose state was checked. The file is opened once, so the checked file is the one that is read.
@@ -384,18 +387,17 @@ fn read(path: &Path, expected: FileStamp) -> FoundFile {
         Err(error) if error.kind() == io::ErrorKind::NotFound => FoundFile::Nothing,
         // A temporary shortage in this process says nothing about the file.
         Err(error) if is_shortage(&error) => FoundFile::Unfinished,
-        Err(error) => FoundFile::Content(Err(Unreadable::Refused(error.to_string()))),
+        Err(error) => FoundFile::Content(Err(format!("it cannot be read: {error}"))),
     }
 }
 
 fn try_read(path: &Path, expected: FileStamp) -> io::Result<FoundFile> {
     let (mut file, metadata) = open_regular(path)?;
     if let Some(reason) = foreign(&metadata) {
-        return Ok(FoundFile::Content(Err(reason)));
+        return Ok(FoundFile::Content(Err(reason.to_owned())));
     }
     if metadata.size() > REPORT_CAP {
-        let reason = Unreadable::TooLarge(metadata.size());
-        return Ok(FoundFile::Content(Err(reason)));
+        return Ok(FoundFile::Content(Err(too_large(metadata.size()))));
     }
     // One byte more than expected: the end is found without another buffer.
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.size()).unwrap_or(0) + 1);

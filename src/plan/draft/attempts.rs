@@ -1,15 +1,8 @@
 //! Operations on attempts: dispatch, heartbeats, reports, checks, timeouts, withdrawals.
 
 use super::without_daemon::BY_HAND;
-use super::{Draft, Refusal};
+use super::*;
 use crate::plan::due_steps::waits_for_checks;
-use crate::plan::event::Event;
-use crate::plan::model::{
-    AgentSession, Attempt, AttemptKind, AttemptState, ChangedFiles, CheckBefore, CheckProgram,
-    CheckResult, CommandId, DecidedBy, HumanQuestionKind, IntegrationBranch, ModelCost, PlanState,
-    QuestionId, RanCommand, Rejection, Report, ReportStatus, ReviewPolicy, SessionId, StrayFile,
-    Task, TaskId, TaskState, Time,
-};
 
 /// The most repairs of unreadable reports; after them the attempt has failed.
 const MAX_REPAIRS: u32 = 2;
@@ -47,7 +40,7 @@ impl Draft<'_> {
     /// # Errors
     /// The plan does not run, is being reviewed or changed, its budget allows no attempt, the task waits for others, is
     /// settled, has an attempt under way, or a human is asked about it.
-    pub fn issue(&mut self, id: TaskId, issue: NewCommand) -> Result<(), Refusal> {
+    pub fn issue(&mut self, id: TaskId, issue: NewCommand) -> Result {
         let head = self.plan.head();
         let lived = head.usage.lived;
         let repair = issue.kind == AttemptKind::Repair;
@@ -161,7 +154,7 @@ impl Draft<'_> {
         id: &CommandId,
         changes: ChangedFiles,
         tree: Option<&str>,
-    ) -> Result<(), Refusal> {
+    ) -> Result {
         let mut attempt = self.attempt_if(id, |attempt| {
             attempt.state == AttemptState::Reported && attempt.changes.is_none()
         })?;
@@ -183,11 +176,8 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// There is no such command.
-    pub fn ran(&mut self, id: &CommandId, ran: Vec<RanCommand>) -> Result<(), Refusal> {
-        let mut attempt = self.attempt(id)?;
-        attempt.ran = ran;
-        self.insert_attempt(attempt);
-        Ok(())
+    pub fn ran(&mut self, id: &CommandId, ran: Vec<RanCommand>) -> Result {
+        self.change_attempt(id, |attempt| attempt.ran = ran)
     }
 
     /// Records the first heartbeat of an attempt, with its session if that is known. This closes an open question why no worker
@@ -195,7 +185,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// There is no such command.
-    pub fn claim(&mut self, id: &CommandId, session: Option<SessionId>) -> Result<bool, Refusal> {
+    pub fn claim(&mut self, id: &CommandId, session: Option<SessionId>) -> Result<bool> {
         let mut attempt = self.attempt(id)?;
         let first = attempt.claimed.is_none();
         let learned = attempt.session.is_none() && session.is_some();
@@ -225,7 +215,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// There is no such command.
-    pub fn waits(&mut self, id: &CommandId, until: Option<Time>) -> Result<(), Refusal> {
+    pub fn waits(&mut self, id: &CommandId, until: Option<Time>) -> Result {
         let mut attempt = self.attempt(id)?;
         let until = until.filter(|until| *until > self.now);
         let waits = attempt.waits_until.is_some_and(|until| until > self.now);
@@ -249,7 +239,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// There is no such command.
-    pub fn report(&mut self, id: &CommandId, report: Report) -> Result<AppliedReport, Refusal> {
+    pub fn report(&mut self, id: &CommandId, report: Report) -> Result<AppliedReport> {
         let mut attempt = self.attempt(id)?;
         if attempt.report.is_some() {
             return Ok(self.report_again(attempt, &report));
@@ -360,12 +350,7 @@ impl Draft<'_> {
 
     fn count_usage(&mut self, report: &Report) {
         if uses(report) {
-            self.count_agents(ModelCost {
-                calls: 0,
-                input_tokens: report.input_tokens,
-                output_tokens: report.output_tokens,
-                cost_usd: report.cost_usd,
-            });
+            self.count_agents(report.cost());
         }
     }
 
@@ -380,7 +365,7 @@ impl Draft<'_> {
         reason: &str,
         hash: &str,
         question: QuestionId,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool> {
         let mut attempt = self.attempt(id)?;
         let is_known = |attempt: &Attempt| {
             let rejected = attempt.rejected.as_ref();
@@ -428,28 +413,20 @@ impl Draft<'_> {
 
     /// Records that a file among the reports is ignored because it belongs to no command. No task changes by that.
     pub fn reject_file(&mut self, name: &str, reason: &str) {
-        let stray = StrayFile {
-            name: name.to_owned(),
-            reason: reason.to_owned(),
-            at: self.now,
-        };
-        self.change_head(|head| head.stray_file = Some(Box::new(stray)));
+        let (name, reason, at) = (name.to_owned(), reason.to_owned(), self.now);
         self.log(Event::FileRejected {
-            name: name.to_owned(),
-            reason: reason.to_owned(),
+            name: name.clone(),
+            reason: reason.clone(),
         });
+        let stray = StrayFile { name, reason, at };
+        self.change_head(|head| head.stray_file = Some(Box::new(stray)));
     }
 
     /// Ends an open attempt that was silent or took too long. It counts as failed; a late report may still undo that.
     ///
     /// # Errors
     /// The attempt is not open.
-    pub fn time_out(
-        &mut self,
-        id: &CommandId,
-        reason: &str,
-        question: QuestionId,
-    ) -> Result<(), Refusal> {
+    pub fn time_out(&mut self, id: &CommandId, reason: &str, question: QuestionId) -> Result {
         let mut attempt = self.attempt_if(id, |attempt| attempt.state == AttemptState::Open)?;
         attempt.state = AttemptState::TimedOut;
         attempt.recall = true;
@@ -466,12 +443,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The attempt is not open.
-    pub fn unprepared(
-        &mut self,
-        id: &CommandId,
-        reason: &str,
-        question: QuestionId,
-    ) -> Result<(), Refusal> {
+    pub fn unprepared(&mut self, id: &CommandId, reason: &str, question: QuestionId) -> Result {
         let mut attempt = self.attempt_if(id, |attempt| attempt.state == AttemptState::Open)?;
         attempt.state = AttemptState::TimedOut;
         self.log(Event::Unprepared {
@@ -487,11 +459,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// There is no such task.
-    pub fn checked_before(
-        &mut self,
-        task: TaskId,
-        before: Vec<CheckBefore>,
-    ) -> Result<(), Refusal> {
+    pub fn checked_before(&mut self, task: TaskId, before: Vec<CheckBefore>) -> Result {
         let mut task = self.task(task)?;
         let attempt = self.plan.current_attempt(&task).cloned();
         let waits = |attempt: &Attempt| waits_for_checks(self.plan, attempt);
@@ -511,18 +479,15 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// There is no such task.
-    pub fn found_programs(&mut self, id: TaskId, now: Vec<CheckProgram>) -> Result<(), Refusal> {
-        let mut task = self.task(id)?;
-        task.programs = Some(now);
-        self.insert(task);
-        Ok(())
+    pub fn found_programs(&mut self, id: TaskId, now: Vec<CheckProgram>) -> Result {
+        self.change_task(id, |task| task.programs = Some(now))
     }
 
     /// Records how the checks of a reported attempt ended.
     ///
     /// # Errors
     /// The attempt awaits no checks.
-    pub fn checked(&mut self, id: &CommandId, results: Vec<CheckResult>) -> Result<(), Refusal> {
+    pub fn checked(&mut self, id: &CommandId, results: Vec<CheckResult>) -> Result {
         let mut attempt = self.attempt_if(id, |attempt| {
             attempt.state == AttemptState::Reported && attempt.checks.is_none()
         })?;
@@ -543,7 +508,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// There is no such command.
-    pub fn withdrawn(&mut self, id: &CommandId) -> Result<(), Refusal> {
+    pub fn withdrawn(&mut self, id: &CommandId) -> Result {
         let mut attempt = self.attempt(id)?;
         attempt.recall = false;
         let task = attempt.task;
@@ -563,7 +528,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// There is no such command.
-    pub fn given_back(&mut self, id: &CommandId) -> Result<(), Refusal> {
+    pub fn given_back(&mut self, id: &CommandId) -> Result {
         let mut attempt = self.attempt(id)?;
         if attempt.state == AttemptState::Open && attempt.claimed.take().is_some() {
             attempt.waits_until = None;
@@ -580,11 +545,8 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// There is no such command.
-    pub fn recalled(&mut self, id: &CommandId) -> Result<(), Refusal> {
-        let mut attempt = self.attempt(id)?;
-        attempt.recall = false;
-        self.insert_attempt(attempt);
-        Ok(())
+    pub fn recalled(&mut self, id: &CommandId) -> Result {
+        self.change_attempt(id, |attempt| attempt.recall = false)
     }
 
     /// Closes the questions of roles that worked on an attempt which is over.
@@ -607,7 +569,7 @@ impl Draft<'_> {
 }
 
 fn uses(report: &Report) -> bool {
-    report.input_tokens > 0 || report.output_tokens > 0 || report.cost_usd != 0.0
+    report.cost() != ModelCost::default()
 }
 
 /// Returns the commit in a task's worktree when an attempt begins: the integration branch, if no attempt has worked in the

@@ -1,9 +1,6 @@
 //! Operations on the budget: counting time, stopping at a limit, allowing more.
 
-use super::{Draft, Refusal};
-use crate::plan::model::{
-    ActiveTime, BudgetLimit, HumanQuestion, HumanQuestionKind, PlanState, QuestionId,
-};
+use super::*;
 
 /// More money than any plan costs, in US dollars.
 const MAX_COST: f64 = 1e12;
@@ -34,11 +31,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan does not run.
-    pub fn stop_at_budget(
-        &mut self,
-        limit: BudgetLimit,
-        question: QuestionId,
-    ) -> Result<(), Refusal> {
+    pub fn stop_at_budget(&mut self, limit: BudgetLimit, question: QuestionId) -> Result {
         if *self.plan.status() != PlanState::Running {
             return Err(self.plan_is());
         }
@@ -58,7 +51,7 @@ impl Draft<'_> {
     }
 
     /// Allows the budget's amount once more, counted from what is used now, and resumes the plan.
-    pub(super) fn allow_more(&mut self, question: &HumanQuestion) -> Result<(), Refusal> {
+    pub(super) fn allow_more(&mut self, question: &HumanQuestion) -> Result {
         let lived = self.plan.head().usage.lived;
         match question.about {
             HumanQuestionKind::Budget(limit) => {

@@ -1,13 +1,7 @@
 //! Operations around the human: asking, answering, carrying out the answer.
 
 use super::verdicts::acceptable;
-use super::{Draft, Refusal, or};
-use crate::plan::event::Event;
-use crate::plan::model::{
-    AnswerChoice, AskId, Attempt, AttemptState, CommandId, HumanAnswer, HumanQuestion,
-    HumanQuestionKind, IN_FILE, ModelQuestionKind, QuestionId, ReplanRequest, ReviewPolicy, Task,
-    TaskId, TaskState,
-};
+use super::*;
 use crate::plan::task_index::TaskFilter;
 
 /// Why a task is left out by a person who says no more.
@@ -24,8 +18,8 @@ impl Draft<'_> {
         about: HumanQuestionKind,
         task: Option<TaskId>,
         reason: &str,
-    ) -> Result<(), Refusal> {
-        self.ask_about(id, about, task, None, reason)
+    ) -> Result {
+        self.insert_question(self.question(id, about, task, reason))
     }
 
     /// Asks a human on behalf of a role that works on another role's request for a task. The attempt goes on meanwhile, and
@@ -39,53 +33,55 @@ impl Draft<'_> {
         task: TaskId,
         request: &CommandId,
         reason: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result {
         self.not_settled()?;
         let current = self.task(task)?.current;
         let attempt = current.as_ref().and_then(|id| self.plan.attempt(id));
         if attempt.is_none_or(|attempt| attempt.state != AttemptState::Open) {
             return Err(Refusal::NotAwaited(request.clone()));
         }
-        let choices = vec![AnswerChoice::Reply, AnswerChoice::Skip, AnswerChoice::Abort];
-        let question = self.question(id, HumanQuestionKind::Agent, Some(task), reason, choices);
-        self.insert_question(HumanQuestion {
-            request: Some(request.clone()),
-            ..question
-        })
+        let mut question = self.question(id, HumanQuestionKind::Agent, Some(task), reason);
+        question.request = Some(request.clone());
+        question.choices = vec![AnswerChoice::Reply, AnswerChoice::Skip, AnswerChoice::Abort];
+        self.insert_question(question)
     }
 
+    /// Returns a question with the choices that a human has in the plan's present state.
     pub(super) fn question(
         &self,
         id: QuestionId,
         about: HumanQuestionKind,
         task: Option<TaskId>,
         reason: &str,
-        choices: Vec<AnswerChoice>,
     ) -> HumanQuestion {
-        let other = matches!(about, HumanQuestionKind::Model | HumanQuestionKind::Branch);
-        let again = choices.contains(&AnswerChoice::Retry) && !other;
         HumanQuestion {
-            refused: Vec::new(),
-            attempts: match again {
-                true => self.plan.head().policy.max_attempts,
-                false => 0,
-            },
+            choices: self.choices(about, task, None),
             id,
             about,
             task,
-            request: None,
-            ask: None,
             reason: reason.to_owned(),
-            choices,
             asked: self.now,
-            answer: None,
-            closed: None,
+            ..HumanQuestion::default()
         }
     }
 
-    pub(super) fn insert_question(&mut self, question: HumanQuestion) -> Result<(), Refusal> {
+    /// Asks a human, unless a question about the same matter is still open. Each question of a request is asked.
+    pub(super) fn insert_question(&mut self, mut question: HumanQuestion) -> Result {
+        self.not_settled()?;
+        let matter = |q: &HumanQuestion| (q.about, q.task, q.ask.clone());
+        let same = |open: &HumanQuestion| matter(open) == matter(&question);
+        if question.request.is_none() && self.plan.open_questions().any(same) {
+            return Ok(());
+        }
         if self.plan.question(&question.id).is_some() {
             return Err(Refusal::QuestionTaken(question.id));
+        }
+        let other = matches!(
+            question.about,
+            HumanQuestionKind::Model | HumanQuestionKind::Branch
+        );
+        if question.choices.contains(&AnswerChoice::Retry) && !other {
+            question.attempts = self.plan.head().policy.max_attempts;
         }
         self.log(Event::Asked {
             question: question.id.clone(),
@@ -107,25 +103,6 @@ impl Draft<'_> {
             attempt.with_person = attempt.with_person.saturating_add(took);
             self.insert_attempt(attempt);
         }
-    }
-
-    /// Asks a human about a task, or about a question to the model that failed.
-    pub(super) fn ask_about(
-        &mut self,
-        id: QuestionId,
-        about: HumanQuestionKind,
-        task: Option<TaskId>,
-        ask: Option<AskId>,
-        reason: &str,
-    ) -> Result<(), Refusal> {
-        self.not_settled()?;
-        let same = |q: &HumanQuestion| q.about == about && q.task == task && q.ask == ask;
-        if self.plan.open_questions().any(same) {
-            return Ok(());
-        }
-        let choices = self.choices(about, task, ask.as_ref());
-        let question = self.question(id, about, task, reason, choices);
-        self.insert_question(HumanQuestion { ask, ..question })
     }
 
     /// Returns the choices that a human has, in the plan's present state.
@@ -179,27 +156,17 @@ impl Draft<'_> {
         choice: AnswerChoice,
         note: &str,
         by: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result {
         let question = self.plan.question(id).cloned();
         let mut question = question.ok_or_else(|| Refusal::UnknownQuestion(id.clone()))?;
         if let Some(answer) = &question.answer {
-            return Err(Refusal::AlreadyAnswered {
-                question: id.clone(),
-                choice: answer.choice,
-                by: answer.by.clone(),
-            });
+            return Err(Refusal::AlreadyAnswered(id.clone(), answer.clone()));
         }
         if let Some(reason) = &question.closed {
-            return Err(Refusal::QuestionClosed {
-                question: id.clone(),
-                reason: reason.clone(),
-            });
+            return Err(Refusal::QuestionClosed(id.clone(), reason.clone()));
         }
         if !question.choices.contains(&choice) {
-            return Err(Refusal::NotOffered {
-                choice,
-                offered: question.choices,
-            });
+            return Err(Refusal::NotOffered(choice, question.choices));
         }
         if by == IN_FILE && question.is_grant(choice) {
             return Err(Refusal::InFile(choice));
@@ -225,12 +192,7 @@ impl Draft<'_> {
         self.carry_out(&question, choice, note)
     }
 
-    fn carry_out(
-        &mut self,
-        question: &HumanQuestion,
-        choice: AnswerChoice,
-        note: &str,
-    ) -> Result<(), Refusal> {
+    fn carry_out(&mut self, question: &HumanQuestion, choice: AnswerChoice, note: &str) -> Result {
         use AnswerChoice::{
             Abort, Accept, AllowAlways, AllowOnce, Approve, Deny, DropCheck, More, Replan, Reply,
             Retry, Skip, Wait,
@@ -281,10 +243,9 @@ impl Draft<'_> {
             }
             (DropCheck, _, Some(task)) => return self.drop_checks(task),
             (Wait, _, Some(task)) => {
-                let task = self.task(task)?;
-                if let Some(mut attempt) = self.plan.current_attempt(&task).cloned() {
-                    attempt.waiting_since = self.now;
-                    self.insert_attempt(attempt);
+                let now = self.now;
+                if let Some(id) = self.task(task)?.current {
+                    return self.change_attempt(&id, |attempt| attempt.waiting_since = now);
                 }
             }
             (AllowOnce | AllowAlways | Deny, _, Some(task)) => {
@@ -293,15 +254,10 @@ impl Draft<'_> {
             // The reply is delivered to the role that asked.
             (Reply, ..) if question.request.is_some() => {}
             (Reply, _, Some(task)) => {
-                let mut task = self.task(task)?;
-                task.note = Some(note.to_owned());
-                self.insert(task);
+                return self.change_task(task, |task| task.note = Some(note.to_owned()));
             }
             (Accept | DropCheck | Wait | Reply | AllowOnce | AllowAlways | Deny, _, None) => {
-                return Err(Refusal::NotOffered {
-                    choice,
-                    offered: question.choices.clone(),
-                });
+                return Err(Refusal::NotOffered(choice, question.choices.clone()));
             }
         }
         Ok(())
@@ -314,14 +270,13 @@ impl Draft<'_> {
         let of_all = &self.plan.head().policy.checks;
         let attempt = self.plan.current_attempt(task).filter(|_| task.is_soft());
         let failing = attempt.into_iter().flat_map(Attempt::failing);
-        let failing = failing.map(|check| check.name.clone());
-        failing
-            .filter(|name| own.contains(name) && !of_all.contains(name))
-            .collect()
+        let names = failing.map(|check| check.name.clone());
+        let own = names.filter(|name| own.contains(name) && !of_all.contains(name));
+        own.collect()
     }
 
     /// Takes the failing checks and files that a model chose from a task, and lets its last result be judged again without them.
-    fn drop_checks(&mut self, id: TaskId) -> Result<(), Refusal> {
+    fn drop_checks(&mut self, id: TaskId) -> Result {
         let mut task = self.task(id)?;
         let dropped = self.droppable(&task);
         let kept = |name: &String| !dropped.contains(name);
@@ -347,7 +302,7 @@ impl Draft<'_> {
     }
 
     /// Makes a task pending again and counts its failures anew; a person's note is added to the next command.
-    pub(super) fn set_pending(&mut self, id: TaskId, note: &str) -> Result<(), Refusal> {
+    pub(super) fn set_pending(&mut self, id: TaskId, note: &str) -> Result {
         let mut task = self.task(id)?;
         if task.status.settled() {
             return Err(Refusal::not_editable(&task));
@@ -361,7 +316,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The task has not failed, or the plan has ended.
-    pub fn reopen_task(&mut self, id: TaskId, note: &str) -> Result<(), Refusal> {
+    pub fn reopen_task(&mut self, id: TaskId, note: &str) -> Result {
         self.not_settled()?;
         let mut task = self.task(id)?;
         if task.status != TaskState::Failed {

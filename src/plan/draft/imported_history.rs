@@ -1,8 +1,6 @@
 //! Plans that were begun elsewhere: the past of their tasks is recorded, not carried out again.
 
-use super::{Draft, Refusal};
-use crate::plan::event::Event;
-use crate::plan::model::{PlanState, TaskId, TaskState, Time};
+use super::*;
 
 /// The past of an imported task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +25,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The task is not pending, the plan has ended, or a daemon carries it out.
-    pub fn record_task(&mut self, id: TaskId, past: TaskPast) -> Result<(), Refusal> {
+    pub fn record_task(&mut self, id: TaskId, past: TaskPast) -> Result {
         self.by_hand()?;
         let mut task = self.editable(id)?;
         task.status = past.status;
@@ -48,7 +46,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has ended, or a daemon carries it out.
-    pub fn record_plan(&mut self, past: PlanPast) -> Result<(), Refusal> {
+    pub fn record_plan(&mut self, past: PlanPast) -> Result {
         self.by_hand()?;
         match &past.status {
             PlanState::Running => self.log(Event::Started),

@@ -1,11 +1,6 @@
 //! Operations on the integration branch that collects a plan's results, for plans whose tasks have worktrees.
 
-use super::{Draft, Refusal};
-use crate::plan::event::Event;
-use crate::plan::model::{
-    Attempt, AttemptState, CommandId, Decision, HumanQuestionKind, IntegrationBranch, PendingMerge,
-    QuestionId, Repository, ResultsMove, Verdict,
-};
+use super::*;
 
 impl Draft<'_> {
     /// Decides whether each task gets a worktree, as long as that is open.
@@ -20,12 +15,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has ended, or agents have worked on it in a shared workspace.
-    pub fn isolate(
-        &mut self,
-        base: &str,
-        began_on: Option<&str>,
-        folder: &str,
-    ) -> Result<bool, Refusal> {
+    pub fn isolate(&mut self, base: &str, began_on: Option<&str>, folder: &str) -> Result<bool> {
         self.not_settled()?;
         let line = match &self.plan.head().line {
             Some(line) if line.folder == folder => return Ok(false),
@@ -59,7 +49,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The attempt awaits no checks, or other results have been accepted since.
-    pub fn merged(&mut self, id: &CommandId, merge: PendingMerge) -> Result<(), Refusal> {
+    pub fn merged(&mut self, id: &CommandId, merge: PendingMerge) -> Result {
         let tip = self.line()?.tip;
         let mut attempt = self.attempt_if(id, |attempt| {
             let awaited = attempt.state == AttemptState::Reported && attempt.checks.is_none();
@@ -74,7 +64,7 @@ impl Draft<'_> {
     /// Its task is completed, or the attempt has failed if the results conflict.
     /// # Errors
     /// The attempt was not accepted, or is not merged and checked.
-    pub fn accept_merged(&mut self, id: &CommandId, question: QuestionId) -> Result<(), Refusal> {
+    pub fn accept_merged(&mut self, id: &CommandId, question: QuestionId) -> Result {
         let mut attempt = self.attempt(id)?;
         let accepted = (attempt.verdict.take())
             .filter(|verdict| verdict.decision == Decision::Next)
@@ -93,11 +83,7 @@ impl Draft<'_> {
     }
 
     /// Sends an accepted attempt back to be merged, because other results have been accepted since.
-    pub(super) fn merge_again(
-        &mut self,
-        mut attempt: Attempt,
-        verdict: &Verdict,
-    ) -> Result<(), Refusal> {
+    pub(super) fn merge_again(&mut self, mut attempt: Attempt, verdict: &Verdict) -> Result {
         attempt.state = AttemptState::Reported;
         attempt.verdict = Some(verdict.clone());
         attempt.checks = None;
@@ -124,7 +110,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has no such branch.
-    pub fn branch_moved(&mut self, to: &str) -> Result<(), Refusal> {
+    pub fn branch_moved(&mut self, to: &str) -> Result {
         let mut line = self.line()?;
         line.shown = Some(to.to_owned());
         line.elsewhere = None;
@@ -137,12 +123,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has no such branch.
-    pub fn branch_elsewhere(
-        &mut self,
-        found: &str,
-        reason: &str,
-        question: QuestionId,
-    ) -> Result<(), Refusal> {
+    pub fn branch_elsewhere(&mut self, found: &str, reason: &str, question: QuestionId) -> Result {
         let mut line = self.line()?;
         line.elsewhere = Some(found.to_owned());
         self.change_head(|head| head.line = Some(line));
@@ -156,7 +137,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has no such branch, or other results have been accepted since.
-    pub fn branch_joined(&mut self, merge: &PendingMerge) -> Result<(), Refusal> {
+    pub fn branch_joined(&mut self, merge: &PendingMerge) -> Result {
         let mut line = self.line()?;
         if line.tip != merge.onto {
             return Err(Refusal::Outdated);
@@ -180,7 +161,7 @@ impl Draft<'_> {
     }
 
     /// Reads the branch again, or continues from the commit to which it was moved.
-    pub(super) fn release_branch(&mut self, go_on: bool) -> Result<(), Refusal> {
+    pub(super) fn release_branch(&mut self, go_on: bool) -> Result {
         let mut line = self.line()?;
         let found = line.elsewhere.take();
         if go_on {
@@ -190,7 +171,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn line(&self) -> Result<IntegrationBranch, Refusal> {
+    fn line(&self) -> Result<IntegrationBranch> {
         self.plan.head().line.clone().ok_or(Refusal::Shared)
     }
 }

@@ -21,10 +21,7 @@ mod without_daemon;
 use std::collections::BTreeSet;
 
 use super::event::Event;
-use super::model::{
-    AnswerChoice, Attempt, AttemptState, CommandId, HumanQuestion, HumanQuestionKind, MAX_METADATA,
-    PlanHead, PlanState, QuestionId, RoleRequestEnd, Task, TaskId, TaskState, Time,
-};
+use super::model::*;
 use super::plan_in_memory::{Plan, Row, RowKey};
 use super::produced_files::MAX_PRODUCED;
 
@@ -35,6 +32,9 @@ use role_requests::ended;
 pub use steering::TaskEdit;
 pub use task_structure::valid_key;
 pub use verdicts::acceptable;
+
+/// What an operation returns that may be refused.
+pub(in crate::plan) type Result<T = (), E = Refusal> = std::result::Result<T, E>;
 
 /// Why the core refuses an operation. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,8 +52,8 @@ pub enum Refusal {
     BadKey(String),
     #[error("a task needs a name")]
     NoName,
-    #[error("`{path}` {reason}")]
-    BadPath { path: String, reason: &'static str },
+    #[error("`{0}` {1}")]
+    BadPath(String, &'static str),
     #[error(
         "a person wrote several criteria for task {0}: state each on a line, `1. …` and `2. …`"
     )]
@@ -102,22 +102,14 @@ pub enum Refusal {
     UnknownQuestion(QuestionId),
     #[error("there is a question `{0}` already")]
     QuestionTaken(QuestionId),
-    #[error("question `{question}` is answered already: {}{}", .choice.as_str(), said_by(.by))]
-    AlreadyAnswered {
-        question: QuestionId,
-        choice: AnswerChoice,
-        by: String,
-    },
-    #[error("question `{question}` needs no answer any more: {reason}")]
-    QuestionClosed {
-        question: QuestionId,
-        reason: String,
-    },
-    #[error("`{}` is not offered; choose one of: {}", .choice.as_str(), words(.offered))]
-    NotOffered {
-        choice: AnswerChoice,
-        offered: Vec<AnswerChoice>,
-    },
+    #[error("question `{0}` is answered already: {choice}{by}", choice = .1.choice.as_str(), by = said_by(&.1.by))]
+    AlreadyAnswered(QuestionId, HumanAnswer),
+    /// Contains why.
+    #[error("question `{0}` needs no answer any more: {1}")]
+    QuestionClosed(QuestionId, String),
+    /// Contains what was chosen, and what is offered.
+    #[error("`{}` is not offered; choose one of: {}", .0.as_str(), words(.1))]
+    NotOffered(AnswerChoice, Vec<AnswerChoice>),
     #[error("`{}` is not taken from a file, as agents can write files", .0.as_str())]
     InFile(AnswerChoice),
     #[error("the answer needs a note")]
@@ -273,10 +265,7 @@ impl<'a> Draft<'a> {
     ///
     /// # Errors
     /// The refusal of the part.
-    pub fn part<T>(
-        &mut self,
-        part: impl FnOnce(&mut Self) -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
+    pub fn part<T>(&mut self, part: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let (rows, events) = (self.undo.len(), self.events.len());
         part(self).inspect_err(|_| self.back_to(rows, events))
     }
@@ -317,22 +306,18 @@ impl<'a> Draft<'a> {
         self.events.push(event);
     }
 
-    fn task(&self, id: TaskId) -> Result<Task, Refusal> {
+    fn task(&self, id: TaskId) -> Result<Task> {
         let task = self.plan.task(id).cloned();
         task.ok_or_else(|| Refusal::UnknownTask(id.to_string()))
     }
 
-    fn attempt(&self, id: &CommandId) -> Result<Attempt, Refusal> {
+    fn attempt(&self, id: &CommandId) -> Result<Attempt> {
         let attempt = self.plan.attempt(id).cloned();
         attempt.ok_or_else(|| Refusal::UnknownCommand(id.clone()))
     }
 
     /// Returns an attempt that awaits what is to be recorded.
-    fn attempt_if(
-        &self,
-        id: &CommandId,
-        awaits: impl FnOnce(&Attempt) -> bool,
-    ) -> Result<Attempt, Refusal> {
+    fn attempt_if(&self, id: &CommandId, awaits: impl FnOnce(&Attempt) -> bool) -> Result<Attempt> {
         let attempt = self.attempt(id)?;
         match awaits(&attempt) {
             true => Ok(attempt),
@@ -340,8 +325,22 @@ impl<'a> Draft<'a> {
         }
     }
 
+    fn change_task(&mut self, id: TaskId, change: impl FnOnce(&mut Task)) -> Result {
+        let mut task = self.task(id)?;
+        change(&mut task);
+        self.insert(task);
+        Ok(())
+    }
+
+    fn change_attempt(&mut self, id: &CommandId, change: impl FnOnce(&mut Attempt)) -> Result {
+        let mut attempt = self.attempt(id)?;
+        change(&mut attempt);
+        self.insert_attempt(attempt);
+        Ok(())
+    }
+
     /// Refuses a task that may not start yet.
-    fn check_ready(&self, task: &Task) -> Result<(), Refusal> {
+    fn check_ready(&self, task: &Task) -> Result {
         if self.plan.is_ready(task) {
             return Ok(());
         }
@@ -356,14 +355,14 @@ impl<'a> Draft<'a> {
         Refusal::PlanIs(self.plan.status().clone())
     }
 
-    fn not_settled(&self) -> Result<(), Refusal> {
+    fn not_settled(&self) -> Result {
         match self.plan.status().settled() {
             true => Err(self.plan_is()),
             false => Ok(()),
         }
     }
 
-    fn not_abandoned(&self) -> Result<(), Refusal> {
+    fn not_abandoned(&self) -> Result {
         match self.plan.status() {
             PlanState::Abandoned => Err(self.plan_is()),
             _ => Ok(()),

@@ -3,12 +3,7 @@
 use std::time::Duration;
 
 use super::budget::money;
-use super::{Draft, Refusal};
-use crate::plan::event::Event;
-use crate::plan::model::{
-    AskId, Attempt, HumanQuestion, HumanQuestionKind, ModelAway, ModelCost, ModelQuestion,
-    ModelQuestionKind, QuestionId,
-};
+use super::*;
 use crate::plan::word;
 
 /// The longest wait that a model may ask for.
@@ -19,7 +14,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has ended, or its budget allows no call.
-    pub fn begin_ask(&mut self, subject: &ModelQuestionKind) -> Result<AskId, Refusal> {
+    pub fn begin_ask(&mut self, subject: &ModelQuestionKind) -> Result<AskId> {
         self.not_settled()?;
         self.begin_call_of_role()?;
         let asks_again = |ask: &ModelQuestion| ask.error.is_none() || ask.away.is_some();
@@ -29,14 +24,7 @@ impl Draft<'_> {
             id: AskId::new(format!("{}-{}", word(subject), self.plan.ask_count() + 1)),
             subject: subject.clone(),
             asked: self.now,
-            calls: 0,
-            error: None,
-            away: None,
-            answer: None,
-            answered: None,
-            input_tokens: 0,
-            output_tokens: 0,
-            cost_usd: 0.0,
+            ..ModelQuestion::default()
         });
         ask.calls += 1;
         let id = ask.id.clone();
@@ -55,7 +43,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// Nothing was asked under that id.
-    pub fn count_ask(&mut self, id: &AskId, spent: ModelCost) -> Result<(), Refusal> {
+    pub fn count_ask(&mut self, id: &AskId, spent: ModelCost) -> Result {
         let mut ask = self.open_ask(id)?;
         ask.calls += spent.calls.saturating_sub(1);
         ask.input_tokens = ask.input_tokens.saturating_add(spent.input_tokens);
@@ -71,7 +59,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// Nothing was asked under that id, or it has its answer.
-    pub fn answered_ask(&mut self, id: &AskId, raw: &str) -> Result<(), Refusal> {
+    pub fn answered_ask(&mut self, id: &AskId, raw: &str) -> Result {
         let mut ask = self.open_ask(id)?;
         self.close_question_about(id, "the model answers again");
         ask.answer = Some(raw.to_owned());
@@ -91,7 +79,7 @@ impl Draft<'_> {
         error: &str,
         away: Option<Duration>,
         question: QuestionId,
-    ) -> Result<(), Refusal> {
+    ) -> Result {
         let mut ask = self.open_ask(id)?;
         let before = ask.away;
         ask.away = away.map(|wait| self.away_again(&ask, wait));
@@ -121,7 +109,10 @@ impl Draft<'_> {
                     None => format!("the model gave no usable answer ({what}): {error}"),
                 };
                 let about = HumanQuestionKind::Model;
-                self.ask_about(question, about, task, Some(id.clone()), &reason)
+                let mut question = self.question(question, about, task, &reason);
+                question.choices = self.choices(about, task, Some(id));
+                question.ask = Some(id.clone());
+                self.insert_question(question)
             }
         }
     }
@@ -130,7 +121,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// Nothing was asked under that id, or it has its answer.
-    pub fn away_ask(&mut self, id: &AskId, error: &str, wait: Duration) -> Result<(), Refusal> {
+    pub fn away_ask(&mut self, id: &AskId, error: &str, wait: Duration) -> Result {
         let mut ask = self.open_ask(id)?;
         ask.away = Some(self.away_again(&ask, wait));
         self.note_failure(ask, error);
@@ -162,7 +153,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// Nothing was asked under that id, or it has its answer.
-    pub fn lost_ask(&mut self, id: &AskId, error: &str) -> Result<(), Refusal> {
+    pub fn lost_ask(&mut self, id: &AskId, error: &str) -> Result {
         let mut ask = self.note_failure(self.open_ask(id)?, error);
         ask.answered = Some(self.now);
         self.insert(ask);
@@ -173,12 +164,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// Nothing was asked under that id.
-    pub fn refused_ask(
-        &mut self,
-        id: &AskId,
-        reason: &str,
-        question: QuestionId,
-    ) -> Result<(), Refusal> {
+    pub fn refused_ask(&mut self, id: &AskId, reason: &str, question: QuestionId) -> Result {
         let mut ask = self.plan.ask(id).cloned().ok_or(Refusal::UnknownAsk)?;
         ask.answered = None;
         self.insert(ask);
@@ -189,7 +175,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The budget allows no call.
-    pub fn begin_call_of_role(&mut self) -> Result<(), Refusal> {
+    pub fn begin_call_of_role(&mut self) -> Result {
         if let Some(limit) = self.plan.no_call(self.plan.head().usage.lived) {
             return Err(self.used_up(limit));
         }
@@ -226,7 +212,7 @@ impl Draft<'_> {
         });
     }
 
-    fn open_ask(&self, id: &AskId) -> Result<ModelQuestion, Refusal> {
+    fn open_ask(&self, id: &AskId) -> Result<ModelQuestion> {
         let ask = self.plan.ask(id).filter(|ask| ask.answered.is_none());
         ask.cloned().ok_or(Refusal::UnknownAsk)
     }

@@ -2,12 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Draft, Refusal};
-use crate::plan::event::Event;
-use crate::plan::model::{
-    AgentSession, EndCommand, HumanQuestionKind, PlanHead, PlanPolicy, PlanState, QuestionId,
-    ReplanRequest, SessionId, Task, TaskId, TaskSpec, TaskState,
-};
+use super::*;
 
 impl Draft<'_> {
     /// Reports the new plan in its first change, the one that created it.
@@ -41,7 +36,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has ended.
-    pub fn start(&mut self, policy: PlanPolicy, workspace: &str) -> Result<bool, Refusal> {
+    pub fn start(&mut self, policy: PlanPolicy, workspace: &str) -> Result<bool> {
         self.not_settled()?;
         let head = self.plan.head();
         if head.status == PlanState::Running && head.policy == policy && head.workspace == workspace
@@ -64,7 +59,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has ended.
-    pub fn pause(&mut self, reason: &str) -> Result<(), Refusal> {
+    pub fn pause(&mut self, reason: &str) -> Result {
         self.not_settled()?;
         self.log(Event::Paused {
             reason: reason.to_owned(),
@@ -77,7 +72,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan is not paused.
-    pub fn resume(&mut self) -> Result<(), Refusal> {
+    pub fn resume(&mut self) -> Result {
         if !matches!(self.plan.status(), PlanState::Paused(_)) {
             return Err(self.plan_is());
         }
@@ -91,7 +86,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has ended or has tasks.
-    pub fn set_idle(&mut self) -> Result<(), Refusal> {
+    pub fn set_idle(&mut self) -> Result {
         self.not_settled()?;
         if self.plan.counts().total() > 0 {
             return Err(self.plan_is());
@@ -104,7 +99,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has ended.
-    pub fn abandon(&mut self, reason: &str) -> Result<(), Refusal> {
+    pub fn abandon(&mut self, reason: &str) -> Result {
         self.not_settled()?;
         let running: Vec<Task> = self.plan.in_progress().cloned().collect();
         for task in running {
@@ -121,7 +116,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// A task is not settled, there is none, or the plan has ended.
-    pub fn settle(&mut self, outcome: &str) -> Result<(), Refusal> {
+    pub fn settle(&mut self, outcome: &str) -> Result {
         self.not_settled()?;
         let status = self.plan.counts().outcome();
         let status = status.ok_or_else(|| self.plan_is())?;
@@ -148,7 +143,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The task is completed or skipped, or the plan has ended.
-    pub fn skip_task(&mut self, id: TaskId, reason: &str) -> Result<(), Refusal> {
+    pub fn skip_task(&mut self, id: TaskId, reason: &str) -> Result {
         self.not_settled()?;
         let mut task = self.task(id)?;
         if task.status.satisfies() {
@@ -173,7 +168,7 @@ impl Draft<'_> {
         task: Option<TaskId>,
         why: &str,
         question: QuestionId,
-    ) -> Result<(), Refusal> {
+    ) -> Result {
         let head = self.plan.head();
         if head.replans >= head.policy.max_replans + head.extra_replans {
             let reason = format!("{}; now: {why}", changed(head.replans));
@@ -182,9 +177,7 @@ impl Draft<'_> {
         let why = why.to_owned();
         if let Some(id) = task {
             self.set_pending(id, "")?;
-            let note = Some(why.clone());
-            let task = self.task(id)?;
-            self.insert(Task { note, ..task });
+            self.change_task(id, |task| task.note = Some(why.clone()))?;
         }
         self.open_replan(ReplanRequest { task, why });
         Ok(())
@@ -218,7 +211,7 @@ impl Draft<'_> {
         reason: &str,
         missing: Option<Vec<TaskSpec>>,
         question: QuestionId,
-    ) -> Result<(), Refusal> {
+    ) -> Result {
         // A person has added or opened tasks since the model was asked.
         if self.plan.unsettled().next().is_some() {
             return Err(self.plan_is());

@@ -1,9 +1,6 @@
 //! Commands that were refused to an agent: a person allows them, word for word, or does not.
 
-use super::{Draft, Refusal};
-use crate::plan::model::{
-    AnswerChoice, HumanQuestion, HumanQuestionKind, QuestionId, Report, TaskId,
-};
+use super::*;
 
 /// The most commands that one question offers.
 const MOST: usize = 5;
@@ -25,27 +22,22 @@ impl Draft<'_> {
         task: TaskId,
         report: &Report,
         asks: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result {
         let mut refused: Vec<String> = Vec::new();
         for command in report.refused.iter().filter(|command| is_readable(command)) {
             if refused.len() < MOST && !refused.contains(command) {
                 refused.push(command.clone());
             }
         }
-        let about = HumanQuestionKind::Agent;
+        let mut question = self.question(id, HumanQuestionKind::Agent, Some(task), asks);
         if refused.is_empty() {
-            return self.ask(id, about, Some(task), asks);
+            return self.insert_question(question);
         }
-        self.not_settled()?;
-        let asked = |q: &HumanQuestion| q.about == about && q.task == Some(task);
-        if self.plan.open_questions().any(asked) {
-            return Ok(());
-        }
-        let mut choices = self.choices(about, Some(task), None);
         let once = refused.iter().any(|command| command.contains(COMPOUND));
         let always = (!once).then_some(AnswerChoice::AllowAlways);
         let offered = [AnswerChoice::AllowOnce].into_iter().chain(always);
-        choices.splice(0..0, offered.chain([AnswerChoice::Deny]));
+        let offered = offered.chain([AnswerChoice::Deny]);
+        question.choices.splice(0..0, offered);
         let listed = refused.iter().map(|one| {
             let lines = one.replace('\n', "\n      ");
             format!("\n    $ {lines}")
@@ -55,12 +47,9 @@ impl Draft<'_> {
             true => "\n\nA line that is more than one plain command can only be allowed once.",
             false => "",
         };
-        let reason = format!("{asks}\n\nRefused, word for word:\n{listed}{only}");
-        let question = self.question(id, about, Some(task), &reason, choices);
-        self.insert_question(HumanQuestion {
-            refused,
-            ..question
-        })
+        question.reason = format!("{asks}\n\nRefused, word for word:\n{listed}{only}");
+        question.refused = refused;
+        self.insert_question(question)
     }
 
     /// Allows the commands of a question, or lets the agent know that they stay refused.
@@ -70,7 +59,7 @@ impl Draft<'_> {
         id: TaskId,
         choice: AnswerChoice,
         note: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result {
         let mut task = self.task(id)?;
         let commands = question.refused.clone();
         let quoted: Vec<String> = commands.iter().map(|one| format!("    {one}")).collect();
@@ -103,7 +92,7 @@ impl Draft<'_> {
     }
 
     /// Answers the other questions that are only about commands which every agent may run now.
-    fn answer_the_same(&mut self, question: &HumanQuestion) -> Result<(), Refusal> {
+    fn answer_the_same(&mut self, question: &HumanQuestion) -> Result {
         let allowed = &self.plan.head().allowed;
         let others = self.plan.open_questions();
         let same = others.filter(|other| {

@@ -1,8 +1,7 @@
 //! Changes that are made once, also where the caller asks again because the answer was lost, and only where the plan is as the
 //! caller has seen it.
 
-use super::{Draft, Refusal};
-use crate::plan::model::MadeChange;
+use super::*;
 
 /// The most changes that a plan knows by their keys; older ones are forgotten. A caller asks again within seconds.
 const MOST: usize = 32;
@@ -28,8 +27,8 @@ impl Draft<'_> {
     pub fn once(
         &mut self,
         asked: RepeatableChange,
-        change: impl FnOnce(&mut Self) -> Result<String, Refusal>,
-    ) -> Result<MadeChange, Refusal> {
+        change: impl FnOnce(&mut Self) -> Result<String>,
+    ) -> Result<MadeChange> {
         let mut made = self.plan.head().made_changes.iter();
         match made.find(|made| asked.key.as_ref() == Some(&made.key)) {
             Some(made) if made.content == asked.content => return Ok(made.clone()),

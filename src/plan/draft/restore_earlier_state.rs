@@ -2,13 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Draft, Refusal};
+use super::*;
 use crate::plan::DAEMON;
-use crate::plan::event::Event;
-use crate::plan::model::{
-    ArchiveState, ModelQuestion, PlanHead, PlanState, Task, TaskId, TaskState,
-};
-use crate::plan::plan_in_memory::Plan;
 
 impl Draft<'_> {
     /// Makes the plan what it was after its change `seq`: its tasks and its description. Tasks added since are removed, and
@@ -19,7 +14,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan is in this state already.
-    pub fn restore(&mut self, earlier: &Plan, seq: i64) -> Result<(), Refusal> {
+    pub fn restore(&mut self, earlier: &Plan, seq: i64) -> Result {
         let (rows, events) = (self.undo.len(), self.events.len());
         let present: Vec<Task> = self.plan.tasks().cloned().collect();
         for task in &present {

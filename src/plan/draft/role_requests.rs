@@ -1,9 +1,7 @@
 //! Operations on the waits of an attempt: which role waits for which while they work on it. The requests themselves are
 //! attempts of internal plans; a wait says that a request is not answered yet.
 
-use super::{Draft, Refusal};
-use crate::plan::event::Event;
-use crate::plan::model::{Attempt, AttemptState, CommandId, RoleRequest, RoleRequestEnd};
+use super::*;
 
 impl Draft<'_> {
     /// Records that a role which works on an attempt waits for another role. Repeating the same call changes nothing. The wait
@@ -11,7 +9,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// There is no such command, or no agent works on it any more.
-    pub fn begin_wait(&mut self, id: &CommandId, wait: RoleRequest) -> Result<(), Refusal> {
+    pub fn begin_wait(&mut self, id: &CommandId, wait: RoleRequest) -> Result {
         let mut attempt = self.attempt_if(id, |attempt| attempt.state == AttemptState::Open)?;
         let mut known = attempt.waits.iter();
         if known.any(|known| known.request == wait.request) {

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Draft, Refusal};
-use crate::plan::event::Event;
-use crate::plan::model::{Attempt, CheckResult, TaskId, TaskState};
-use crate::plan::plan_in_memory::Plan;
+use super::*;
 use crate::plan::proof::evidence;
 
 /// The most tasks whose checks run again; those that were completed last.
@@ -17,8 +14,7 @@ impl Plan {
         let tasks = self.head().silent.tasks.iter();
         let tasks = tasks.filter_map(|task| self.task(*task));
         let attempts = tasks.filter_map(|task| self.current_attempt(task));
-        let checks = attempts.flat_map(|attempt| attempt.checks.iter().flatten());
-        let silent = checks.filter(|check| check.says_nothing());
+        let silent = attempts.flat_map(Attempt::silent_checks);
         silent.map(|check| check.name.as_str()).collect()
     }
 }
@@ -28,21 +24,14 @@ impl Draft<'_> {
     /// ran no test on its result need not run again.
     pub(super) fn note_silent(&mut self, task: TaskId, attempt: &Attempt) {
         let mut silent = self.plan.head().silent.clone();
-        let own = || {
-            attempt
-                .checks
-                .iter()
-                .flatten()
-                .filter(|check| check.says_nothing())
-        };
-        let known = |name: &str| own().any(|check| check.name == name);
+        let known = |name: &str| attempt.silent_checks().any(|check| check.name == name);
         let news = !self.plan.silent_checks().into_iter().all(known);
         silent.tasks.retain(|other| *other != task);
         silent.later = match silent.is_empty() {
             true => 0,
             false => silent.later + u32::from(news),
         };
-        if own().next().is_some() {
+        if attempt.silent_checks().next().is_some() {
             silent.tasks.push(task);
             let most = silent.tasks.len().min(MAX_SILENT);
             silent.tasks = silent.tasks.split_off(silent.tasks.len() - most);
@@ -57,40 +46,33 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// A task does not exist.
-    pub fn checked_again(&mut self, later: u32, results: &[CheckResult]) -> Result<(), Refusal> {
-        let mut silent = self.plan.head().silent.clone();
-        silent.later = silent.later.saturating_sub(later);
+    pub fn checked_again(&mut self, later: u32, results: &[CheckResult]) -> Result {
         let mut still = Vec::new();
-        for id in std::mem::take(&mut silent.tasks) {
+        for id in self.plan.head().silent.tasks.clone() {
             if self.speaks(id, results)? {
                 still.push(id);
             }
         }
-        silent.tasks = still;
-        self.change_head(|head| head.silent = silent);
+        self.change_head(|head| {
+            head.silent.later = head.silent.later.saturating_sub(later);
+            head.silent.tasks = still;
+        });
         Ok(())
     }
 
     /// Puts new results in place of a task's silent ones; returns whether it is still completed with some that say nothing.
-    fn speaks(&mut self, id: TaskId, results: &[CheckResult]) -> Result<bool, Refusal> {
+    fn speaks(&mut self, id: TaskId, results: &[CheckResult]) -> Result<bool> {
         let mut task = self.task(id)?;
-        let by_hand = task
-            .evidence
-            .as_ref()
-            .is_none_or(|evidence| evidence.by_hand);
         let attempt = self.plan.current_attempt(&task).cloned();
-        let counts = task.status == TaskState::Completed && !by_hand;
+        let measured = task.evidence.as_ref().filter(|evidence| !evidence.by_hand);
+        let counts = task.status == TaskState::Completed && measured.is_some();
         let Some(mut attempt) = attempt.filter(|_| counts) else {
             return Ok(false);
         };
         let mut news = false;
         let mut silent = false;
-        for check in attempt
-            .checks
-            .iter_mut()
-            .flatten()
-            .filter(|check| check.says_nothing())
-        {
+        let checks = attempt.checks.iter_mut().flatten();
+        for check in checks.filter(|check| check.says_nothing()) {
             match results.iter().find(|result| result.name == check.name) {
                 Some(result) => (*check, news) = (result.clone(), true),
                 None => silent = true,
@@ -99,9 +81,9 @@ impl Draft<'_> {
         if !news {
             return Ok(silent);
         }
-        let failed = attempt.failing().next();
-        let failed =
-            failed.map(|check| format!("check `{}` fails ({})", check.name, check.outcome()));
+        let says =
+            |check: &CheckResult| format!("check `{}` fails ({})", check.name, check.outcome());
+        let failed = attempt.failing().next().map(says);
         self.log(Event::Checked {
             task: id,
             command: attempt.id.clone(),
@@ -114,11 +96,10 @@ impl Draft<'_> {
             return Ok(silent);
         };
         self.open_again(id, "", "a check of it fails now")?;
-        let mut task = self.task(id)?;
-        task.note = Some(format!(
+        let note = format!(
             "Your result was accepted when no test ran. Now that later tasks are done, {failed}. Mend it."
-        ));
-        self.insert(task);
+        );
+        self.change_task(id, |task| task.note = Some(note))?;
         Ok(false)
     }
 }

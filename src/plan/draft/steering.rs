@@ -4,13 +4,7 @@ use std::collections::BTreeSet;
 
 use super::human_questions::{SKIPPED, renew};
 use super::task_structure::produced;
-use super::{Draft, Refusal, or};
-use crate::plan::event::Event;
-use crate::plan::model::{
-    AttemptState, BudgetLimit, Evidence, HumanQuestion, HumanQuestionKind, Origin, PlanState, Task,
-    TaskChanges, TaskId, TaskOrder, TaskRef, TaskSpec, TaskState,
-};
-use crate::plan::plan_in_memory::Plan;
+use super::*;
 
 /// The result of a task that a person calls done without a word.
 const DONE: &str = "done by hand";
@@ -72,18 +66,14 @@ impl Plan {
     pub fn not_to_be_edited(&self, edits: &[TaskEdit]) -> Vec<Refusal> {
         let refused = edits.iter().filter_map(|edit| match edit {
             TaskEdit::Change(seen, _) => {
-                let task = self.task(seen.number)?;
-                let fixed = task.status != TaskState::Pending;
-                fixed.then(|| Refusal::not_editable(task))
+                (self.task(seen.number)).filter(|task| task.status != TaskState::Pending)
             }
             TaskEdit::Skip(id) => {
-                let task = self.task(*id)?;
-                let fixed = task.status == TaskState::Completed;
-                fixed.then(|| Refusal::not_editable(task))
+                (self.task(*id)).filter(|task| task.status == TaskState::Completed)
             }
             TaskEdit::Keep(_) | TaskEdit::Add(_) | TaskEdit::Done(_) => None,
         });
-        refused.collect()
+        refused.map(Refusal::not_editable).collect()
     }
 }
 
@@ -93,7 +83,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The task or the plan has ended. With `now`: no agent works on the task, or its session is not known.
-    pub fn tell(&mut self, id: TaskId, words: &str, now: bool) -> Result<bool, Refusal> {
+    pub fn tell(&mut self, id: TaskId, words: &str, now: bool) -> Result<bool> {
         self.not_settled()?;
         let mut task = self.task(id)?;
         if task.status.settled() {
@@ -129,7 +119,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan was abandoned, or its rest is being changed.
-    pub fn retry_task(&mut self, id: TaskId, words: &str) -> Result<(), Refusal> {
+    pub fn retry_task(&mut self, id: TaskId, words: &str) -> Result {
         let task = self.task(id)?;
         self.not_abandoned()?;
         if self.plan.head().replan.is_some() {
@@ -151,7 +141,7 @@ impl Draft<'_> {
     }
 
     /// Makes a task pending again, with a person's words if there are any.
-    pub(super) fn open_again(&mut self, id: TaskId, words: &str, why: &str) -> Result<(), Refusal> {
+    pub(super) fn open_again(&mut self, id: TaskId, words: &str, why: &str) -> Result {
         self.take_over(&self.task(id)?, why);
         let mut task = self.task(id)?;
         renew(&mut task, words);
@@ -168,7 +158,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The task is completed, or the plan has ended.
-    pub fn skip_by_hand(&mut self, id: TaskId, words: &str) -> Result<bool, Refusal> {
+    pub fn skip_by_hand(&mut self, id: TaskId, words: &str) -> Result<bool> {
         let task = self.task(id)?;
         if task.status == TaskState::Skipped {
             return Ok(false);
@@ -184,30 +174,18 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has ended.
-    pub fn complete_by_hand(&mut self, id: TaskId, words: &str) -> Result<bool, Refusal> {
+    pub fn complete_by_hand(&mut self, id: TaskId, words: &str) -> Result<bool> {
         let task = self.task(id)?;
         if task.status == TaskState::Completed {
             return Ok(false);
         }
         self.not_settled()?;
         self.take_over(&task, "a person says that the task is done");
-        let mut task = self.task(id)?;
-        task.status = TaskState::Completed;
-        task.result = Some(or(words, DONE).to_owned());
-        task.evidence = Some(Evidence {
-            proven: false,
+        let evidence = Evidence {
             by_hand: true,
-            facts: Vec::new(),
-            criteria: Vec::new(),
-        });
-        task.failures = 0;
-        task.not_before = None;
-        task.finished_at = Some(self.now);
-        self.log(Event::Completed {
-            task: id,
-            proven: false,
-        });
-        self.insert(task);
+            ..Evidence::default()
+        };
+        self.complete(self.task(id)?, or(words, DONE).to_owned(), Some(evidence));
         Ok(true)
     }
 
@@ -216,11 +194,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan was abandoned or has no tasks yet, `before` has begun, or as [`Draft::add_tasks`].
-    pub fn add_by_hand(
-        &mut self,
-        task: TaskSpec,
-        before: Option<TaskId>,
-    ) -> Result<TaskId, Refusal> {
+    pub fn add_by_hand(&mut self, task: TaskSpec, before: Option<TaskId>) -> Result<TaskId> {
         if self.plan.counts().total() == 0 {
             return Err(Refusal::Unplanned);
         }
@@ -251,7 +225,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// A task that has begun or ended, or that is no longer as the person saw it; else as [`Draft::add_tasks`].
-    pub fn edit_tasks(&mut self, edits: &[TaskEdit]) -> Result<(), Refusal> {
+    pub fn edit_tasks(&mut self, edits: &[TaskEdit]) -> Result {
         self.not_settled()?;
         self.go_on_by_hand()?;
         self.plan_has_changed();
@@ -294,7 +268,7 @@ impl Draft<'_> {
     }
 
     /// Takes the dependencies of an edited task away: while others change, they could form a cycle that the whole does not have.
-    fn begin_edit(&mut self, seen: &Task, spec: &TaskSpec) -> Result<TaskId, Refusal> {
+    fn begin_edit(&mut self, seen: &Task, spec: &TaskSpec) -> Result<TaskId> {
         let mut task = self.editable(seen.number)?;
         if !same_text(seen, &task) {
             return Err(Refusal::Outdated);
@@ -315,7 +289,7 @@ impl Draft<'_> {
         Ok(seen.number)
     }
 
-    fn end_edit(&mut self, id: TaskId, spec: &TaskSpec, new: &[TaskId]) -> Result<(), Refusal> {
+    fn end_edit(&mut self, id: TaskId, spec: &TaskSpec, new: &[TaskId]) -> Result {
         let task = self.task(id)?;
         let done = spec.done && !task.status.satisfies();
         // What a model wrote stays a model's until the person has put a hand to that text.
@@ -331,9 +305,8 @@ impl Draft<'_> {
             dependencies: Some(spec.dependencies.clone()),
             ..TaskChanges::default()
         };
-        self.change_task(task, &changes, new)?;
-        let task = self.task(id)?;
-        self.insert(Task { origin, ..task });
+        self.apply_changes(task, &changes, new)?;
+        self.change_task(id, |task| task.origin = origin)?;
         match done {
             true => self.complete_by_hand(id, "").map(drop),
             false => Ok(()),
@@ -367,15 +340,10 @@ impl Draft<'_> {
     }
 
     /// Lets a plan go on that has ended by itself, and has its goal audited again.
-    fn go_on_by_hand(&mut self) -> Result<(), Refusal> {
+    fn go_on_by_hand(&mut self) -> Result {
         self.not_abandoned()?;
         if self.plan.status().settled() {
-            self.log(Event::Resumed);
-            self.change_head(|head| {
-                head.status = PlanState::Running;
-                head.outcome = None;
-                head.finished_at = None;
-            });
+            self.run_again();
         }
         if self.plan.head().audited.is_some() {
             self.change_head(|head| head.audited = None);
@@ -397,25 +365,16 @@ impl TaskEdit {
 /// Returns whether two states of a task say the same in an editor.
 fn same_text(one: &Task, other: &Task) -> bool {
     fn text(task: &Task) -> impl PartialEq {
-        let Task {
-            name,
-            description,
-            constraints,
-            criteria,
-            assignee,
-            step,
-            optional,
-            checks,
-            produces,
-            may_change,
-            locks,
-            dependencies,
-            ..
-        } = task.clone();
+        let texts = (&task.name, &task.description, &task.constraints);
+        let proofs = (&task.criteria, &task.checks, &task.produces);
+        let place = (&task.step, &task.dependencies, &task.assignee);
         (
-            (name, description, constraints, criteria, assignee),
-            (step, optional, checks, produces),
-            (may_change, locks, dependencies),
+            texts,
+            proofs,
+            place,
+            task.optional,
+            &task.may_change,
+            &task.locks,
         )
     }
     text(one) == text(other)

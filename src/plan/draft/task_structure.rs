@@ -4,13 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::{Draft, Refusal};
+use super::*;
 use crate::plan::dependency_cycles::find_cycle;
-use crate::plan::event::Event;
-use crate::plan::model::{
-    MAX_METADATA, Origin, REPLACED, ReplanEdit, Task, TaskChanges, TaskId, TaskRef, TaskSpec,
-    TaskState,
-};
 use crate::plan::produced_files::{MAX_PRODUCED, within_workspace};
 
 /// Room between neighbours: twenty tasks fit one after the other into the same gap before other tasks are moved apart.
@@ -28,7 +23,7 @@ impl Draft<'_> {
         &mut self,
         tasks: Vec<TaskSpec>,
         after: Option<TaskId>,
-    ) -> Result<Vec<TaskId>, Refusal> {
+    ) -> Result<Vec<TaskId>> {
         let after = match after {
             Some(after) => Some(self.task(after)?),
             None => self.plan.tasks().next_back().cloned(),
@@ -44,18 +39,14 @@ impl Draft<'_> {
         &mut self,
         tasks: Vec<TaskSpec>,
         before: TaskId,
-    ) -> Result<Vec<TaskId>, Refusal> {
+    ) -> Result<Vec<TaskId>> {
         let before = self.task(before)?;
         let after = self.plan.tasks_around(&before).0.next().cloned();
         self.add_behind(after, tasks)
     }
 
     /// Adds tasks behind another one, or in front of all tasks.
-    fn add_behind(
-        &mut self,
-        after: Option<Task>,
-        tasks: Vec<TaskSpec>,
-    ) -> Result<Vec<TaskId>, Refusal> {
+    fn add_behind(&mut self, after: Option<Task>, tasks: Vec<TaskSpec>) -> Result<Vec<TaskId>> {
         self.not_settled()?;
         let first = self.plan.head().next_task;
         let numbers: Vec<TaskId> = (first..).take(tasks.len()).map(TaskId).collect();
@@ -114,7 +105,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// No tasks, or as [`Draft::add_tasks`].
-    pub fn make_tasks(&mut self, tasks: Vec<TaskSpec>) -> Result<Vec<TaskId>, Refusal> {
+    pub fn make_tasks(&mut self, tasks: Vec<TaskSpec>) -> Result<Vec<TaskId>> {
         if tasks.is_empty() {
             return Err(Refusal::NoTasks);
         }
@@ -132,7 +123,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// A task that was started, or as [`Draft::make_tasks`].
-    pub fn replace_tasks(&mut self, tasks: Vec<TaskSpec>) -> Result<Vec<TaskId>, Refusal> {
+    pub fn replace_tasks(&mut self, tasks: Vec<TaskSpec>) -> Result<Vec<TaskId>> {
         let old: Vec<Task> = self.plan.tasks().cloned().collect();
         if let Some(task) = old.iter().find(|task| task.started_at.is_some()) {
             return Err(Refusal::not_editable(task));
@@ -148,8 +139,8 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// A task that is running or settled, an unknown dependency, a cycle, no name; the plan was abandoned.
-    pub fn update_task(&mut self, id: TaskId, changes: &TaskChanges) -> Result<(), Refusal> {
-        self.change_task(self.editable(id)?, changes, &[])
+    pub fn update_task(&mut self, id: TaskId, changes: &TaskChanges) -> Result {
+        self.apply_changes(self.editable(id)?, changes, &[])
     }
 
     /// Changes a task as far as its state allows: its assignee and its metadata always, its texts also while the plan's user
@@ -158,22 +149,22 @@ impl Draft<'_> {
     /// # Errors
     /// The texts of a task that is settled or that an agent of a daemon works on, the dependencies of one that is not pending;
     /// else as [`Draft::update_task`].
-    pub fn amend_task(&mut self, id: TaskId, changes: &TaskChanges) -> Result<(), Refusal> {
+    pub fn amend_task(&mut self, id: TaskId, changes: &TaskChanges) -> Result {
         let task = self.task(id)?;
         let words = task.status == TaskState::InProgress && self.by_hand().is_ok();
         let fixed = changes.dependencies.is_some() || (changes.of_words() && !words);
         if fixed && task.status != TaskState::Pending {
             return Err(Refusal::not_editable(&task));
         }
-        self.change_task(task, changes, &[])
+        self.apply_changes(task, changes, &[])
     }
 
-    pub(super) fn change_task(
+    pub(super) fn apply_changes(
         &mut self,
         mut task: Task,
         changes: &TaskChanges,
         new: &[TaskId],
-    ) -> Result<(), Refusal> {
+    ) -> Result {
         let id = task.number;
         self.not_abandoned()?;
         let mut reworded = false;
@@ -225,11 +216,8 @@ impl Draft<'_> {
             let called = || format!("task `{}`", task.key);
             task.dependencies = self.resolve(called, dependencies, &BTreeMap::new(), new)?;
             let next = |node: TaskId| {
-                let task = if node == id {
-                    Some(&task)
-                } else {
-                    self.plan.task(node)
-                };
+                let other = self.plan.task(node);
+                let task = if node == id { Some(&task) } else { other };
                 task.map_or(Vec::new(), |task| task.dependencies.clone())
             };
             // If the task cannot be reached, no cycle exists; the search visits everything that comes before the task.
@@ -253,15 +241,13 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// A task that is running or settled, or that others depend on; the plan was abandoned.
-    pub fn remove_task(&mut self, id: TaskId) -> Result<(), Refusal> {
+    pub fn remove_task(&mut self, id: TaskId) -> Result {
         self.not_abandoned()?;
         let mut task = self.editable(id)?;
         let dependants: Vec<TaskId> = self.plan.dependants(id).map(|task| task.number).collect();
         if !dependants.is_empty() {
-            return Err(Refusal::HasDependants {
-                task: id,
-                dependants,
-            });
+            let task = id;
+            return Err(Refusal::HasDependants { task, dependants });
         }
         task.removed = true;
         self.insert(task);
@@ -275,7 +261,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// No replan is open, or an edit is refused.
-    pub fn replan(&mut self, edits: &[ReplanEdit], reason: &str) -> Result<(), Refusal> {
+    pub fn replan(&mut self, edits: &[ReplanEdit], reason: &str) -> Result {
         let Some(open) = self.plan.head().replan.clone() else {
             return Err(Refusal::NoTasks);
         };
@@ -291,7 +277,7 @@ impl Draft<'_> {
             match edit {
                 ReplanEdit::Add(_) => {}
                 ReplanEdit::Update(id, changes) => {
-                    self.change_task(self.editable(*id)?, changes, &added)?;
+                    self.apply_changes(self.editable(*id)?, changes, &added)?;
                     updated += 1;
                 }
                 ReplanEdit::Skip(id, reason) => {
@@ -325,7 +311,7 @@ impl Draft<'_> {
     }
 
     /// Returns the task if its text and place may change: it is pending, and no attempt of it is under way.
-    pub(super) fn editable(&self, id: TaskId) -> Result<Task, Refusal> {
+    pub(super) fn editable(&self, id: TaskId) -> Result<Task> {
         let task = self.task(id)?;
         match task.status {
             TaskState::Pending => Ok(task),
@@ -334,11 +320,7 @@ impl Draft<'_> {
     }
 
     /// Checks whether each new key may be used, and maps the keys to the numbers of their tasks.
-    fn names(
-        &self,
-        keys: &[String],
-        numbers: &[TaskId],
-    ) -> Result<BTreeMap<String, TaskId>, Refusal> {
+    fn names(&self, keys: &[String], numbers: &[TaskId]) -> Result<BTreeMap<String, TaskId>> {
         let mut names = BTreeMap::new();
         for (key, number) in keys.iter().zip(numbers) {
             if !valid_key(key) {
@@ -358,7 +340,7 @@ impl Draft<'_> {
         references: &[TaskRef],
         names: &BTreeMap<String, TaskId>,
         new: &[TaskId],
-    ) -> Result<Vec<TaskId>, Refusal> {
+    ) -> Result<Vec<TaskId>> {
         let number = |task: Option<&Task>| task.map(|task| task.number);
         let mut dependencies = Vec::new();
         let mut seen = HashSet::new();
@@ -429,7 +411,7 @@ impl Draft<'_> {
 }
 
 /// Merges changes into the metadata of a task.
-fn merge(metadata: &mut Map<String, Value>, changes: &Map<String, Value>) -> Result<(), Refusal> {
+fn merge(metadata: &mut Map<String, Value>, changes: &Map<String, Value>) -> Result {
     for (name, value) in changes {
         if value.is_null() {
             metadata.remove(name);
@@ -445,16 +427,13 @@ fn merge(metadata: &mut Map<String, Value>, changes: &Map<String, Value>) -> Res
 }
 
 /// Returns the files that a task produces, without duplicates.
-pub(super) fn produced(paths: &[String]) -> Result<Vec<String>, Refusal> {
+pub(super) fn produced(paths: &[String]) -> Result<Vec<String>> {
     if paths.len() > MAX_PRODUCED {
         return Err(Refusal::TooManyFiles);
     }
     let mut kept = Vec::with_capacity(paths.len());
     for path in paths {
-        let path = within_workspace(path).map_err(|reason| Refusal::BadPath {
-            path: path.clone(),
-            reason,
-        })?;
+        let path = within_workspace(path).map_err(|why| Refusal::BadPath(path.clone(), why))?;
         if !kept.contains(&path) {
             kept.push(path);
         }
@@ -465,10 +444,8 @@ pub(super) fn produced(paths: &[String]) -> Result<Vec<String>, Refusal> {
 /// Returns whether callers of tools may use this key as their own id of a plan or a task.
 pub fn valid_key(key: &str) -> bool {
     let length = key.chars().count();
-    (1..=128).contains(&length)
-        && key
-            .chars()
-            .all(|c| !c.is_control() && c != '/' && c != '\\')
+    let odd = |c: char| c.is_control() || c == '/' || c == '\\';
+    (1..=128).contains(&length) && !key.contains(odd)
 }
 
 #[cfg(test)]

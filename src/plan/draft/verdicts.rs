@@ -2,12 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Draft, Refusal, or};
-use crate::plan::event::Event;
-use crate::plan::model::{
-    Attempt, AttemptState, CommandId, ConfirmAbort, CriterionState, DecidedBy, Decision,
-    HumanQuestionKind, QuestionId, Report, ReportStatus, Task, TaskId, TaskState, Verdict,
-};
+use super::*;
 use crate::plan::proof::{criteria, evidence};
 
 /// The longest pause that an agent may ask for.
@@ -21,12 +16,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The attempt awaits no verdict; `next` without success or with a failing check.
-    pub fn judge(
-        &mut self,
-        id: &CommandId,
-        verdict: &Verdict,
-        question: QuestionId,
-    ) -> Result<(), Refusal> {
+    pub fn judge(&mut self, id: &CommandId, verdict: &Verdict, question: QuestionId) -> Result {
         let (mut attempt, report) = self.set_aside(id)?;
         if verdict.decision == Decision::Next && !acceptable(&attempt) {
             return Err(Refusal::NotAcceptable);
@@ -79,36 +69,45 @@ impl Draft<'_> {
 
     /// Completes the task of an attempt. Where results are merged, the attempt is merged again first if other results were
     /// accepted since.
-    pub(super) fn accept(&mut self, attempt: Attempt, verdict: &Verdict) -> Result<(), Refusal> {
+    pub(super) fn accept(&mut self, attempt: Attempt, verdict: &Verdict) -> Result {
         if let Some(line) = &self.plan.head().line {
             match attempt.merge.clone() {
                 Some(merge) if merge.onto == line.tip => self.accept_merge(&attempt, merge.commit),
                 _ => return self.merge_again(attempt, verdict),
             }
         }
-        let mut task = self.task(attempt.task)?;
+        let task = self.task(attempt.task)?;
         let results = attempt.report.as_ref().map_or("", |report| &report.results);
         let summary = or(&verdict.result_summary, results);
         let evidence = evidence(&task, &attempt);
         // An answer to a question about a completed task would work on it again.
         self.close_questions("the task was completed", |q| q.task == Some(task.number));
-        task.status = TaskState::Completed;
-        task.result = Some(summary.chars().take(RESULT_CHARS).collect());
-        task.failures = 0;
-        task.finished_at = Some(self.now);
-        self.log(Event::Completed {
-            task: task.number,
-            proven: evidence.proven,
-        });
-        task.evidence = Some(evidence);
-        self.note_silent(task.number, &attempt);
+        let result = summary.chars().take(RESULT_CHARS).collect();
+        self.complete(task, result, Some(evidence));
+        self.note_silent(attempt.task, &attempt);
         self.insert_attempt(attempt);
-        self.insert(task);
         Ok(())
     }
 
+    /// Completes a task.
+    pub(super) fn complete(&mut self, task: Task, result: String, evidence: Option<Evidence>) {
+        self.log(Event::Completed {
+            task: task.number,
+            proven: evidence.as_ref().is_some_and(|evidence| evidence.proven),
+        });
+        self.insert(Task {
+            status: TaskState::Completed,
+            result: Some(result),
+            evidence,
+            failures: 0,
+            not_before: None,
+            finished_at: Some(self.now),
+            ..task
+        });
+    }
+
     /// Accepts the current attempt of a task because a person says so.
-    pub(super) fn accept_as_is(&mut self, task: TaskId, note: &str) -> Result<(), Refusal> {
+    pub(super) fn accept_as_is(&mut self, task: TaskId, note: &str) -> Result {
         let current = self.task(task)?.current;
         let current = current.ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
         let mut attempt = self.attempt(&current)?;
@@ -136,7 +135,7 @@ impl Draft<'_> {
         feedback: &str,
         by: DecidedBy,
         question: QuestionId,
-    ) -> Result<(), Refusal> {
+    ) -> Result {
         let mut task = self.task(attempt.task)?;
         let number = task.number;
         attempt.verdict.get_or_insert_with(|| Verdict {
@@ -171,7 +170,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The attempt awaits no verdict or asks nothing.
-    pub fn agent_asks(&mut self, id: &CommandId, question: QuestionId) -> Result<(), Refusal> {
+    pub fn agent_asks(&mut self, id: &CommandId, question: QuestionId) -> Result {
         let (attempt, report) = self.set_aside(id)?;
         let Some(asks) = &report.question else {
             return Err(Refusal::NotAwaited(id.clone()));
@@ -185,7 +184,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The attempt awaits no verdict or names no time.
-    pub fn park(&mut self, id: &CommandId) -> Result<(), Refusal> {
+    pub fn park(&mut self, id: &CommandId) -> Result {
         let (attempt, report) = self.set_aside(id)?;
         let Some(until) = report.blocked_until else {
             return Err(Refusal::NotAwaited(id.clone()));
@@ -204,7 +203,7 @@ impl Draft<'_> {
     }
 
     /// Returns a reported attempt as a decided one, with its report. The model need not judge it any more.
-    fn set_aside(&mut self, id: &CommandId) -> Result<(Attempt, Report), Refusal> {
+    fn set_aside(&mut self, id: &CommandId) -> Result<(Attempt, Report)> {
         let mut attempt = self.attempt(id)?;
         let reported = attempt.state == AttemptState::Reported;
         let Some(report) = attempt.report.clone().filter(|_| reported) else {

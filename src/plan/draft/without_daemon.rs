@@ -2,13 +2,8 @@
 //! refused for a plan that a daemon carries out, except the statement that a task is done or has failed. That statement counts
 //! as the report of the agent at work on the task; it is checked and judged like any report.
 
-use super::{AppliedReport, Draft, Refusal};
+use super::*;
 use crate::plan::DAEMON;
-use crate::plan::event::Event;
-use crate::plan::model::{
-    ArchiveState, ArchivedEntry, Attempt, AttemptState, PlanState, ReplanRequest, Report,
-    ReportStatus, Task, TaskId, TaskState,
-};
 
 /// The name and the hash of a report that is not a file; no file has that hash.
 pub(super) const BY_HAND: &str = "tool call";
@@ -18,7 +13,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The task is not ready in the plan's order, the plan is paused or has ended, or it is a daemon's.
-    pub fn start_task(&mut self, id: TaskId) -> Result<(), Refusal> {
+    pub fn start_task(&mut self, id: TaskId) -> Result {
         self.by_hand()?;
         if matches!(self.plan.status(), PlanState::Paused(_)) {
             return Err(self.plan_is());
@@ -41,22 +36,14 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The task is not in progress, its attempt has another report already, or the plan has ended.
-    pub fn complete_task(&mut self, id: TaskId, result: &str) -> Result<(), Refusal> {
+    pub fn complete_task(&mut self, id: TaskId, result: &str) -> Result {
         if self.carried_out() {
             return self.report_by_hand(id, ReportStatus::Success, result);
         }
         self.by_hand()?;
-        let mut task = self.under_way(id)?;
-        task.status = TaskState::Completed;
-        task.result = Some(result.to_owned());
-        task.failures = 0;
-        task.finished_at = Some(self.now);
+        let task = self.under_way(id)?;
         self.close_attempt(&task);
-        self.log(Event::Completed {
-            task: id,
-            proven: false,
-        });
-        self.insert(task);
+        self.complete(task, result.to_owned(), None);
         Ok(())
     }
 
@@ -66,7 +53,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The task is not in progress, its attempt has another report already, or the plan has ended.
-    pub fn fail_task(&mut self, id: TaskId, error: &str, retry: bool) -> Result<bool, Refusal> {
+    pub fn fail_task(&mut self, id: TaskId, error: &str, retry: bool) -> Result<bool> {
         if self.carried_out() {
             self.report_by_hand(id, ReportStatus::Failed, error)?;
             return Ok(retry);
@@ -107,7 +94,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The task is completed or skipped, the plan has ended or may not be changed again, or it is a daemon's.
-    pub fn change_course(&mut self, id: TaskId, why: &str) -> Result<(), Refusal> {
+    pub fn change_course(&mut self, id: TaskId, why: &str) -> Result {
         self.by_hand()?;
         let head = self.plan.head();
         if head.replans >= head.policy.max_replans || head.replan.is_some() {
@@ -125,10 +112,9 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// No such task, the plan has ended, or it is a daemon's.
-    pub fn reset_task(&mut self, id: TaskId) -> Result<(), Refusal> {
+    pub fn reset_task(&mut self, id: TaskId) -> Result {
         self.by_hand()?;
-        let mut task = self.task(id)?;
-        self.begin_anew(&mut task);
+        let task = self.begin_anew(self.task(id)?);
         self.log(Event::Reopened { task: id });
         self.insert(task);
         Ok(())
@@ -138,7 +124,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has ended, or it is a daemon's.
-    pub fn rest(&mut self) -> Result<bool, Refusal> {
+    pub fn rest(&mut self) -> Result<bool> {
         self.by_hand()?;
         let counts = self.plan.counts();
         let begun = counts.in_progress > 0 || counts.settled() > 0;
@@ -153,28 +139,24 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// No such task, the plan has ended, or it is a daemon's.
-    pub fn set_result(&mut self, id: TaskId, result: Option<&str>) -> Result<(), Refusal> {
+    pub fn set_result(&mut self, id: TaskId, result: Option<&str>) -> Result {
         self.by_hand()?;
-        let mut task = self.task(id)?;
-        task.result = result.map(str::to_owned);
-        self.insert(task);
-        Ok(())
+        self.change_task(id, |task| task.result = result.map(str::to_owned))
     }
 
     /// Makes every task pending again and the plan idle. Returns how many tasks there are.
     ///
     /// # Errors
     /// The plan is a daemon's and has not ended.
-    pub fn reset(&mut self) -> Result<usize, Refusal> {
+    pub fn reset(&mut self) -> Result<usize> {
         if !self.plan.status().settled() {
             self.by_hand()?;
         }
         let tasks: Vec<Task> = self.plan.tasks().cloned().collect();
         let total = tasks.len();
-        for mut task in tasks {
+        for task in tasks {
             self.stop_attempt(&task);
-            self.begin_anew(&mut task);
-            self.insert(task);
+            self.insert(self.begin_anew(task));
         }
         self.close_questions("the plan was reset", |_| true);
         self.log(Event::Reset);
@@ -192,7 +174,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan was abandoned, or a daemon carried it out.
-    pub fn reopen(&mut self) -> Result<(), Refusal> {
+    pub fn reopen(&mut self) -> Result {
         self.not_abandoned()?;
         self.go_on()
     }
@@ -201,7 +183,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// A daemon carried the plan out.
-    pub fn go_on(&mut self) -> Result<(), Refusal> {
+    pub fn go_on(&mut self) -> Result {
         let head = self.plan.head();
         if !head.status.settled() {
             return Ok(());
@@ -209,13 +191,18 @@ impl Draft<'_> {
         if head.owner == DAEMON {
             return Err(self.plan_is());
         }
+        self.run_again();
+        Ok(())
+    }
+
+    /// Has a plan run that had ended.
+    pub(super) fn run_again(&mut self) {
         self.log(Event::Resumed);
         self.change_head(|head| {
             head.status = PlanState::Running;
             head.outcome = None;
             head.finished_at = None;
         });
-        Ok(())
     }
 
     /// Ends a plan whose tasks are all settled: completed, or failed if one of them has failed. It has failed, too, if all that
@@ -233,7 +220,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan is a daemon's.
-    pub fn finish_plan(&mut self, completed: bool, outcome: &str) -> Result<(), Refusal> {
+    pub fn finish_plan(&mut self, completed: bool, outcome: &str) -> Result {
         if self.plan.head().owner == DAEMON {
             self.by_hand()?;
         }
@@ -249,7 +236,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// A daemon carries the plan out, or it was deleted.
-    pub fn reactivate(&mut self) -> Result<(), Refusal> {
+    pub fn reactivate(&mut self) -> Result {
         self.movable()?;
         let now = self.now;
         self.log(Event::TakenUp);
@@ -264,7 +251,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// A daemon carries the plan out, or it was deleted.
-    pub fn archive(&mut self, archive_state: ArchiveState) -> Result<(), Refusal> {
+    pub fn archive(&mut self, archive_state: ArchiveState) -> Result {
         self.movable()?;
         self.log(Event::PutAway { archive_state });
         self.change_head(|head| {
@@ -276,7 +263,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn movable(&self) -> Result<(), Refusal> {
+    fn movable(&self) -> Result {
         let head = self.plan.head();
         if head.owner == DAEMON && !head.status.settled() {
             return Err(self.plan_is());
@@ -295,12 +282,7 @@ impl Draft<'_> {
 
     /// Applies a caller's statement about a task in progress as the report of its current attempt. The agent may go on until it
     /// ends by itself; a file that it writes later no longer counts. Repeating the same statement changes nothing.
-    fn report_by_hand(
-        &mut self,
-        id: TaskId,
-        status: ReportStatus,
-        text: &str,
-    ) -> Result<(), Refusal> {
+    fn report_by_hand(&mut self, id: TaskId, status: ReportStatus, text: &str) -> Result {
         let task = self.under_way(id)?;
         let Some(attempt) = self.plan.current_attempt(&task).cloned() else {
             return Err(Refusal::not_editable(&task));
@@ -321,16 +303,14 @@ impl Draft<'_> {
         }
         // No worker shall begin a task that is already done.
         if attempt.claimed.is_none() {
-            let recall = true;
-            let attempt = self.attempt(&attempt.id)?;
-            self.insert_attempt(Attempt { recall, ..attempt });
+            self.change_attempt(&attempt.id, |attempt| attempt.recall = true)?;
         }
         Ok(())
     }
 
     /// Refuses what only a daemon does, changes of a daemon's plan that no person has started yet, and any change of a plan
     /// that has ended.
-    pub(super) fn by_hand(&self) -> Result<(), Refusal> {
+    pub(super) fn by_hand(&self) -> Result {
         self.not_settled()?;
         if self.carried_out() {
             return Err(self.plan_is());
@@ -341,18 +321,21 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn begin_anew(&self, task: &mut Task) {
-        task.attempts = self.last_attempt(task.number);
-        task.status = TaskState::Pending;
-        task.result = None;
-        task.evidence = None;
-        task.current = None;
-        task.failures = 0;
-        task.note = None;
-        task.told = None;
-        task.not_before = None;
-        task.started_at = None;
-        task.finished_at = None;
+    fn begin_anew(&self, task: Task) -> Task {
+        Task {
+            attempts: self.last_attempt(task.number),
+            status: TaskState::Pending,
+            result: None,
+            evidence: None,
+            current: None,
+            failures: 0,
+            note: None,
+            told: None,
+            not_before: None,
+            started_at: None,
+            finished_at: None,
+            ..task
+        }
     }
 
     /// Returns the number of a task's last attempt, or 0. The number is not used again, whatever state the task goes back to.
@@ -361,7 +344,7 @@ impl Draft<'_> {
         made.map(|attempt| attempt.number).max().unwrap_or(0)
     }
 
-    fn under_way(&self, id: TaskId) -> Result<Task, Refusal> {
+    fn under_way(&self, id: TaskId) -> Result<Task> {
         let task = self.task(id)?;
         match task.status {
             TaskState::InProgress => Ok(task),

@@ -5,15 +5,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BelievedCriterion, CommandId, MERGE_CHECK, PendingMerge, RanCommand, RoleRequest, SessionId,
-    TaskId, Time,
+    BelievedCriterion, CommandId, MERGE_CHECK, ModelCost, PendingMerge, RanCommand, RoleRequest,
+    SessionId, TaskId, Time,
 };
 
 /// What a command asks of the agent's session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptKind {
     /// Begin a session.
+    #[default]
     New,
     /// Continue a session.
     Continue,
@@ -22,7 +23,7 @@ pub enum AttemptKind {
 }
 
 /// One command for a task, and its outcome.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
     pub id: CommandId,
     pub task: TaskId,
@@ -84,29 +85,9 @@ impl Attempt {
             id,
             task,
             number,
-            kind: AttemptKind::New,
-            session: None,
-            text: String::new(),
             issued,
-            told: None,
-            claimed: None,
-            waits_until: None,
-            with_person: Duration::ZERO,
-            allowed: Vec::new(),
-            waits: Vec::new(),
             waiting_since: issued,
-            recall: false,
-            rejections: 0,
-            rejected: None,
-            report: None,
-            tree: None,
-            beside: Vec::new(),
-            changes: None,
-            ran: Vec::new(),
-            checks: None,
-            merge: None,
-            verdict: None,
-            state: AttemptState::Open,
+            ..Self::default()
         }
     }
 
@@ -134,6 +115,12 @@ impl Attempt {
         checks.filter(|check| !check.passed)
     }
 
+    /// Returns its checks that say nothing.
+    pub fn silent_checks(&self) -> impl Iterator<Item = &CheckResult> {
+        let checks = self.checks.iter().flatten();
+        checks.filter(|check| check.says_nothing())
+    }
+
     /// Returns whether its result conflicts with those accepted before.
     pub fn clashed(&self) -> bool {
         self.failing().any(|check| check.name == MERGE_CHECK)
@@ -141,10 +128,11 @@ impl Attempt {
 }
 
 /// The state of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptState {
     /// Dispatched; a report is awaited.
+    #[default]
     Open,
     /// The report has arrived; checks or a verdict are awaited.
     Reported,
@@ -182,10 +170,11 @@ pub struct Rejection {
 }
 
 /// The three statuses of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ReportStatus {
     Success,
+    #[default]
     Failed,
     PartialSuccess,
 }
@@ -222,7 +211,7 @@ impl Collaboration {
 }
 
 /// What an agent says about an attempt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Name of the file, or of the tool call that stands for one.
     pub name: String,
@@ -258,20 +247,8 @@ impl Report {
         Self {
             name: name.into(),
             status,
-            session: None,
-            results: String::new(),
-            pitfalls: String::new(),
-            next_steps: String::new(),
-            question: None,
-            blocked_until: None,
-            refused: Vec::new(),
-            words_only: false,
-            collaboration: None,
-            input_tokens: 0,
-            output_tokens: 0,
-            cost_usd: 0.0,
-            hash: String::new(),
             received,
+            ..Self::default()
         }
     }
 
@@ -283,6 +260,16 @@ impl Report {
             ReportStatus::Success | ReportStatus::PartialSuccess => Collaboration::Completed,
             ReportStatus::Failed => Collaboration::Error,
         })
+    }
+
+    /// Returns what its agent used.
+    pub fn cost(&self) -> ModelCost {
+        ModelCost {
+            calls: 0,
+            input_tokens: self.input_tokens,
+            output_tokens: self.output_tokens,
+            cost_usd: self.cost_usd,
+        }
     }
 
     /// Returns the report as one text: the status, then each section that is not empty, and what the agent asked.

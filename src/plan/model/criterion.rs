@@ -1,6 +1,6 @@
 //! What is expected of a task, in numbered criteria, and how each of them ended.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -75,10 +75,8 @@ impl Criteria {
             text: criterion.text.trim().to_owned(),
             ..criterion
         });
-        Self(
-            list.filter(|criterion| !criterion.text.is_empty())
-                .collect(),
-        )
+        let stated = list.filter(|criterion| !criterion.text.is_empty());
+        Self(stated.collect())
     }
 
     /// Makes one criterion of a text without any proof, as tools and models give it; none of an empty text.
@@ -93,11 +91,8 @@ impl Criteria {
     /// Returns the same words without proofs: who gives them may not choose what proves them.
     #[must_use]
     pub fn unbound(self) -> Self {
-        let unbound = |criterion| Criterion {
-            proof: None,
-            ..criterion
-        };
-        Self(self.0.into_iter().map(unbound).collect())
+        let texts = self.0.into_iter().map(|criterion| criterion.text);
+        Self(texts.map(|text| Criterion { text, proof: None }).collect())
     }
 
     /// Returns these criteria in other words, which come without proofs: those that a proof stands beside stay as they are, and the
@@ -140,22 +135,22 @@ impl Criteria {
 
     /// Returns the names of the configured checks that prove criteria.
     pub fn checks(&self) -> impl Iterator<Item = &str> {
-        self.0
-            .iter()
-            .filter_map(|criterion| match &criterion.proof {
-                Some(Proof::Check(name)) => Some(name.as_str()),
-                _ => None,
-            })
+        self.proofs().filter_map(|proof| match proof {
+            Proof::Check(name) => Some(name.as_str()),
+            Proof::File(_) => None,
+        })
     }
 
     /// Returns the files that prove criteria.
     pub fn files(&self) -> impl Iterator<Item = &FileProperty> {
-        self.0
-            .iter()
-            .filter_map(|criterion| match &criterion.proof {
-                Some(Proof::File(file)) => Some(file),
-                _ => None,
-            })
+        self.proofs().filter_map(|proof| match proof {
+            Proof::File(file) => Some(file),
+            Proof::Check(_) => None,
+        })
+    }
+
+    fn proofs(&self) -> impl Iterator<Item = &Proof> {
+        self.0.iter().filter_map(|one| one.proof.as_ref())
     }
 
     /// Returns the words: the text of the only criterion, or a numbered list.
@@ -163,13 +158,9 @@ impl Criteria {
         match self.0.as_slice() {
             [only] => only.text.clone(),
             several => {
-                let mut text = String::new();
-                for (criterion, number) in several.iter().zip(1..) {
-                    let line = if number == 1 { "" } else { "\n" };
-                    write!(text, "{line}{number}. {}", criterion.text)
-                        .expect("a String takes every text");
-                }
-                text
+                let lines = several.iter().zip(1..);
+                let lines = lines.map(|(one, number)| format!("{number}. {}", one.text));
+                lines.collect::<Vec<_>>().join("\n")
             }
         }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Budget, Granted, IntegrationBranch, Language, MadeChange, PlanId, QueueEntry, Repository,
-    ResultsMove, RunOptions, TaskId, Time, Usage,
+    Budget, Granted, IntegrationBranch, Language, PlanId, QueueEntry, Repository, ResultsMove,
+    RunOptions, TaskId, Time, Usage,
 };
 use crate::plan::day_budget::{DayBudget, DayGrant};
 
@@ -302,6 +302,18 @@ impl SilentChecks {
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
+}
+
+/// A change that was made under its caller's key, with its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MadeChange {
+    /// The caller's key, or its hash.
+    pub key: String,
+    /// The hash of what was asked.
+    pub content: String,
+    pub seq: i64,
+    /// What was said of it.
+    pub said: String,
 }
 
 /// The one row that stands for the plan itself.

@@ -8,7 +8,7 @@ use super::{AskId, BudgetLimit, CommandId, QuestionId, TaskId, Time};
 
 /// The choices of a human.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "kebab-case")]
 pub enum AnswerChoice {
     /// Go ahead with the plan as shown.
     Approve,
@@ -17,7 +17,6 @@ pub enum AnswerChoice {
     /// Try once more; the note is added.
     Retry,
     /// The failing checks that a model chose do not count; the result is judged again.
-    #[serde(rename = "drop-check")]
     DropCheck,
     /// Skip the task.
     Skip,
@@ -30,10 +29,8 @@ pub enum AnswerChoice {
     /// Allow as much again as the budget did.
     More,
     /// The next attempt may run what was refused to this one.
-    #[serde(rename = "allow-once")]
     AllowOnce,
     /// Every agent of the plan may run what was refused.
-    #[serde(rename = "allow-always")]
     AllowAlways,
     /// What was refused stays refused.
     Deny,
@@ -87,10 +84,11 @@ impl AnswerChoice {
 }
 
 /// What a question to a human is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HumanQuestionKind {
     /// The plan must be approved before it starts.
+    #[default]
     Review,
     /// A task failed as often as the policy allows.
     Failures,
@@ -117,7 +115,7 @@ pub enum HumanQuestionKind {
 }
 
 /// A question to a human. It is open until it has an answer or is closed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HumanQuestion {
     pub id: QuestionId,
     pub about: HumanQuestionKind,
@@ -173,9 +171,10 @@ pub struct HumanAnswer {
 }
 
 /// What a language model is asked.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelQuestionKind {
+    #[default]
     Plan,
     Judge(CommandId),
     Replan,
@@ -210,7 +209,7 @@ impl ModelAway {
 }
 
 /// One question to a language model. Its answer and its effect are committed in the same change.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelQuestion {
     pub id: AskId,
     pub subject: ModelQuestionKind,

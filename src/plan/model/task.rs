@@ -57,7 +57,7 @@ impl TaskState {
 }
 
 /// One task of a plan.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     pub number: TaskId,
     /// The caller's own id of the task; the number as text unless the caller chose one.
@@ -164,13 +164,10 @@ impl Task {
             reasoning: spec.reasoning,
             assignee: spec.assignee,
             optional: spec.optional,
-            dependencies: Vec::new(),
             checks,
             produces: spec.produces,
             may_change: spec.may_change,
             locks: spec.locks,
-            programs: None,
-            metadata: Map::new(),
             origin: spec.origin,
             checked_by_person: spec.checked_by_person,
             status: match (spec.done, &spec.skipped) {
@@ -183,18 +180,8 @@ impl Task {
                 true => Some("done before the plan began".to_owned()),
                 false => spec.skipped,
             },
-            before: Vec::new(),
-            evidence: None,
-            current: None,
-            attempts: 0,
-            failures: 0,
-            note: None,
-            told: None,
-            allowed_next: Vec::new(),
-            not_before: None,
-            removed: false,
             created_at: now,
-            started_at: None,
+            ..Self::default()
         }
     }
 }
@@ -211,7 +198,7 @@ pub(in crate::plan) fn all_checks(checks: &[String], criteria: &Criteria) -> Vec
 }
 
 /// The evidence for an accepted task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Whether every criterion is met; else the result was believed.
     #[serde(default)]

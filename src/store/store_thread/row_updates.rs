@@ -62,7 +62,7 @@ impl BatchWrites {
             }
         }
         if all {
-            for (plan, seq) in &self.seqs {
+            for (plan, (seq, _)) in &self.seqs {
                 tables.set_folded(plan, *seq)?;
             }
         }
