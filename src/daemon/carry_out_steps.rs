@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::DaemonSettings;
 use super::worktrees::WorktreeLayout;
 use crate::exec;
-use crate::llm::{CommandContext, CommandKind, indented, questions};
+use crate::llm::{CommandContent, CommandContext, CommandKind, indented, questions};
 use crate::plan::{
     AgentSession, Attempt, AttemptKind, BudgetLimit, CheckResult, CommandId, Decision, Draft,
     DueStep, EndCommand, Language, NewCommand, Observations, Origin, Plan, PlanState, QuestionId,
@@ -272,14 +272,16 @@ impl Decider {
             let first = attempts.find(|made| made.kind == AttemptKind::New);
             let first = first.filter(|_| session.is_none());
             let content = match repair {
-                true => CommandKind::Repair {
-                    reason: message.to_owned(),
-                    earlier_command: first.map(|first| first.text.clone()),
+                true => CommandContent {
+                    kind: CommandKind::Repair,
+                    repair: message.to_owned(),
+                    earlier_command: first.map_or(String::new(), |first| first.text.clone()),
+                    ..CommandContent::default()
                 },
-                false => CommandKind::Continue {
-                    feedback: String::new(),
+                false => CommandContent {
+                    kind: CommandKind::Continue,
                     note: message.to_owned(),
-                    failed_checks: Vec::new(),
+                    ..CommandContent::default()
                 },
             };
             let task = plan.task(attempt.task);
@@ -309,7 +311,7 @@ impl Decider {
         plan: &Plan,
         task: &Task,
         id: &CommandId,
-        content: CommandKind,
+        content: CommandContent,
         language: Language,
     ) -> String {
         let (settings, report) = (&self.settings, self.report_path(id));
@@ -456,7 +458,7 @@ fn once_more(earlier: &CommandFile, message: &str, report: &str, language: Langu
 struct NextCommand {
     kind: AttemptKind,
     session: Option<SessionId>,
-    content: CommandKind,
+    content: CommandContent,
 }
 
 /// Chooses what the next command of a task says of the task and its attempts: only what is new where the session is
@@ -468,11 +470,12 @@ fn next_command(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> NextComm
         let is_first =
             |other: &&Attempt| other.number == attempt.number && other.kind != AttemptKind::Repair;
         let first = plan.attempts_of(task.number).find(is_first);
-        let content = CommandKind::Repair {
-            reason: rejected.map_or(String::new(), |rejected| rejected.reason.clone()),
-            earlier_command: first
-                .filter(|_| session.is_none())
-                .map(|first| first.text.clone()),
+        let first = first.filter(|_| session.is_none());
+        let content = CommandContent {
+            kind: CommandKind::Repair,
+            repair: rejected.map_or(String::new(), |rejected| rejected.reason.clone()),
+            earlier_command: first.map_or(String::new(), |first| first.text.clone()),
+            ..CommandContent::default()
         };
         return NextCommand {
             kind: AttemptKind::Repair,
@@ -493,19 +496,24 @@ fn next_command(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> NextComm
     let feedback = words.into_iter().flatten().collect::<Vec<_>>();
     let feedback = feedback.join("\n\n");
     let content = match (own, last) {
-        (true, _) => CommandKind::Continue {
+        (true, _) => CommandContent {
+            kind: CommandKind::Continue,
             feedback,
-            note: String::new(),
             failed_checks,
+            ..CommandContent::default()
         },
-        (false, Some(last)) => CommandKind::Resume {
+        (false, Some(last)) => CommandContent {
+            kind: CommandKind::Resume,
             earlier_command: last.text.clone(),
             earlier_report: last.report.as_ref().map(Report::text).unwrap_or_default(),
             feedback,
-            note: String::new(),
             failed_checks,
+            ..CommandContent::default()
         },
-        (false, None) => CommandKind::New { note: feedback },
+        (false, None) => CommandContent {
+            note: feedback,
+            ..CommandContent::default()
+        },
     };
     NextCommand {
         kind: match session {

@@ -175,7 +175,7 @@ pub(super) struct HeartbeatSource<'a> {
     pub(super) output: Option<&'a ChildOutput>,
     /// Whose output it is, if that can be read: the session is found there as long as it is not known, and words that are no
     /// heartbeat.
-    pub(super) of: Option<CodingAgent>,
+    pub(super) of: Option<&'static CodingAgent>,
     /// Nothing runs, and that is wanted: the heartbeat is renewed all the same.
     pub(super) always: bool,
 }
@@ -380,7 +380,7 @@ impl Worker {
                 && vital.session().is_none()
             {
                 searched = lengths[0];
-                let found = kind.session(&output.head_since(begun[0], HEAD));
+                let found = (kind.session)(&output.head_since(begun[0], HEAD));
                 if found.is_some() {
                     vital.current().session = found.map(|session| session.to_string());
                     // At once: without it a crash would lose the session.
