@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use super::coding_agent::{CodingAgent, text_at};
+use super::agent_program::CodingAgent;
+use super::coding_agent::text_at;
 use super::run_outcome::RunUsage;
 use crate::wire::text::one_line;
 
@@ -65,7 +66,7 @@ pub fn acts(line: &str) -> Option<Vec<AgentAct>> {
     }
     let event: Value = serde_json::from_str(line).ok()?;
     let mut agents = CodingAgent::ALL.into_iter();
-    agents.find_map(|agent| (agent.program().acts)(&event))
+    agents.find_map(|agent| (agent.acts)(&event))
 }
 
 /// Makes the use of a tool with its arguments, under the agent's name of this use.
@@ -104,11 +105,6 @@ pub(super) fn gets(id: &str, text: &str, failed: bool, exit: Option<i32>) -> Age
         failed,
         exit,
     })
-}
-
-/// Returns an exit code of an event by its path of names.
-pub(super) fn exit_at(event: &Value, pointer: &str) -> Option<i32> {
-    event.pointer(pointer)?.as_i64()?.try_into().ok()
 }
 
 /// Makes the complaint at a path of an event.

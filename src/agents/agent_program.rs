@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use super::AgentRefusal;
 use super::agent_acts::AgentAct;
-use super::coding_agent::{AgentInvocation, AgentRun, ErrorPhrases, RunOutput};
+use super::coding_agent::{AgentInvocation, AgentRun, RunOutput};
 use super::permissions::Permissions;
 use super::run_outcome::RunReading;
 use crate::plan::SessionId;
 
-/// What differs from agent to agent: facts, and functions for its command line and its output.
-#[derive(Clone, Copy, Debug)]
-pub struct AgentProgram {
-    /// The name of the program on the PATH.
+/// A coding agent: what differs from agent to agent, as facts, and functions for its command line and its output.
+#[derive(Debug)]
+pub struct CodingAgent {
+    /// The name under which a person chooses the agent, which is that of its program on the PATH.
     pub name: &'static str,
     /// Older versions lack options that the worker uses.
     pub least: ProgramVersion,
@@ -24,10 +24,14 @@ pub struct AgentProgram {
     pub env: &'static str,
     /// How it is installed.
     pub install: &'static str,
-    /// The words that are searched on standard error where a run has no last event.
-    pub(super) phrases: ErrorPhrases,
-    /// Whether a name could be that of one of its sessions; one that cannot belongs to another agent.
-    pub(super) knows: fn(&str) -> bool,
+    /// What it complains of on standard error where a run has no last event, by words that it uses for nothing else: that a
+    /// session is missing, or in use, or that its command line or its configuration is wrong.
+    pub(super) missing: &'static [&'static str],
+    pub(super) in_use: &'static [&'static str],
+    pub(super) usage: &'static [&'static str],
+    /// Whether a session could be one of this agent, by the form of its name. One that cannot must not be resumed: some agents
+    /// do not report an unknown session but begin another one instead.
+    pub knows: fn(&str) -> bool,
     /// A new session gets the name that the caller chooses, a UUID.
     pub takes_names: bool,
     /// It has no sessions and runs no tools: it remembers only what is in a file that it is given, sees only the files that it is
@@ -37,26 +41,34 @@ pub struct AgentProgram {
     pub counts_from_the_beginning: bool,
     /// It can answer questions without being able to change anything.
     pub answers: bool,
-    /// As [`CodingAgent::call`](super::CodingAgent::call).
+    /// As [`CodingAgent::call`].
     pub(super) call: fn(&AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal>,
     /// Reads how a run ended from the agent's own words alone. `None` if there is no last event, so that only the way the
     /// process ended gives information.
     pub(super) read: fn(&RunOutput<'_>) -> Option<RunReading>,
     /// Returns why a command cannot be allowed word for word; `None` if the agent takes no single commands at all.
     pub(super) exact: Option<ExactRule>,
-    /// As [`CodingAgent::session`](super::CodingAgent::session).
-    pub(super) session: fn(&str) -> Option<SessionId>,
+    /// Finds the session that the agent itself names in the first lines of its output.
+    pub session: fn(&str) -> Option<SessionId>,
     /// Returns what a line of its output, an event, says that it does; `None` if the event is of another agent.
     pub(super) acts: fn(&Value) -> Option<Vec<AgentAct>>,
     /// Returns whether a line says that the agent asks the model again after a failure, or belongs to such a message.
     pub(super) asks_again: fn(&str) -> bool,
-    /// As [`CodingAgent::fits`](super::CodingAgent::fits).
-    pub(super) fits: fn(&Permissions, bool, Variables<'_>) -> Result<(), AgentRefusal>,
-    /// As [`CodingAgent::login`](super::CodingAgent::login).
-    pub(super) login: fn(Variables<'_>) -> Login,
+    /// Checks whether the agent would start with these permissions, as root or not and with these variables.
+    pub fits: fn(&Permissions, bool, Variables<'_>) -> Result<(), AgentRefusal>,
+    /// Finds out whether the agent can reach a model, as far as this shows without asking the model.
+    pub login: fn(Variables<'_>) -> Login,
 }
 
-impl AgentProgram {
+impl PartialEq for CodingAgent {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for CodingAgent {}
+
+impl CodingAgent {
     /// Returns whether the agent reports the commands that were refused to it, so that a person can allow them.
     pub fn reports_refusals(&self) -> bool {
         self.exact.is_some()
@@ -67,7 +79,7 @@ impl AgentProgram {
 pub(super) type ExactRule = fn(&str) -> Result<(), &'static str>;
 
 /// Returns the value of an environment variable.
-pub(super) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The three numbers of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

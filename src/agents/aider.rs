@@ -2,25 +2,21 @@
 //! no sessions: the worker keeps the conversation in a file outside the workspace.
 
 use super::AgentRefusal;
-use super::agent_program::{AgentProgram, Login, ProgramVersion};
-use super::coding_agent::{
-    AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, fault_by_words,
-};
+use super::agent_program::{CodingAgent, Login, ProgramVersion};
+use super::coding_agent::{AgentInvocation, AgentRun, RunOutput, RunSession, fault_by_words};
 use super::permissions::Commands;
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use crate::wire::text::{one_line, printable};
 
-pub(super) static PROGRAM: AgentProgram = AgentProgram {
+pub(super) static AGENT: CodingAgent = CodingAgent {
     name: "aider",
     least: ProgramVersion(0, 80, 0),
     env: "OPENAI_API_KEY OPENAI_API_BASE ANTHROPIC_API_KEY GEMINI_API_KEY DEEPSEEK_API_KEY \
           OPENROUTER_API_KEY OLLAMA_API_BASE AIDER_MODEL AIDER_OPENAI_API_BASE",
     install: "python3 -m pip install aider-chat",
-    phrases: ErrorPhrases {
-        missing: &[],
-        in_use: &[],
-        usage: &["aider: error:"],
-    },
+    missing: &[],
+    in_use: &[],
+    usage: &["aider: error:"],
     knows: |_| true,
     takes_names: true,
     needs_history: true,
@@ -72,9 +68,8 @@ fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
     let account = lines.iter().rposition(|line| tokens(line).is_some());
     let after = &lines[account.map_or(0, |at| at + 1)..];
     let usage = account.and_then(|at| tokens(lines[at])).unwrap_or_default();
-    let last_edit = after
-        .iter()
-        .rposition(|line| line.starts_with("Applied edit to "));
+    let edits = |line: &&str| line.starts_with("Applied edit to ");
+    let last_edit = after.iter().rposition(edits);
     let behind = last_edit.map_or(0, |at| at + 1);
     let quiet = after[behind..].iter().all(|line| line.is_empty());
     let stuck = after.iter().find(|line| {
@@ -83,26 +78,18 @@ fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
     let outcome = if let Some(fault) = after.iter().rev().find_map(|line| fault(line)) {
         RunOutcome::Model(fault)
     } else if let Some(stuck) = stuck {
-        RunOutcome::Garbled {
-            why: format!("its edits did not fit: {}", one_line(stuck, 400)),
-        }
+        RunOutcome::Garbled(format!("its edits did not fit: {}", one_line(stuck, 400)))
     } else if account.is_none() {
         return None;
     } else if printed.exit.is_none() && !(last_edit.is_some() && quiet) {
-        RunOutcome::Killed {
-            how: "was ended in the midst of its edits by an earlier worker".into(),
-        }
+        RunOutcome::Killed("was ended in the midst of its edits by an earlier worker".into())
     } else if last_edit.is_some() {
-        RunOutcome::Done {
-            text: answer_part(printed.out),
-        }
+        RunOutcome::Done(answer_part(printed.out))
     } else {
-        RunOutcome::Garbled {
-            why: format!(
-                "it changed no file. It said: {}",
-                one_line(&answer_part(printed.out), 1000)
-            ),
-        }
+        RunOutcome::Garbled(format!(
+            "it changed no file. It said: {}",
+            one_line(&answer_part(printed.out), 1000)
+        ))
     };
     Some(RunReading::new(outcome, usage))
 }

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::AgentRefusal;
 use super::agent_acts::{AgentAct, complains, gets, joined_text, says, uses};
-use super::agent_program::{AgentProgram, Login, ProgramVersion, Variables, folder};
+use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
-    AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, dollars_at, events, is,
-    is_uuid, last_event, number_at, session_named, status_at, text_at, tokens_at,
+    AgentInvocation, AgentRun, RunOutput, RunSession, dollars_at, events, is, is_uuid, last_event,
+    number_at, session_named, text_at, tokens_at,
 };
 use super::permissions::{Commands, Permissions};
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
@@ -17,21 +17,19 @@ use crate::wire::text::one_line;
 /// The longest description of one refusal.
 const REFUSAL: usize = 200;
 
-pub(super) static PROGRAM: AgentProgram = AgentProgram {
+pub(super) static AGENT: CodingAgent = CodingAgent {
     name: "claude",
     least: ProgramVersion(2, 0, 0),
     env: "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN ANTHROPIC_BASE_URL ANTHROPIC_MODEL \
           CLAUDE_CODE_OAUTH_TOKEN CLAUDE_CONFIG_DIR IS_SANDBOX",
     install: "npm install -g @anthropic-ai/claude-code",
-    phrases: ErrorPhrases {
-        missing: &[
-            "No conversation found",
-            "requires a valid session ID",
-            "Invalid session ID",
-        ],
-        in_use: &["is already in use"],
-        usage: &["/login", "Invalid API key", "error: unknown option"],
-    },
+    missing: &[
+        "No conversation found",
+        "requires a valid session ID",
+        "Invalid session ID",
+    ],
+    in_use: &["is already in use"],
+    usage: &["/login", "Invalid API key", "error: unknown option"],
     // Claude Code reads another form as the title of a session, and that session may not exist.
     knows: is_uuid,
     takes_names: true,
@@ -51,12 +49,10 @@ pub(super) static PROGRAM: AgentProgram = AgentProgram {
 fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
     let mut call = AgentInvocation::of("claude -p --verbose --output-format stream-json");
     let allow = run.allow;
-    call.add(if allow.all {
-        &["--dangerously-skip-permissions"]
-    } else if allow.edit {
-        &["--permission-mode", "acceptEdits"]
-    } else {
-        &["--permission-mode", "default"]
+    call.add(match (allow.all, allow.edit) {
+        (true, _) => &["--dangerously-skip-permissions"],
+        (false, true) => &["--permission-mode", "acceptEdits"],
+        (false, false) => &["--permission-mode", "default"],
     });
     let tool = |command: &String| format!("Bash({command})");
     let mut tools: Vec<String> = match &allow.commands {
@@ -127,11 +123,10 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
     let message = event.get("message")?;
     let part = |part: &Value| match text_at(part, "/type") {
         "text" if is(event, "assistant") => says(text_at(part, "/text")),
-        "tool_use" => vec![uses(
-            text_at(part, "/name"),
-            part.get("input"),
-            text_at(part, "/id"),
-        )],
+        "tool_use" => {
+            let (tool, id) = (text_at(part, "/name"), text_at(part, "/id"));
+            vec![uses(tool, part.get("input"), id)]
+        }
         "tool_result" => {
             let text = part.get("content").map(joined_text).unwrap_or_default();
             let failed = part.get("is_error") == Some(&Value::Bool(true));
@@ -200,7 +195,7 @@ fn outcome(result: &Value, printed: &RunOutput<'_>) -> RunOutcome {
     let text = text_at(result, "/result").to_owned();
     let said = one_line(&text, 400);
     let error = result.pointer("/is_error").and_then(Value::as_bool);
-    let status = status_at(result, "/api_error_status");
+    let status = number_at(result, "/api_error_status");
     let fault = |status: Option<u16>| {
         let until = limit(printed.out, &text).filter(|_| status.is_none_or(|s| s == 429));
         RunOutcome::Model(ModelFault {
@@ -208,27 +203,29 @@ fn outcome(result: &Value, printed: &RunOutput<'_>) -> RunOutcome {
             ..ModelFault::new(status, said.clone())
         })
     };
+    let nothing_refused = what.is_empty();
+    let refused = |text, unfinished| RunOutcome::Refused {
+        text,
+        what,
+        commands,
+        unfinished,
+    };
     let complaint = || {
         let errors = list_at(result, "/errors").filter_map(Value::as_str);
         let said: Vec<&str> = errors.chain([printed.err]).collect();
         // What it says after the first turn is not about how it was started.
-        let about_start = number_at(result, "/num_turns") == 0;
-        about_start.then(|| PROGRAM.phrases.read(&said.join("\n")))?
+        let about_start = number_at(result, "/num_turns").unwrap_or(0_u64) == 0;
+        about_start.then(|| AGENT.complaint(&said.join("\n")))?
     };
     if error != Some(false) && text.contains("run /login") {
         // It reports this as a fault of the model without a status, but no retry helps.
-        RunOutcome::Usage { said }
+        RunOutcome::Usage(said)
     } else if status.is_some() || text_at(result, "/terminal_reason") == "api_error" {
         fault(status)
-    } else if error == Some(false) && what.is_empty() {
-        RunOutcome::Done { text }
+    } else if error == Some(false) && nothing_refused {
+        RunOutcome::Done(text)
     } else if error == Some(false) {
-        RunOutcome::Refused {
-            text,
-            what,
-            commands,
-            unfinished: None,
-        }
+        refused(text, None)
     } else if let Some(complaint) = complaint() {
         complaint
     } else if text.contains("limit reached") {
@@ -237,15 +234,9 @@ fn outcome(result: &Value, printed: &RunOutput<'_>) -> RunOutcome {
     } else {
         let why = result.pointer("/errors").map(Value::to_string);
         let why = why.map_or(said, |why| one_line(&why, 400));
-        if what.is_empty() {
-            RunOutcome::Garbled { why }
-        } else {
-            RunOutcome::Refused {
-                text,
-                what,
-                commands,
-                unfinished: Some(why),
-            }
+        match nothing_refused {
+            true => RunOutcome::Garbled(why),
+            false => refused(text, Some(why)),
         }
     }
 }
@@ -259,19 +250,16 @@ fn list_at<'a>(event: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Valu
 fn refused_so_far(out: &str) -> Option<RunReading> {
     let all: Vec<Value> = events(out).collect();
     let asked = |id: &str| {
-        let mut parts = all
-            .iter()
-            .flat_map(|event| list_at(event, "/message/content"));
+        let parts = all.iter();
+        let mut parts = parts.flat_map(|event| list_at(event, "/message/content"));
         parts.find(|part| is(part, "tool_use") && text_at(part, "/id") == id)
     };
-    let denials: Vec<Value> = all
-        .iter()
-        .filter(|event| text_at(event, "/subtype") == "permission_denied")
-        .map(|event| {
-            let input = asked(text_at(event, "/tool_use_id")).and_then(|part| part.get("input"));
-            json!({"tool_name": text_at(event, "/tool_name"), "tool_input": input})
-        })
-        .collect();
+    let denied = |event: &&Value| text_at(event, "/subtype") == "permission_denied";
+    let denials = all.iter().filter(denied).map(|event| {
+        let input = asked(text_at(event, "/tool_use_id")).and_then(|part| part.get("input"));
+        json!({"tool_name": text_at(event, "/tool_name"), "tool_input": input})
+    });
+    let denials: Vec<Value> = denials.collect();
     let what: Vec<String> = denials.iter().map(refusal).collect();
     let named = |event: &Value| session_named(text_at(event, "/session_id"));
     (!what.is_empty()).then(|| RunReading {
@@ -289,11 +277,9 @@ fn refused_so_far(out: &str) -> Option<RunReading> {
 /// Describes what was refused: the tool, and what the agent wanted it for.
 fn refusal(denial: &Value) -> String {
     let tool = text_at(denial, "/tool_name");
-    let about = ["command", "file_path", "url"]
-        .map(|name| text_at(denial, &format!("/tool_input/{name}")))
-        .into_iter()
-        .find(|text| !text.is_empty());
-    match about {
+    let about = ["command", "file_path", "url"];
+    let about = about.map(|name| text_at(denial, &format!("/tool_input/{name}")));
+    match about.into_iter().find(|text| !text.is_empty()) {
         Some(about) => one_line(&format!("{tool}: {about}"), REFUSAL),
         None => one_line(tool, REFUSAL),
     }
@@ -309,11 +295,8 @@ fn command(denial: &Value) -> Option<String> {
 fn limit(out: &str, said: &str) -> Option<Time> {
     let event = last_event(out, "rate_limit_event")
         .filter(|event| text_at(event, "/rate_limit_info/status") == "rejected")
-        .map(|event| number_at(&event, "/rate_limit_info/resetsAt"));
-    let behind = || {
-        said.rsplit_once('|')
-            .and_then(|(_, moment)| moment.trim().parse().ok())
-    };
+        .and_then(|event| number_at(&event, "/rate_limit_info/resetsAt"));
+    let behind = || said.rsplit_once('|')?.1.trim().parse::<u64>().ok();
     let seconds = event.filter(|seconds| *seconds > 0).or_else(behind)?;
     let seconds = i64::try_from(seconds).ok()?;
     Some(Time(seconds.checked_mul(1_000_000)?))
@@ -323,7 +306,7 @@ fn limit(out: &str, said: &str) -> Option<Time> {
 fn with_cached(mut usage: RunUsage, counted: &Value) -> RunUsage {
     for cached in ["cache_creation", "cache_read"] {
         let tokens = number_at(counted, &format!("/usage/{cached}_input_tokens"));
-        usage.input_tokens = usage.input_tokens.saturating_add(tokens);
+        usage.input_tokens = usage.input_tokens.saturating_add(tokens.unwrap_or(0));
     }
     usage
 }
@@ -334,10 +317,10 @@ fn usage(result: &Value, begins: bool) -> RunUsage {
     let mut usage = with_cached(tokens_at(result, "/usage"), result);
     let part = result.pointer("/model_usage_since_last_result");
     let part = part.and_then(Value::as_object).map(|models| {
-        let costs = models.values();
-        costs
-            .filter_map(|model| dollars_at(model, "/costUSD"))
-            .sum()
+        let costs = models
+            .values()
+            .filter_map(|model| dollars_at(model, "/costUSD"));
+        costs.sum()
     });
     let whole = || dollars_at(result, "/total_cost_usd").filter(|_| begins);
     usage.cost_usd = part.or_else(whole).unwrap_or(0.0);

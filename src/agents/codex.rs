@@ -6,11 +6,11 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::AgentRefusal;
-use super::agent_acts::{AgentAct, Deed, complains, does, exit_at, gets, says, uses};
-use super::agent_program::{AgentProgram, Login, ProgramVersion, Variables, folder};
+use super::agent_acts::{AgentAct, Deed, complains, does, gets, says, uses};
+use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
-    AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, events, fault_by_words, is,
-    is_uuid, session_named, text_at, tokens_at,
+    AgentInvocation, AgentRun, RunOutput, RunSession, events, fault_by_words, is, is_uuid,
+    number_at, session_named, text_at, tokens_at,
 };
 use super::permissions::Commands;
 use super::run_outcome::{RunOutcome, RunReading};
@@ -24,21 +24,19 @@ const MAX_CONFIG: usize = 1024 * 1024;
 /// Codex's message when its own configuration reads the key from a variable that is not set.
 const UNSET: &str = "Missing environment variable";
 
-pub(super) static PROGRAM: AgentProgram = AgentProgram {
+pub(super) static AGENT: CodingAgent = CodingAgent {
     name: "codex",
     // The events that this adapter reads came with this version.
     least: ProgramVersion(0, 44, 0),
     env: "OPENAI_API_KEY OPENAI_BASE_URL CODEX_API_KEY CODEX_HOME",
     install: "npm install -g @openai/codex",
-    phrases: ErrorPhrases {
-        missing: &["no rollout found"],
-        in_use: &[],
-        usage: &[
-            "error: unexpected argument",
-            "error: invalid value",
-            "Not logged in",
-        ],
-    },
+    missing: &["no rollout found"],
+    in_use: &[],
+    usage: &[
+        "error: unexpected argument",
+        "error: invalid value",
+        "Not logged in",
+    ],
     // With a name of another form Codex silently begins a new session.
     knows: is_uuid,
     takes_names: false,
@@ -91,13 +89,9 @@ fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
             is(event, "item.completed") && text_at(event, "/item/type") == "agent_message"
         });
         let text = last.as_ref().map(|event| text_at(event, "/item/text"));
-        RunOutcome::Done {
-            text: text.unwrap_or_default().to_owned(),
-        }
+        RunOutcome::Done(text.unwrap_or_default().to_owned())
     } else if said.contains(UNSET) {
-        RunOutcome::Usage {
-            said: format!("{said} (name it in `[worker] env` of config.toml)"),
-        }
+        RunOutcome::Usage(format!("{said} (name it in `[worker] env` of config.toml)"))
     } else {
         RunOutcome::Model(fault_by_words(&said))
     };
@@ -130,8 +124,8 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
             vec![does(&command, id, Some(Deed::Runs(command.clone())))]
         }
         "command_execution" => {
-            let exit = exit_at(item, "/exit_code");
-            let failed = exit.is_some_and(|exit| exit > 0);
+            let exit = number_at(item, "/exit_code");
+            let failed = exit.is_some_and(|exit: i32| exit > 0);
             vec![gets(id, text_at(item, "/aggregated_output"), failed, exit)]
         }
         "mcp_tool_call" if begins => {
@@ -167,9 +161,9 @@ fn asks_again(line: &str) -> bool {
 fn login(variable: Variables<'_>) -> Login {
     let folder = folder(variable, "CODEX_HOME", "/.codex");
     // A provider that the person configured takes precedence over every login.
-    if let Some(provider) = provider(&format!("{folder}/config.toml")) {
-        let whose = format!("`{}` of {folder}/config.toml", provider.name);
-        return match provider.key {
+    if let Some((name, key)) = provider(&format!("{folder}/config.toml")) {
+        let whose = format!("`{name}` of {folder}/config.toml");
+        return match key {
             None => Login::Found(format!("its provider is {whose}")),
             Some(key) if variable(&key).is_some() => {
                 Login::Found(format!("its provider is {whose}, and {key} is set"))
@@ -183,24 +177,13 @@ fn login(variable: Variables<'_>) -> Login {
     Login::detect(variable, &keys, &format!("{folder}/auth.json"))
 }
 
-/// The service that Codex's own configuration chooses.
-struct CodexProvider {
-    name: String,
-    /// The variable with the key; `None` if the service needs none.
-    key: Option<String>,
-}
-
-/// Reads which provider a configuration chooses, if the configuration defines that provider itself.
-fn provider(path: &str) -> Option<CodexProvider> {
-    let config: toml::Table = bounded_read::read_file(Path::new(path), MAX_CONFIG)
-        .ok()?
-        .parse()
-        .ok()?;
+/// Reads which provider a configuration of Codex's chooses, if the configuration defines that provider itself: its name, and
+/// the variable with the key, if the service needs one.
+fn provider(path: &str) -> Option<(String, Option<String>)> {
+    let text = bounded_read::read_file(Path::new(path), MAX_CONFIG).ok()?;
+    let config: toml::Table = text.parse().ok()?;
     let name = config.get("model_provider")?.as_str()?;
     let own = config.get("model_providers")?.get(name)?;
     let key = own.get("env_key").and_then(toml::Value::as_str);
-    Some(CodexProvider {
-        name: one_line(name, 60),
-        key: key.map(|key| one_line(key, 60)),
-    })
+    Some((one_line(name, 60), key.map(|key| one_line(key, 60))))
 }

@@ -7,23 +7,13 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 use super::AgentRefusal;
-use super::agent_program::{AgentProgram, Login, Variables};
+use super::agent_program::CodingAgent;
 use super::permissions::Permissions;
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use super::{aider, claude, codex, gemini, opencode};
 use crate::exec;
 use crate::plan::{SessionId, Time};
 use crate::wire::text::{one_line, printable, safe_session};
-
-/// A coding agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CodingAgent {
-    Claude,
-    Codex,
-    Gemini,
-    OpenCode,
-    Aider,
-}
 
 /// The session that a run is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,79 +81,19 @@ pub struct RunOutput<'a> {
     pub now: Time,
 }
 
-/// What an agent complains of, recognised by words that it uses for nothing else.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ErrorPhrases {
-    pub missing: &'static [&'static str],
-    pub in_use: &'static [&'static str],
-    pub usage: &'static [&'static str],
-}
-
-impl ErrorPhrases {
-    /// Returns what a complaint means; `None` if it is not a known one.
-    pub(super) fn read(&self, said: &str) -> Option<RunOutcome> {
-        let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
-        if has(self.missing) {
-            Some(RunOutcome::SessionMissing)
-        } else if has(self.in_use) {
-            Some(RunOutcome::SessionInUse)
-        } else if has(self.usage) {
-            let said = last_words(said);
-            Some(RunOutcome::Usage { said })
-        } else {
-            None
-        }
-    }
-}
-
 impl CodingAgent {
     /// Every coding agent, in the order in which one is chosen.
-    pub const ALL: [Self; 5] = [
-        Self::Claude,
-        Self::Codex,
-        Self::Gemini,
-        Self::OpenCode,
-        Self::Aider,
+    pub const ALL: [&'static Self; 5] = [
+        &claude::AGENT,
+        &codex::AGENT,
+        &gemini::AGENT,
+        &opencode::AGENT,
+        &aider::AGENT,
     ];
 
-    /// Returns the name under which a person chooses the agent, which is that of its program.
-    pub fn name(self) -> &'static str {
-        self.program().name
-    }
-
     /// Finds an agent by its name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|agent| agent.name() == name)
-    }
-
-    /// Returns what differs from agent to agent.
-    pub fn program(self) -> &'static AgentProgram {
-        match self {
-            Self::Claude => &claude::PROGRAM,
-            Self::Codex => &codex::PROGRAM,
-            Self::Gemini => &gemini::PROGRAM,
-            Self::OpenCode => &opencode::PROGRAM,
-            Self::Aider => &aider::PROGRAM,
-        }
-    }
-
-    /// Checks whether the agent would start with these permissions, as this user and with these variables.
-    ///
-    /// # Errors
-    /// It would refuse.
-    pub fn fits(
-        self,
-        allow: &Permissions,
-        root: bool,
-        variable: Variables<'_>,
-    ) -> Result<(), AgentRefusal> {
-        (self.program().fits)(allow, root, variable)
-    }
-
-    /// Finds out whether the agent can reach a model, as far as this shows without asking the model; `variable` returns the
-    /// variables of the environment.
-    pub fn login(self, variable: Variables<'_>) -> Login {
-        (self.program().login)(variable)
+    pub fn named(name: &str) -> Option<&'static Self> {
+        Self::ALL.into_iter().find(|agent| agent.name == name)
     }
 
     /// Returns the command line for one question, in a session of its own that may change nothing; the question comes on
@@ -172,7 +102,7 @@ impl CodingAgent {
     /// # Errors
     /// The agent cannot be kept from changing files.
     pub fn question(
-        self,
+        &self,
         folder: &Path,
         model: Option<&str>,
     ) -> Result<AgentInvocation, AgentRefusal> {
@@ -190,7 +120,7 @@ impl CodingAgent {
     ///
     /// # Errors
     /// The agent has no way to say what it is allowed.
-    pub fn call(self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+    pub fn call(&self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
         for command in &run.allow.exact {
             self.exact(command).map_err(|why| {
                 let command = one_line(command, 200);
@@ -198,35 +128,35 @@ impl CodingAgent {
                 AgentRefusal::new(reason, "leave it out, or allow more in `[worker] allow`")
             })?;
         }
-        (self.program().call)(run)
+        (self.call)(run)
     }
 
     /// Checks whether the agent can be allowed to run this command and nothing else.
     ///
     /// # Errors
     /// Why it cannot.
-    pub fn exact(self, command: &str) -> Result<(), &'static str> {
-        match self.program().exact {
+    pub fn exact(&self, command: &str) -> Result<(), &'static str> {
+        match self.exact {
             Some(exact) => exact(command),
             None => Err("this agent cannot be allowed a single command"),
         }
     }
 
     /// Reads how a run ended.
-    pub fn read(self, printed: &RunOutput<'_>) -> RunReading {
-        let mut reading = (self.program().read)(printed).unwrap_or_else(|| {
+    pub fn read(&self, printed: &RunOutput<'_>) -> RunReading {
+        let mut reading = (self.read)(printed).unwrap_or_else(|| {
             let outcome = self.unspoken(printed);
             RunReading::new(outcome, RunUsage::default())
         });
-        reading.session = reading.session.or_else(|| self.session(printed.out));
+        reading.session = reading.session.or_else(|| (self.session)(printed.out));
         reading.usage = reading.usage.plausible();
         if reading.outcome == RunOutcome::SessionMissing {
             // The session named here was never begun.
             reading.session = None;
         }
-        let stopped = printed
-            .exit
-            .filter(|exit| exit.timed_out || exit.cancelled || exit.signal.is_some());
+        let by_others =
+            |exit: &exec::ChildExit| exit.timed_out || exit.cancelled || exit.signal.is_some();
+        let stopped = printed.exit.filter(by_others);
         // A run that was stopped from outside did not finish, whatever it printed before.
         if let Some(exit) = stopped {
             let fault = self.fails_at_last(printed);
@@ -235,12 +165,12 @@ impl CodingAgent {
             match &mut reading.outcome {
                 // The permission would be missing in the next run, too.
                 RunOutcome::Refused { unfinished, .. } => *unfinished = Some(how),
-                outcome => *outcome = RunOutcome::Killed { how },
+                outcome => *outcome = RunOutcome::Killed(how),
             }
         } else if let Some(code) = printed.exit.and_then(|exit| exit.exit).filter(|c| *c != 0) {
             let why = format!("it says that it is done, but ended with exit code {code}");
             match &mut reading.outcome {
-                RunOutcome::Done { .. } => reading.outcome = RunOutcome::Garbled { why },
+                RunOutcome::Done(_) => reading.outcome = RunOutcome::Garbled(why),
                 RunOutcome::Refused { unfinished, .. } => {
                     unfinished.get_or_insert(why);
                 }
@@ -250,16 +180,11 @@ impl CodingAgent {
         reading
     }
 
-    /// Finds the session that the agent itself names in the first lines of its output.
-    pub fn session(self, out: &str) -> Option<SessionId> {
-        (self.program().session)(out)
-    }
-
     /// Returns the words in which the agent says that its model failed and that it asks again, if it said nothing else: an
     /// agent may say so for ever without any result.
-    pub fn only_asks_again(self, said: &str) -> Option<String> {
+    pub fn only_asks_again(&self, said: &str) -> Option<String> {
         let lines = said.lines().filter(|line| !line.trim().is_empty());
-        let asks_again = self.program().asks_again;
+        let asks_again = self.asks_again;
         if !lines.clone().all(asks_again) {
             return None;
         }
@@ -268,8 +193,8 @@ impl CodingAgent {
     }
 
     /// Returns the agent's words about its model, if its output ends with a message that the model failed and is asked again.
-    fn fails_at_last(self, printed: &RunOutput<'_>) -> Option<String> {
-        let asks_again = self.program().asks_again;
+    fn fails_at_last(&self, printed: &RunOutput<'_>) -> Option<String> {
+        let asks_again = self.asks_again;
         let last = |text: &str| {
             let lines = text.lines().rev().filter(|line| !line.trim().is_empty());
             let lines = lines.take_while(|line| asks_again(line));
@@ -279,34 +204,39 @@ impl CodingAgent {
         last(printed.out).or_else(|| last(printed.err))
     }
 
-    /// Returns whether a session could be one of this agent, by the form of its name. One that cannot must not be resumed: some
-    /// agents do not report an unknown session but begin another one instead.
-    pub fn knows(self, session: &SessionId) -> bool {
-        (self.program().knows)(session.as_str())
+    /// Returns what a complaint means; `None` if it is not a known one.
+    pub(super) fn complaint(&self, said: &str) -> Option<RunOutcome> {
+        let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
+        if has(self.missing) {
+            Some(RunOutcome::SessionMissing)
+        } else if has(self.in_use) {
+            Some(RunOutcome::SessionInUse)
+        } else {
+            let said = has(self.usage).then(|| last_words(said))?;
+            Some(RunOutcome::Usage(said))
+        }
     }
 
     /// Returns the outcome of a run whose last event is missing.
-    fn unspoken(self, printed: &RunOutput<'_>) -> RunOutcome {
-        if let Some(outcome) = self.program().phrases.read(printed.err) {
+    fn unspoken(&self, printed: &RunOutput<'_>) -> RunOutcome {
+        if let Some(outcome) = self.complaint(printed.err) {
             return outcome;
         }
         let said = last_words(printed.err);
         match printed.exit {
-            None => RunOutcome::Killed {
-                how: "was ended while no worker watched it".into(),
-            },
-            Some(exit) if exit.success() => RunOutcome::Garbled {
-                why: "it ended with exit code 0 and without a last word".into(),
-            },
+            None => RunOutcome::Killed("was ended while no worker watched it".into()),
+            Some(exit) if exit.success() => {
+                RunOutcome::Garbled("it ended with exit code 0 and without a last word".into())
+            }
             // The agent printed nothing on standard output: its words on standard error are about the start.
             Some(exit)
                 if exit.exit.is_some() && printed.out.trim().is_empty() && !said.is_empty() =>
             {
-                RunOutcome::NoStart { said }
+                RunOutcome::NoStart(said)
             }
-            Some(exit) => RunOutcome::Garbled {
-                why: format!("it {} and without a last word", ended(exit)),
-            },
+            Some(exit) => {
+                RunOutcome::Garbled(format!("it {} and without a last word", ended(exit)))
+            }
         }
     }
 }
@@ -328,17 +258,16 @@ const WORDS: usize = 12;
 
 /// Returns what a line says of a failed model, for a person.
 fn words_of(line: &str) -> String {
-    let said = events(line)
-        .next()
-        .map(|event| match text_at(&event, "/message") {
-            "" => {
-                let status = number_at(&event, "/error_status");
-                let status = Some(status).filter(|status| *status > 0);
-                let status = status.map_or(String::new(), |status| format!("{status} "));
-                status + text_at(&event, "/error")
-            }
-            message => message.to_owned(),
-        });
+    let said = |event: Value| match text_at(&event, "/message") {
+        "" => {
+            let status = number_at::<u16>(&event, "/error_status");
+            let status = status.filter(|status| *status > 0);
+            let status = status.map_or(String::new(), |status| format!("{status} "));
+            status + text_at(&event, "/error")
+        }
+        message => message.to_owned(),
+    };
+    let said = events(line).next().map(said);
     one_line(said.as_deref().unwrap_or(line), 200)
 }
 
@@ -351,10 +280,9 @@ pub(super) fn last_words(err: &str) -> String {
 
 /// Returns the objects of a stream with one JSON object a line; lines that are none are left out.
 pub(super) fn events(out: &str) -> impl DoubleEndedIterator<Item = Value> {
-    out.lines()
-        .map(str::trim)
-        .filter(|line| line.starts_with('{'))
-        .filter_map(|line| serde_json::from_str(line).ok())
+    let lines = out.lines().map(str::trim);
+    let objects = lines.filter(|line| line.starts_with('{'));
+    objects.filter_map(|line| serde_json::from_str(line).ok())
 }
 
 /// Returns whether an event is of a kind.
@@ -369,24 +297,13 @@ pub(super) fn last_event(out: &str, kind: &str) -> Option<Value> {
 
 /// Returns a text of an event by its path of names; empty if the event has none there.
 pub(super) fn text_at<'a>(event: &'a Value, pointer: &str) -> &'a str {
-    event
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    let text = event.pointer(pointer).and_then(Value::as_str);
+    text.unwrap_or_default()
 }
 
-/// Returns a number of an event by its path of names; 0 if the event has none there.
-pub(super) fn number_at(event: &Value, pointer: &str) -> u64 {
-    event
-        .pointer(pointer)
-        .and_then(Value::as_u64)
-        .unwrap_or_default()
-}
-
-/// Returns an HTTP status of an event by its path of names.
-pub(super) fn status_at(event: &Value, pointer: &str) -> Option<u16> {
-    let status = event.pointer(pointer).and_then(Value::as_u64)?;
-    status.try_into().ok()
+/// Returns a whole number of an event by its path of names.
+pub(super) fn number_at<N: TryFrom<i64>>(event: &Value, pointer: &str) -> Option<N> {
+    event.pointer(pointer)?.as_i64()?.try_into().ok()
 }
 
 /// Returns an amount of dollars of an event by its path of names.
@@ -396,9 +313,10 @@ pub(super) fn dollars_at(event: &Value, pointer: &str) -> Option<f64> {
 
 /// Returns the tokens of an event, `input_tokens` and `output_tokens` below a path.
 pub(super) fn tokens_at(event: &Value, pointer: &str) -> RunUsage {
+    let tokens = |name| number_at(event, &format!("{pointer}/{name}_tokens")).unwrap_or(0);
     RunUsage {
-        input_tokens: number_at(event, &format!("{pointer}/input_tokens")),
-        output_tokens: number_at(event, &format!("{pointer}/output_tokens")),
+        input_tokens: tokens("input"),
+        output_tokens: tokens("output"),
         cost_usd: 0.0,
     }
 }
@@ -419,20 +337,17 @@ pub(super) fn status_in(said: &str) -> Option<u16> {
     let said = said.to_lowercase();
     let said: Vec<&str> = words_in(&said).collect();
     said.iter().enumerate().find_map(|(at, word)| {
-        let status = StatusCode::from_bytes(word.as_bytes()).ok();
-        let status =
-            status.filter(|status| status.is_client_error() || status.is_server_error())?;
+        let status = StatusCode::from_bytes(word.as_bytes()).ok()?;
         let (before, after) = (&said[..at], &said[at + 1..]);
         let called = matches!(
             before,
             [.., "status" | "statuscode" | "code" | "http"] | [.., "api", "error"]
         ) || matches!(after, ["status", ..]);
-        let name = status
-            .canonical_reason()
-            .unwrap_or("Overloaded")
-            .to_lowercase();
+        let name = status.canonical_reason().unwrap_or("Overloaded");
+        let name = name.to_lowercase();
         let named = after.starts_with(&words_in(&name).collect::<Vec<_>>());
-        (called || named).then_some(status.as_u16())
+        let fails = status.is_client_error() || status.is_server_error();
+        (fails && (called || named)).then_some(status.as_u16())
     })
 }
 
@@ -443,23 +358,14 @@ fn words_in(text: &str) -> impl Iterator<Item = &str> {
 
 /// Returns a fault of the model from words alone, where the agent gives no status.
 pub(super) fn fault_by_words(said: &str) -> ModelFault {
+    const WORDS_OF: [(u16, &str); 3] = [
+        (429, "rate limit|ratelimit|quota|usage limit"),
+        (401, "unauthorized|authentication|invalid_api_key|api key"),
+        (400, "invalid_request|badrequest|not_found_error"),
+    ];
     let lower = said.to_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    let status = status_in(said).or_else(|| {
-        if has(&["rate limit", "ratelimit", "quota", "usage limit"]) {
-            Some(429)
-        } else if has(&[
-            "unauthorized",
-            "authentication",
-            "invalid_api_key",
-            "api key",
-        ]) {
-            Some(401)
-        } else if has(&["invalid_request", "badrequest", "not_found_error"]) {
-            Some(400)
-        } else {
-            None
-        }
-    });
+    let mut known = WORDS_OF.into_iter();
+    let named = known.find(|(_, words)| words.split('|').any(|word| lower.contains(word)));
+    let status = status_in(said).or(named.map(|(status, _)| status));
     ModelFault::new(status, said)
 }

@@ -5,30 +5,28 @@ use serde_json::Value;
 
 use super::AgentRefusal;
 use super::agent_acts::{AgentAct, complains, gets, uses};
-use super::agent_program::{AgentProgram, Login, ProgramVersion, Variables, folder};
+use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
-    AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, events, is, is_uuid,
-    session_named, status_at, status_in, text_at, tokens_at,
+    AgentInvocation, AgentRun, RunOutput, RunSession, events, is, is_uuid, number_at,
+    session_named, status_in, text_at, tokens_at,
 };
 use super::permissions::Commands;
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
 use crate::plan::SessionId;
 use crate::wire::text::one_line;
 
-pub(super) static PROGRAM: AgentProgram = AgentProgram {
+pub(super) static AGENT: CodingAgent = CodingAgent {
     name: "gemini",
     least: ProgramVersion(0, 20, 0),
     env: "GEMINI_API_KEY GOOGLE_API_KEY GOOGLE_GEMINI_BASE_URL GEMINI_MODEL GEMINI_CLI_HOME",
     install: "npm install -g @google/gemini-cli",
-    phrases: ErrorPhrases {
-        missing: &["Invalid session identifier", "No previous sessions found"],
-        in_use: &[],
-        usage: &[
-            "not running in a trusted directory",
-            "set an Auth method",
-            "Unknown argument",
-        ],
-    },
+    missing: &["Invalid session identifier", "No previous sessions found"],
+    in_use: &[],
+    usage: &[
+        "not running in a trusted directory",
+        "set an Auth method",
+        "Unknown argument",
+    ],
     // Gemini CLI reads numbers as places in its list of sessions.
     knows: is_uuid,
     takes_names: true,
@@ -47,12 +45,10 @@ pub(super) static PROGRAM: AgentProgram = AgentProgram {
 
 fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
     let allow = run.allow;
-    let mode = if allow.all {
-        "yolo"
-    } else if allow.edit {
-        "auto_edit"
-    } else {
-        "default"
+    let mode = match (allow.all, allow.edit) {
+        (true, _) => "yolo",
+        (false, true) => "auto_edit",
+        (false, false) => "default",
     };
     let mut call = AgentInvocation::of("gemini -o stream-json --approval-mode");
     call.add(&[mode, "--skip-trust"]);
@@ -97,15 +93,11 @@ fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
         return Some(RunReading::new(outcome, RunUsage::default()));
     };
     let outcome = if text_at(result, "/status") == "success" {
-        RunOutcome::Done {
-            text: last_message(&all),
-        }
+        RunOutcome::Done(last_message(&all))
     } else if let Some(fault) = fault(result).or_else(in_err) {
         RunOutcome::Model(fault)
     } else {
-        RunOutcome::Garbled {
-            why: one_line(&result.to_string(), 400),
-        }
+        RunOutcome::Garbled(one_line(&result.to_string(), 400))
     };
     Some(RunReading::new(outcome, tokens_at(result, "/stats")))
 }
@@ -121,11 +113,8 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
         }
         "message" if of_assistant => vec![AgentAct::Says(content())],
         "tool_use" if event.get("tool_name").is_some() => {
-            vec![uses(
-                text_at(event, "/tool_name"),
-                event.get("parameters"),
-                id,
-            )]
+            let tool = text_at(event, "/tool_name");
+            vec![uses(tool, event.get("parameters"), id)]
         }
         "tool_result" => match text_at(event, "/status") {
             "error" => vec![gets(id, text_at(event, "/error/message"), true, None)],
@@ -133,12 +122,8 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
                 let text = text_at(event, "/output");
                 // It prints the code only of a command that printed nothing.
                 let code = text.strip_prefix("Command exited with code: ");
-                vec![gets(
-                    id,
-                    text,
-                    false,
-                    code.and_then(|code| code.parse().ok()),
-                )]
+                let code = code.and_then(|code| code.parse().ok());
+                vec![gets(id, text, false, code)]
             }
         },
         "result" if event.get("error").is_some() => complains(event, "/error/message"),
@@ -170,21 +155,18 @@ fn login(variable: Variables<'_>) -> Login {
 
 /// Joins what the agent said after the last tool that it used.
 fn last_message(all: &[Value]) -> String {
-    let from = all
-        .iter()
-        .rposition(|event| is(event, "tool_use") || is(event, "tool_result"));
-    all.iter()
-        .skip(from.map_or(0, |at| at + 1))
-        .filter(|event| is(event, "message") && text_at(event, "/role") == "assistant")
-        .map(|event| text_at(event, "/content"))
-        .collect()
+    let uses = |event: &Value| is(event, "tool_use") || is(event, "tool_result");
+    let says = |event: &&Value| is(event, "message") && text_at(event, "/role") == "assistant";
+    let from = all.iter().rposition(uses).map_or(0, |at| at + 1);
+    let said = all[from..].iter().filter(says);
+    said.map(|event| text_at(event, "/content")).collect()
 }
 
 /// Reads `{error: {type, message, code}}`. A message may hold the service's own words as JSON.
 fn fault(object: &Value) -> Option<ModelFault> {
     let error = object.pointer("/error")?;
     let message = text_at(error, "/message");
-    let status = status_at(error, "/code")
+    let status = number_at(error, "/code")
         .filter(|code| (400..600).contains(code))
         .or_else(|| status_in(message));
     Some(ModelFault::new(status, one_line(message, 400)))

@@ -27,8 +27,8 @@ use crate::volumes::{Folder, Volumes};
 use crate::wire::command_file::CommandFile;
 
 pub use agent_acts::{AgentAct, ToolAnswer, acts};
-pub use agent_program::{AgentProgram, Login, ProgramVersion};
-pub use coding_agent::{AgentInvocation, AgentRun, CodingAgent, RunOutput, RunSession};
+pub use agent_program::{CodingAgent, Login, ProgramVersion};
+pub use coding_agent::{AgentInvocation, AgentRun, RunOutput, RunSession};
 pub use command_line::CommandTemplate;
 pub use permissions::{Commands, Permissions, UnknownPermission};
 pub use prompt::PromptKind;
@@ -52,7 +52,7 @@ pub enum Agent {
 /// A coding agent with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodingAgentSetup {
-    pub kind: CodingAgent,
+    pub kind: &'static CodingAgent,
     pub allow: Permissions,
     /// The person's additions to its command line.
     pub more: Vec<String>,
@@ -135,7 +135,7 @@ impl AgentRefusal {
 impl Agent {
     /// Returns whether it sees only the files that it is given.
     pub fn is_given_files(&self) -> bool {
-        matches!(self, Self::Coding(setup) if setup.kind.program().needs_history)
+        matches!(self, Self::Coding(setup) if setup.kind.needs_history)
     }
 
     /// Finds an agent by its name; `argv` is what the person gave after `--`.
@@ -183,7 +183,7 @@ impl Agent {
         match self {
             Self::Shell(_) => "shell",
             Self::Command(_) => "command",
-            Self::Coding(coder) => coder.kind.name(),
+            Self::Coding(coder) => coder.kind.name,
         }
     }
 
@@ -192,7 +192,7 @@ impl Agent {
     pub fn env(&self) -> &'static str {
         match self {
             Self::Shell(_) | Self::Command(_) => "",
-            Self::Coding(coder) => coder.kind.program().env,
+            Self::Coding(coder) => coder.kind.env,
         }
     }
 }
@@ -223,7 +223,7 @@ impl CodingAgentSetup {
 pub fn names() -> Vec<&'static str> {
     CodingAgent::ALL
         .into_iter()
-        .map(CodingAgent::name)
+        .map(|agent| agent.name)
         .chain(["command", "shell"])
         .collect()
 }

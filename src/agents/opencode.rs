@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::AgentRefusal;
-use super::agent_acts::{AgentAct, complains, exit_at, gets, says, uses};
-use super::agent_program::{AgentProgram, Login, ProgramVersion, Variables, folder};
+use super::agent_acts::{AgentAct, complains, gets, says, uses};
+use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
-    AgentInvocation, AgentRun, ErrorPhrases, RunOutput, RunSession, dollars_at, events, is,
-    number_at, session_named, status_at, text_at,
+    AgentInvocation, AgentRun, RunOutput, RunSession, dollars_at, events, is, number_at,
+    session_named, text_at,
 };
 use super::permissions::Commands;
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
@@ -20,17 +20,15 @@ use crate::wire::text::{one_line, printable};
 /// A service that asks for a wait of at least this long has reached a usage limit; a shorter wait is a pause.
 const LIMIT: u64 = 300;
 
-pub(super) static PROGRAM: AgentProgram = AgentProgram {
+pub(super) static AGENT: CodingAgent = CodingAgent {
     name: "opencode",
     least: ProgramVersion(1, 0, 0),
     env: "ANTHROPIC_API_KEY OPENAI_API_KEY OPENCODE_API_KEY OPENCODE_CONFIG OPENCODE_CONFIG_DIR \
           XDG_CONFIG_HOME XDG_DATA_HOME",
     install: "npm install -g opencode-ai",
-    phrases: ErrorPhrases {
-        missing: &["Session not found"],
-        in_use: &[],
-        usage: &["Unknown argument"],
-    },
+    missing: &["Session not found"],
+    in_use: &[],
+    usage: &["Unknown argument"],
     knows: |session| session.starts_with("ses_"),
     takes_names: false,
     needs_history: false,
@@ -84,7 +82,7 @@ fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
                 unfinished: last.is_none().then(|| "it came to no end".into()),
             }
         } else if text_at(last?, "/part/reason") == "stop" {
-            RunOutcome::Done { text }
+            RunOutcome::Done(text)
         } else {
             return None;
         }
@@ -99,14 +97,10 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
         "text" => says(text_at(event, "/part/text")),
         "tool_use" => {
             let failed = state("status") == "error";
-            let answer = if failed {
-                state("error")
-            } else {
-                state("output")
-            };
+            let answer = state(if failed { "error" } else { "output" });
             let input = event.pointer("/part/state/input");
             let id = text_at(event, "/part/callID");
-            let exit = exit_at(event, "/part/state/metadata/exit");
+            let exit = number_at(event, "/part/state/metadata/exit");
             vec![
                 uses(text_at(event, "/part/tool"), input, id),
                 gets(id, answer, failed, exit),
@@ -123,11 +117,10 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
 
 /// Returns what a step has used.
 fn step_usage(step: &Value) -> RunUsage {
-    let tokens = |name: &str| number_at(step, &format!("/part/tokens/{name}"));
+    let tokens = |name| number_at(step, &format!("/part/tokens/{name}")).unwrap_or(0_u64);
+    let cached = tokens("cache/read").saturating_add(tokens("cache/write"));
     RunUsage {
-        input_tokens: tokens("input")
-            .saturating_add(tokens("cache/read"))
-            .saturating_add(tokens("cache/write")),
+        input_tokens: tokens("input").saturating_add(cached),
         output_tokens: tokens("output").saturating_add(tokens("reasoning")),
         cost_usd: dollars_at(step, "/part/cost").unwrap_or(0.0),
     }
@@ -188,22 +181,18 @@ fn config(run: &AgentRun<'_>) -> String {
 }
 
 fn fault(event: &Value, now: Time) -> ModelFault {
-    let said = ["/error/data/message", "/error/name"]
-        .map(|at| text_at(event, at))
-        .into_iter()
-        .find(|said| !said.is_empty());
-    let status = status_at(event, "/error/data/statusCode");
+    let said = ["/error/data/message", "/error/name"].map(|at| text_at(event, at));
+    let said = said.into_iter().find(|said| !said.is_empty());
+    let status = number_at(event, "/error/data/statusCode");
     let mut fault = ModelFault::new(status, one_line(said.unwrap_or_default(), 400));
     let retryable = event.pointer("/error/data/isRetryable");
     if let Some(retryable) = retryable.and_then(Value::as_bool) {
         fault.retryable = retryable;
     }
     let wait = text_at(event, "/error/data/responseHeaders/retry-after");
-    fault.until = wait
-        .parse()
-        .ok()
-        .filter(|seconds| *seconds >= LIMIT && status == Some(429))
-        .map(|seconds| now.plus(Duration::from_secs(seconds)));
+    let wait = wait.parse().ok();
+    let wait = wait.filter(|seconds| *seconds >= LIMIT && status == Some(429));
+    fault.until = wait.map(|seconds| now.plus(Duration::from_secs(seconds)));
     fault
 }
 
@@ -261,11 +250,8 @@ fn exact(command: &str) -> Result<(), &'static str> {
 /// Joins the texts of the last step.
 fn last_text(all: &[Value]) -> String {
     let from = all.iter().rposition(|event| is(event, "step_start"));
-    let texts: Vec<&str> = all
-        .iter()
-        .skip(from.unwrap_or(0))
-        .filter(|event| is(event, "text"))
-        .map(|event| text_at(event, "/part/text"))
-        .collect();
+    let said = all[from.unwrap_or(0)..].iter();
+    let said = said.filter(|event| is(event, "text"));
+    let texts: Vec<&str> = said.map(|event| text_at(event, "/part/text")).collect();
     texts.join("\n")
 }

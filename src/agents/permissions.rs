@@ -39,9 +39,7 @@ impl Default for Permissions {
     fn default() -> Self {
         Self {
             edit: true,
-            commands: Commands::None,
-            exact: Vec::new(),
-            all: false,
+            ..Self::NOTHING
         }
     }
 }

@@ -8,8 +8,8 @@ use crate::plan::{SessionId, Time};
 /// How one run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunOutcome {
-    /// Its last event was read and reports no error, and nothing was refused.
-    Done { text: String },
+    /// Its last event was read and reports no error, and nothing was refused; its last message.
+    Done(String),
     /// It was not allowed to do something; `unfinished` says how the run ended, if it did not finish.
     Refused {
         text: String,
@@ -24,14 +24,14 @@ pub enum RunOutcome {
     SessionMissing,
     /// It refuses to begin a session that exists already.
     SessionInUse,
-    /// It refuses its command line or its configuration; every other task would fail the same way.
-    Usage { said: String },
-    /// It ended before its first output, with an unknown complaint: about its configuration, or about something temporary.
-    NoStart { said: String },
-    /// It was stopped before its last event.
-    Killed { how: String },
-    /// It ended without a last event that can be read, or says itself that it did not finish.
-    Garbled { why: String },
+    /// It refuses its command line or its configuration, in these words; every other task would fail the same way.
+    Usage(String),
+    /// It ended before its first output, with this unknown complaint: about its configuration, or about something temporary.
+    NoStart(String),
+    /// It was stopped before its last event; how.
+    Killed(String),
+    /// It ended without a last event that can be read, or says itself that it did not finish; why.
+    Garbled(String),
 }
 
 /// The fault of the model behind an agent.
@@ -187,16 +187,16 @@ impl RunOutcome {
             }
             Self::SessionMissing if changes < MOST_TURNS => NextRun::Anew,
             Self::SessionInUse if changes < MOST_TURNS => NextRun::Resume,
-            Self::NoStart { .. } if faults == 0 && changes == 0 => NextRun::Again(delay),
-            Self::Usage { .. } | Self::NoStart { .. } => NextRun::Stop,
+            Self::NoStart(_) if faults == 0 && changes == 0 => NextRun::Again(delay),
+            Self::Usage(_) | Self::NoStart(_) => NextRun::Stop,
             Self::Model(fault) if fault.keeps_out() => NextRun::Stop,
-            Self::Done { .. }
+            Self::Done(_)
             | Self::Refused { .. }
             | Self::Model(_)
             | Self::SessionMissing
             | Self::SessionInUse
-            | Self::Killed { .. }
-            | Self::Garbled { .. } => NextRun::Report,
+            | Self::Killed(_)
+            | Self::Garbled(_) => NextRun::Report,
         }
     }
 }
@@ -234,9 +234,9 @@ mod tests {
         assert_eq!(next(&RunOutcome::SessionMissing, 0, 0), NextRun::Anew);
         assert_eq!(next(&RunOutcome::SessionMissing, 0, 3), NextRun::Report);
         assert_eq!(next(&RunOutcome::SessionInUse, 0, 2), NextRun::Resume);
-        let usage = RunOutcome::Usage { said: "".into() };
+        let usage = RunOutcome::Usage("".into());
         assert_eq!(next(&usage, 0, 0), NextRun::Stop);
-        let no_start = RunOutcome::NoStart { said: "".into() };
+        let no_start = RunOutcome::NoStart("".into());
         assert_eq!(
             [0, 1].map(|faults| next(&no_start, faults, 0)),
             [NextRun::Again(Duration::from_secs(10)), NextRun::Stop]

@@ -94,26 +94,24 @@ impl CodingAgentSetup {
         course: &RunSummary,
         left: Option<&[u8]>,
     ) -> ReportFile {
-        let name = self.kind.name();
+        let name = self.kind.name;
         let outcome = &course.outcome;
         let text = match outcome {
-            RunOutcome::Done { text } | RunOutcome::Refused { text, .. } => text.trim(),
+            RunOutcome::Done(text) | RunOutcome::Refused { text, .. } => text.trim(),
             _ => "",
         };
         let mut pitfalls = course.notes.clone();
         let read = |bytes: &[u8]| parse(&format!("report-{}.md", job.command.id), bytes);
-        let (own, unread) = match left.map(read) {
-            Some(Ok(report)) => (Some(report), false),
-            Some(Err(problems)) => {
-                let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-                let problems = one_line(&problems.join("; "), 300);
-                pitfalls.push(format!(
-                    "The report that {name} wrote cannot be read: {problems}."
-                ));
-                (None, true)
-            }
-            None => (None, false),
-        };
+        let left = left.map(read);
+        let unread = matches!(left, Some(Err(_)));
+        if let Some(Err(problems)) = &left {
+            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            let problems = one_line(&problems.join("; "), 300);
+            pitfalls.push(format!(
+                "The report that {name} wrote cannot be read: {problems}."
+            ));
+        }
+        let own = left.and_then(Result::ok);
         let own = own.or_else(|| read(last_message(text)?.as_bytes()).ok());
         let made = own.is_none();
         let mut file = own.unwrap_or_else(|| begin(job, ReportStatus::Success));
@@ -125,40 +123,39 @@ impl CodingAgentSetup {
             report.results = format!("{name} wrote no report. It said:\n\n{said}");
         }
         let finished = match outcome {
-            RunOutcome::Done { .. } if made && text.is_empty() => {
+            RunOutcome::Done(_) if made && text.is_empty() => {
                 report.results = format!("{name} ended without a word and wrote no report.");
                 false
             }
-            RunOutcome::Done { .. } => true,
+            RunOutcome::Done(_) => true,
             RunOutcome::Refused { unfinished, .. } => unfinished.is_none(),
             _ => false,
         };
         // Whether there is more than these words, the daemon measures.
         if made && finished {
             report.status = ReportStatus::PartialSuccess;
-            report.words_only = matches!(outcome, RunOutcome::Done { .. }) && !unread;
+            report.words_only = matches!(outcome, RunOutcome::Done(_)) && !unread;
             if job.command.request_id.is_some() && report.words_only {
                 report.collaboration = Some(Collaboration::Completed);
             }
         }
-        let doubtful = unread || !matches!(outcome, RunOutcome::Done { .. });
+        let doubtful = unread || !matches!(outcome, RunOutcome::Done(_));
         if made && !finished {
             report.status = ReportStatus::Failed;
         } else if doubtful && report.status == ReportStatus::Success {
             report.status = ReportStatus::PartialSuccess;
         }
         pitfalls.extend(outcome.pitfalls(name));
+        let commands = match outcome {
+            RunOutcome::Refused { commands, .. } => commands.as_slice(),
+            _ => &[],
+        };
+        let offer = |one: &&String| self.may_offer(one).is_ok();
+        let offered = commands.iter().filter(offer).take(MOST_OFFERED);
         // What the agent itself writes there is not what was refused.
-        report.refused = Vec::new();
-        if let RunOutcome::Refused { commands, .. } = outcome {
-            let offer = |one: &&String| self.may_offer(one).is_ok();
-            let offered = commands.iter().filter(offer).take(MOST_OFFERED);
-            report.refused = offered.cloned().collect();
-        }
+        report.refused = offered.cloned().collect();
         outcome.ask(name, report);
-        if let (RunOutcome::Refused { commands, .. }, Some(question)) =
-            (outcome, &mut report.question)
-        {
+        if let Some(question) = &mut report.question {
             let why_not = commands.iter().find_map(|one| {
                 let why = self.may_offer(one).err()?;
                 let one = one_line(one, 120).replace('`', "'");
@@ -205,43 +202,35 @@ impl RunOutcome {
             format!("{name} came to no end that can be read: {why}.")
         };
         let pitfall = match self {
-            Self::Done { .. } => return Vec::new(),
+            Self::Done(_) => return Vec::new(),
             Self::Refused {
                 what, unfinished, ..
             } => {
-                let list: Vec<String> = what
-                    .iter()
-                    .take(MOST_REFUSED)
-                    .map(|what| format!("- `{}`", what.replace('`', "'")))
-                    .collect();
-                let list = list.join("\n");
+                let item = |what: &String| format!("- `{}`", what.replace('`', "'"));
+                let list = what.iter().take(MOST_REFUSED).map(item);
+                let list = list.collect::<Vec<_>>().join("\n");
                 let refused = format!("{name} was not allowed to do this:\n\n{list}");
                 return unfinished.iter().map(no_end).chain([refused]).collect();
             }
-            Self::Model(fault) => match fault.until {
-                Some(until) => format!(
-                    "The usage limit of {name} is reached until {}: {}",
-                    time_text(until),
-                    fault.words()
-                ),
-                None if fault.retryable => {
-                    format!(
-                        "Model unavailable{}: {}",
-                        fault.status_text(),
-                        fault.words()
-                    )
+            Self::Model(fault) => match (fault.until, fault.words()) {
+                (Some(until), words) => {
+                    let until = time_text(until);
+                    format!("The usage limit of {name} is reached until {until}: {words}")
                 }
-                None => fault.refusal(),
+                (None, words) if fault.retryable => {
+                    format!("Model unavailable{}: {words}", fault.status_text())
+                }
+                (None, _) => fault.refusal(),
             },
             Self::SessionMissing | Self::SessionInUse => {
                 format!("{name} neither begins nor goes on with its session.")
             }
-            Self::Usage { said } | Self::NoStart { said } => {
+            Self::Usage(said) | Self::NoStart(said) => {
                 let said = block(&printable(said));
                 format!("{name} cannot work as it is set up:\n\n{said}")
             }
-            Self::Killed { how } => format!("{name} {how}."),
-            Self::Garbled { why } => no_end(why),
+            Self::Killed(how) => format!("{name} {how}."),
+            Self::Garbled(why) => no_end(why),
         };
         vec![pitfall]
     }
@@ -262,9 +251,9 @@ impl RunOutcome {
                     1 => "a command".to_owned(),
                     count => format!("{count} commands"),
                 };
-                report.question = Some(format!(
-                    "{name} was not allowed to run {count}. How is it to go on?"
-                ));
+                let question =
+                    format!("{name} was not allowed to run {count}. How is it to go on?");
+                report.question = Some(question);
             }
             Self::Refused { what, .. } if report.question.is_none() => {
                 let first = what.first().map(String::as_str).unwrap_or_default();
@@ -284,7 +273,7 @@ impl RunOutcome {
             Self::Model(fault) if !fault.retryable && fault.keeps_out() => {
                 report.question = mend(&fault.refusal());
             }
-            Self::Usage { said } | Self::NoStart { said } => report.question = mend(said),
+            Self::Usage(said) | Self::NoStart(said) => report.question = mend(said),
             _ => {}
         }
     }
@@ -315,10 +304,8 @@ fn how(step: &ProcessEnd) -> String {
     match &step.outcome {
         Err(reason) => format!("{name} did not start: {reason}."),
         Ok(_) if step.flooded => {
-            format!(
-                "{name} was stopped because it printed more than {} MiB.",
-                MOST_PRINTED >> 20
-            )
+            let most = MOST_PRINTED >> 20;
+            format!("{name} was stopped because it printed more than {most} MiB.")
         }
         Ok(outcome) if outcome.timed_out => {
             format!("{name} was stopped because its time was over.")
@@ -339,12 +326,10 @@ fn output(ended: &[ProcessEnd]) -> String {
         texts.concat().trim_end().to_owned()
     };
     let (out, err) = (said(|step| &step.out), said(|step| &step.err));
-    let mut parts = Vec::new();
-    for (what, said) in [("Output", out), ("Error output", err)] {
-        if !said.is_empty() {
-            parts.push(format!("{what}:\n\n{}", block(&said)));
-        }
-    }
+    let said = [("Output", out), ("Error output", err)].into_iter();
+    let said = said.filter(|(_, said)| !said.is_empty());
+    let parts = said.map(|(what, said)| format!("{what}:\n\n{}", block(&said)));
+    let parts: Vec<String> = parts.collect();
     match parts.is_empty() {
         true => "There was no output.".into(),
         false => parts.join("\n\n"),

@@ -24,7 +24,7 @@ fn exited(code: i32) -> ChildExit {
 }
 
 /// Reads the first run of a session, which printed this and ended like this.
-fn read(kind: CodingAgent, out: &str, exit: Option<ChildExit>) -> RunReading {
+fn read(kind: &'static CodingAgent, out: &str, exit: Option<ChildExit>) -> RunReading {
     kind.read(&RunOutput {
         out,
         err: "",
@@ -65,7 +65,7 @@ fn heard_when(name: &str, exit: impl FnOnce(ChildExit) -> Option<ChildExit>) -> 
 /// Tells an outcome in a word and what matters of it.
 fn told(outcome: &RunOutcome) -> String {
     match outcome {
-        RunOutcome::Done { text } => format!("done: {text}"),
+        RunOutcome::Done(text) => format!("done: {text}"),
         RunOutcome::Refused {
             what, unfinished, ..
         } => {
@@ -78,12 +78,12 @@ fn told(outcome: &RunOutcome) -> String {
         }
         RunOutcome::SessionMissing => "missing".into(),
         RunOutcome::SessionInUse => "in use".into(),
-        RunOutcome::Usage { said } => format!("usage: {}", said.lines().next().unwrap_or_default()),
-        RunOutcome::NoStart { said } => {
+        RunOutcome::Usage(said) => format!("usage: {}", said.lines().next().unwrap_or_default()),
+        RunOutcome::NoStart(said) => {
             format!("no start: {}", said.lines().next().unwrap_or_default())
         }
-        RunOutcome::Killed { how } => format!("killed: {how}"),
-        RunOutcome::Garbled { why } => format!("garbled: {why}"),
+        RunOutcome::Killed(how) => format!("killed: {how}"),
+        RunOutcome::Garbled(why) => format!("garbled: {why}"),
     }
 }
 
@@ -219,7 +219,7 @@ fn reads_sessions_and_usage_of_recorded_runs() {
 fn reads_run_without_exit_code() {
     for agent in ["claude", "codex", "gemini", "opencode", "aider"] {
         let done = heard_when(&format!("{agent}-done"), |_| None);
-        assert!(matches!(done.outcome, RunOutcome::Done { .. }), "{agent}");
+        assert!(matches!(done.outcome, RunOutcome::Done(_)), "{agent}");
         let killed = heard_when(
             &format!(
                 "{agent}-{}",
@@ -227,10 +227,7 @@ fn reads_run_without_exit_code() {
             ),
             |_| None,
         );
-        assert!(
-            matches!(killed.outcome, RunOutcome::Killed { .. }),
-            "{agent}"
-        );
+        assert!(matches!(killed.outcome, RunOutcome::Killed(_)), "{agent}");
     }
 }
 
@@ -253,7 +250,7 @@ fn success_output_with_failed_exit_is_no_success() {
             assert!(
                 matches!(
                     heard.outcome,
-                    RunOutcome::Garbled { .. } | RunOutcome::Killed { .. }
+                    RunOutcome::Garbled(_) | RunOutcome::Killed(_)
                 ),
                 "{agent}: {:?}",
                 heard.outcome
@@ -264,7 +261,7 @@ fn success_output_with_failed_exit_is_no_success() {
 
 #[test]
 fn reads_end_of_usage_limit() {
-    let read = |kind: CodingAgent, out: &str| read(kind, out, Some(exited(1))).outcome;
+    let read = |kind: &'static CodingAgent, out: &str| read(kind, out, Some(exited(1))).outcome;
     let until = |outcome: RunOutcome| match outcome {
         RunOutcome::Model(fault) => fault.until,
         other => panic!("{other:?}"),
@@ -273,31 +270,31 @@ fn reads_end_of_usage_limit() {
     let event = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1800000000}}"#;
     let both = format!("{event}\n{error}");
     assert_eq!(
-        until(read(CodingAgent::Claude, &both)),
+        until(read(&claude::AGENT, &both)),
         Some(Time(1_800_000_000_000_000))
     );
     let old = error.replace("limit\"", "Claude AI usage limit reached|1800000000\"");
     assert_eq!(
-        until(read(CodingAgent::Claude, &old)),
+        until(read(&claude::AGENT, &old)),
         Some(Time(1_800_000_000_000_000))
     );
-    assert_eq!(until(read(CodingAgent::Claude, error)), None);
+    assert_eq!(until(read(&claude::AGENT, error)), None);
     let open = |wait: &str| {
         format!(
             r#"{{"type":"error","error":{{"data":{{"message":"m","statusCode":429,"isRetryable":true,"responseHeaders":{{"retry-after":"{wait}"}}}}}}}}"#
         )
     };
     assert_eq!(
-        until(read(CodingAgent::OpenCode, &open("3600"))),
+        until(read(&opencode::AGENT, &open("3600"))),
         Some(Time(3_600_000_000))
     );
-    assert_eq!(until(read(CodingAgent::OpenCode, &open("2"))), None);
+    assert_eq!(until(read(&opencode::AGENT, &open("2"))), None);
 }
 
 /// Reads a run of aider that printed this after its greeting, and ended with this exit code if that is known.
 fn aider(printed: &str, code: Option<i32>) -> RunReading {
     let printed = format!("Aider v0.86.2\nRepo-map: disabled\n\n{printed}");
-    read(CodingAgent::Aider, &printed, code.map(exited))
+    read(&aider::AGENT, &printed, code.map(exited))
 }
 
 #[test]
@@ -351,7 +348,7 @@ fn impossible_usage_is_ignored() {
         let event = format!(
             r#"{{"type":"step_finish","part":{{"reason":"stop","cost":{cost},"tokens":{{"input":5}}}}}}"#
         );
-        read(CodingAgent::OpenCode, &event, None).usage
+        read(&opencode::AGENT, &event, None).usage
     };
     assert!((step("0.5").cost_usd - 0.5).abs() < 1e-9);
     for cost in ["-0.5", "1e300"] {
@@ -363,7 +360,7 @@ fn impossible_usage_is_ignored() {
 
 /// Reads a run of Claude Code that ended with this event and exit code.
 fn claude(event: &str, code: i32) -> RunOutcome {
-    read(CodingAgent::Claude, event, Some(exited(code))).outcome
+    read(&claude::AGENT, event, Some(exited(code))).outcome
 }
 
 #[test]
@@ -381,7 +378,7 @@ fn missing_session_error_counts_only_before_first_turn() {
         )
     };
     assert_eq!(claude(&event(0), 1), RunOutcome::SessionMissing);
-    assert!(matches!(claude(&event(3), 1), RunOutcome::Garbled { .. }));
+    assert!(matches!(claude(&event(3), 1), RunOutcome::Garbled(_)));
 }
 
 #[test]
@@ -390,8 +387,8 @@ fn result_text_may_mention_login() {
         format!(r#"{{"type":"result","is_error":{error},"result":"Users run /login first."}}"#)
     };
     let text = "Users run /login first.".to_owned();
-    assert_eq!(claude(&event(false), 0), RunOutcome::Done { text });
-    assert!(matches!(claude(&event(true), 1), RunOutcome::Usage { .. }));
+    assert_eq!(claude(&event(false), 0), RunOutcome::Done(text));
+    assert!(matches!(claude(&event(true), 1), RunOutcome::Usage(_)));
 }
 
 #[test]
@@ -431,28 +428,28 @@ fn failed_run_keeps_permission_denials() {
 fn model_retry_messages_are_not_progress() {
     for (agent, name, first, last, said) in [
         (
-            CodingAgent::Codex,
+            &codex::AGENT,
             "codex-500",
             "Reconnecting... 1/5",
             "Reconnecting... 5/5",
             "high demand",
         ),
         (
-            CodingAgent::Gemini,
+            &gemini::AGENT,
             "gemini-500",
             "Attempt 3 failed",
             "Attempt 9 failed",
             "failed with status 500",
         ),
         (
-            CodingAgent::Aider,
+            &aider::AGENT,
             "aider-429",
             "litellm.RateLimitError",
             "Retrying in 32.0",
             "rate limited you",
         ),
         (
-            CodingAgent::Claude,
+            &claude::AGENT,
             "claude-retried",
             "api_retry",
             "\"attempt\":3",
@@ -470,11 +467,7 @@ fn model_retry_messages_are_not_progress() {
         );
         assert_eq!(agent.only_asks_again(&text), None, "{name}");
         assert_eq!(agent.only_asks_again(" \n"), None);
-        assert_eq!(
-            CodingAgent::OpenCode.only_asks_again(&again),
-            None,
-            "{name}"
-        );
+        assert_eq!(opencode::AGENT.only_asks_again(&again), None, "{name}");
         // One that is ended meanwhile is told with that reason.
         let heard = agent.read(&RunOutput {
             out: &again,
@@ -486,7 +479,7 @@ fn model_retry_messages_are_not_progress() {
             begins: true,
             now: Time(0),
         });
-        let RunOutcome::Killed { how } = heard.outcome else {
+        let RunOutcome::Killed(how) = heard.outcome else {
             panic!("{name}: {:?}", heard.outcome);
         };
         assert!(
@@ -501,10 +494,10 @@ fn gemini_error_dump_is_not_progress() {
     // Of the form that was recorded, with other fields in it.
     let dump = "Attempt 2 failed with status 503. Retrying with backoff... GaxiosError: [{\n  config: {\n    url: 'https://x',\n  \
         },\n\tat Gaxios.request (file:///x.js:1:2)\n}]\n";
-    assert!(CodingAgent::Gemini.only_asks_again(dump).is_some());
+    assert!(gemini::AGENT.only_asks_again(dump).is_some());
     // A look may come in the middle of one.
     assert!(
-        CodingAgent::Gemini
+        gemini::AGENT
             .only_asks_again("    url: 'https://x',\n}\n")
             .is_some()
     );
@@ -513,7 +506,7 @@ fn gemini_error_dump_is_not_progress() {
         "Attempt 10 failed: {}. Max attempts reached",
     ] {
         assert_eq!(
-            CodingAgent::Gemini.only_asks_again(&format!("{dump}{works}\n")),
+            gemini::AGENT.only_asks_again(&format!("{dump}{works}\n")),
             None
         );
     }
@@ -558,11 +551,11 @@ fn finds_http_status_only_where_named() {
 #[test]
 fn other_agents_report_no_usage_limit_end() {
     for (agent, name) in [
-        (CodingAgent::Codex, "codex-429"),
-        (CodingAgent::Gemini, "gemini-429"),
-        (CodingAgent::Aider, "aider-429"),
+        (&codex::AGENT, "codex-429"),
+        (&gemini::AGENT, "gemini-429"),
+        (&aider::AGENT, "aider-429"),
     ] {
-        assert!(name.starts_with(agent.name()));
+        assert!(name.starts_with(agent.name));
         let outcome = heard(name).outcome;
         assert!(
             matches!(&outcome, RunOutcome::Model(fault) if fault.retryable && fault.until.is_none()),

@@ -41,7 +41,7 @@ impl AgentArgs {
         let agent = agent.allowing(allow.clone())?;
         usable(kind, &app.environment).await?;
         let root = rustix::process::geteuid().is_root();
-        kind.fits(&allow, root, &app.passed(kind))?;
+        (kind.fits)(&allow, root, &app.passed(kind))?;
         Ok(Some(agent))
     }
 }
@@ -52,8 +52,8 @@ impl App {
         let Agent::Coding(CodingAgentSetup { kind, .. }) = agent else {
             return None;
         };
-        match self.login(*kind) {
-            Login::NotSeen(what) => Some(format!("{} may not be logged in: {what}", kind.name())),
+        match self.login(kind) {
+            Login::NotSeen(what) => Some(format!("{} may not be logged in: {what}", kind.name)),
             Login::Found(_) | Login::Unknown => None,
         }
     }

@@ -27,8 +27,8 @@ pub struct Probe {
 }
 
 /// Runs an agent's program with `--version`; `None` if it is not installed.
-pub async fn probe(agent: CodingAgent, environment: &Environment) -> Option<Probe> {
-    let path = on_path(agent.name(), environment)?;
+pub async fn probe(agent: &'static CodingAgent, environment: &Environment) -> Option<Probe> {
+    let path = on_path(agent.name, environment)?;
     let version = |text: String| ProgramVersion::find(&text).ok_or_else(|| one_line(&text, 200));
     let version = version_text(&path).await.and_then(version);
     Some(Probe { path, version })
@@ -38,9 +38,8 @@ pub async fn probe(agent: CodingAgent, environment: &Environment) -> Option<Prob
 ///
 /// # Errors
 /// Says what is in the way.
-pub async fn usable(agent: CodingAgent, environment: &Environment) -> Result {
-    let (name, program) = (agent.name(), agent.program());
-    let (install, least) = (program.install, program.least);
+pub async fn usable(agent: &'static CodingAgent, environment: &Environment) -> Result {
+    let (name, install, least) = (agent.name, agent.install, agent.least);
     let (error, hint) = match probe(agent, environment).await {
         Some(Probe { path, version }) => match version {
             Ok(version) if version >= least => return Ok(()),

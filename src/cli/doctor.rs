@@ -108,7 +108,7 @@ async fn findings(app: &App) -> Vec<Finding> {
     for agent in CodingAgent::ALL {
         match probe(agent, environment).await {
             Some(probe) => findings.push(installed(agent, probe, app)),
-            None => absent.push(agent.name()),
+            None => absent.push(agent.name),
         }
     }
     if !absent.is_empty() {
@@ -119,9 +119,9 @@ async fn findings(app: &App) -> Vec<Finding> {
 }
 
 /// Returns whether an agent that is installed could work, and what is missing.
-fn installed(agent: CodingAgent, Probe { path, version }: Probe, app: &App) -> Finding {
-    let (about, program, path) = (agent.name(), agent.program(), path.display());
-    let (install, least) = (program.install, program.least);
+fn installed(agent: &'static CodingAgent, Probe { path, version }: Probe, app: &App) -> Finding {
+    let (about, path) = (agent.name, path.display());
+    let (install, least) = (agent.install, agent.least);
     match version {
         Err(said) => missing(about, format!("{path} tells no version: {said}"))
             .hint(format!("does it run by hand? `{install}` installs it anew")),

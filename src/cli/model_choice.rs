@@ -25,9 +25,9 @@ impl App {
     /// What is chosen cannot be asked.
     pub fn planner(&self, at_work: Option<&Agent>) -> Result<Planner, ConfigError> {
         let mut known = CodingAgent::ALL.to_vec();
-        known.retain(|agent| agent.program().answers);
-        let candidate = |agent: CodingAgent| Candidate {
-            name: agent.name(),
+        known.retain(|agent| agent.answers);
+        let candidate = |agent: &'static CodingAgent| Candidate {
+            name: agent.name,
             found: self.installed(agent),
         };
         let known: Vec<Candidate> = known.into_iter().map(candidate).collect();
@@ -40,7 +40,7 @@ impl App {
 
     /// Returns whether an agent that does the work would also plan and judge, if it were there and nothing else is chosen.
     pub fn would_plan(&self, agent: &str) -> bool {
-        let answers = CodingAgent::named(agent).is_some_and(|agent| agent.program().answers);
+        let answers = CodingAgent::named(agent).is_some_and(|agent| agent.answers);
         answers && self.config.llm.provider == ModelProvider::Auto
     }
 
@@ -86,22 +86,22 @@ impl App {
     }
 
     /// Looks for an agent without running it.
-    fn installed(&self, agent: CodingAgent) -> FoundAgent {
+    fn installed(&self, agent: &'static CodingAgent) -> FoundAgent {
         match self.login(agent) {
-            _ if on_path(agent.name(), &self.environment).is_none() => FoundAgent::Missing,
+            _ if on_path(agent.name, &self.environment).is_none() => FoundAgent::Missing,
             Login::Found(_) => FoundAgent::Ready,
             Login::NotSeen(_) | Login::Unknown => FoundAgent::Installed,
         }
     }
 
     /// Finds out whether an agent can reach its model, as far as that can be seen.
-    pub fn login(&self, agent: CodingAgent) -> Login {
-        agent.login(&self.passed(agent))
+    pub fn login(&self, agent: &'static CodingAgent) -> Login {
+        (agent.login)(&self.passed(agent))
     }
 
     /// Returns the variables that an agent gets to see: only these count.
-    pub fn passed(&self, agent: CodingAgent) -> impl Fn(&str) -> Option<String> {
-        let own = agent.program().env;
+    pub fn passed(&self, agent: &'static CodingAgent) -> impl Fn(&str) -> Option<String> {
+        let own = agent.env;
         move |name| {
             let named = |name| self.config.worker.env.iter().any(|named| named == name);
             let of_its_own = || own.split(' ').any(|own| own == name) && named(OF_THE_AGENT);
@@ -112,7 +112,7 @@ impl App {
     }
 }
 
-fn coding(name: &str) -> CodingAgent {
+fn coding(name: &str) -> &'static CodingAgent {
     CodingAgent::named(name).expect("the configuration chose one of those there are")
 }
 

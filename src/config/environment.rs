@@ -20,10 +20,8 @@ impl Environment {
 
     /// Returns the value of a variable; an empty one counts as not set.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0
-            .get(name)
-            .map(String::as_str)
-            .filter(|value| !value.is_empty())
+        let value = self.0.get(name).map(String::as_str);
+        value.filter(|value| !value.is_empty())
     }
 
     /// Returns the same environment with another value of a variable.
@@ -36,11 +34,8 @@ impl Environment {
     /// Returns the absolute folder in which this program keeps what belongs to the person and to no project: by the XDG base
     /// directories `$XDG_STATE_HOME/plan-agent`, else `~/.local/state/plan-agent`. It need not exist. `None` without a home.
     pub fn state_folder(&self) -> Option<PathBuf> {
-        let absolute = |name| {
-            self.get(name)
-                .map(Path::new)
-                .filter(|path| path.is_absolute())
-        };
+        let named = |name| self.get(name).map(Path::new);
+        let absolute = |name| named(name).filter(|path| path.is_absolute());
         let states = absolute("XDG_STATE_HOME").map(Path::to_owned);
         let states = states.or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
         Some(states.join("plan-agent"))

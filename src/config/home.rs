@@ -107,9 +107,8 @@ impl Home {
             return None;
         }
         let text = bounded_read::read(marker, MARKER_CAP).ok()?;
-        let layout = Layout::ALL
-            .into_iter()
-            .find(|layout| layout.word() == text.trim())?;
+        let mut layouts = Layout::ALL.into_iter();
+        let layout = layouts.find(|layout| layout.word() == text.trim())?;
         Some(Self {
             made: true,
             ..Self::new(folder, layout)

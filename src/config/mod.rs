@@ -294,18 +294,14 @@ impl Config {
             return;
         }
         if self.run.session == SessionScope::Plan {
-            let error = ConfigError::unfit(
-                "`run.session` is \"plan\", but `run.isolation` is \"worktree\": a session stays in one folder",
-                "set session = \"task\", or isolation = \"shared\"",
-            );
-            errors.push(self.placed("run.session", error));
+            let message = "`run.session` is \"plan\", but `run.isolation` is \"worktree\": a session stays in one folder";
+            let hint = "set session = \"task\", or isolation = \"shared\"";
+            errors.push(self.placed("run.session", ConfigError::unfit(message, hint)));
         }
         if self.checks.contains_key(MERGE_CHECK) {
-            let error = ConfigError::unfit(
-                "[checks] defines `merge`, but `run.isolation` is \"worktree\": merging is the check of that name",
-                "give that check another name",
-            );
-            errors.push(self.placed("checks.merge", error));
+            let message = "[checks] defines `merge`, but `run.isolation` is \"worktree\": merging is the check of that name";
+            let hint = "give that check another name";
+            errors.push(self.placed("checks.merge", ConfigError::unfit(message, hint)));
         }
     }
 

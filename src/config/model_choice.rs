@@ -106,10 +106,8 @@ impl Api {
         };
         let named = self.url_variables().iter().filter_map(|name| {
             let url = read_config::address(environment.get(name)?);
-            Some(
-                url.map(|url| (*name, url))
-                    .map_err(|message| wrong(name, message)),
-            )
+            let url = url.map_err(|message| wrong(name, message));
+            Some(url.map(|url| (*name, url)))
         });
         let named = named.collect::<Result<Vec<_>, _>>()?;
         match &named[..] {
@@ -191,19 +189,15 @@ impl Config {
             let named = candidates.named(name).map(Some);
             return named.map_err(|error| self.placed("llm.agent", error));
         }
-        let there = |name| candidates.named(name).ok();
+        let at_work = candidates.at_work;
+        let at_work = at_work.and_then(|name| candidates.named(name).ok());
         let first = |found| {
             let mut known = candidates.known.iter();
-            known.find(|candidate| candidate.found == found)
+            Some(known.find(|candidate| candidate.found == found)?.name)
         };
-        let ready = || {
-            let least = (least == FoundAgent::Installed).then_some(FoundAgent::Installed);
-            first(FoundAgent::Ready).or_else(|| first(least?))
-        };
-        Ok(candidates
-            .at_work
-            .and_then(there)
-            .or_else(|| ready().map(|candidate| candidate.name)))
+        // The least that is asked for is looked for last.
+        let found = at_work.or_else(|| first(FoundAgent::Ready));
+        Ok(found.or_else(|| first(least)))
     }
 
     fn chosen(&self, api: Api, environment: &Environment) -> Result<Planner, ConfigError> {
@@ -265,10 +259,8 @@ impl Config {
 
     fn endpoint(&self, api: Api, environment: &Environment) -> Result<ModelEndpoint, ConfigError> {
         let llm = &self.llm;
-        let key_variable = llm
-            .api_key_env
-            .as_deref()
-            .unwrap_or(api.usual_key_variable());
+        let key_variable = llm.api_key_env.as_deref();
+        let key_variable = key_variable.unwrap_or(api.usual_key_variable());
         let (url_variable, base_url) = match &llm.base_url {
             Some(configured) => (None, configured.clone()),
             None => match api.elsewhere(environment)? {

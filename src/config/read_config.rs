@@ -75,10 +75,9 @@ impl ConfigError {
             {
                 Some("mend it, or name the address in `llm.base_url`, which goes before".into())
             }
-            Self::Unreadable { .. } | Self::Variable { .. } => None,
             Self::Invalid { hint, .. } => hint.clone(),
             Self::Unfit { hint, .. } => Some(hint.clone()),
-            Self::Several(_) => None,
+            Self::Unreadable { .. } | Self::Variable { .. } | Self::Several(_) => None,
         }
     }
 
@@ -170,15 +169,10 @@ pub(super) fn parse(text: &str, path: &Path) -> FileContent {
     let (table, torn) = DeTable::parse_recoverable(text);
     let mut table = table.into_inner();
     let mut found = FileContent::default();
-    let torn: BTreeMap<usize, &toml::de::Error> = torn
-        .iter()
-        .rev()
-        .map(|error| (start(error).0, error))
-        .collect();
+    let torn = torn.iter().rev().map(|error| (start(error).0, error));
+    let torn: BTreeMap<usize, &toml::de::Error> = torn.collect();
     // An error on the next line follows, as from a string or list without an end.
-    let first = torn
-        .iter()
-        .filter(|(line, _)| !torn.contains_key(&(*line - 1)));
+    let first = (torn.iter()).filter(|(line, _)| !torn.contains_key(&(*line - 1)));
     let errors = first.map(|(_, error)| invalid(start(error), error.message(), None));
     found.errors.extend(errors.take(MAX_ERRORS));
     let header = |line: &usize| {
@@ -302,16 +296,12 @@ fn with_value(config: &Config, key: &str, text: &str) -> Result<Config, String> 
     let set = |value: toml::Value| -> Result<Config, toml::de::Error> {
         let mut table = toml::Table::try_from(config).map_err(toml::de::Error::custom)?;
         let (sections, last) = key.rsplit_once('.').unwrap_or(("", key));
-        let section = sections
-            .split('.')
-            .filter(|name| !name.is_empty())
-            .try_fold(&mut table, |table, name| {
-                table
-                    .entry(name)
-                    .or_insert_with(|| toml::Value::Table(toml::Table::new()))
-                    .as_table_mut()
-            })
-            .ok_or_else(|| toml::de::Error::custom("not a section"))?;
+        let mut names = sections.split('.').filter(|name| !name.is_empty());
+        let section = names.try_fold(&mut table, |table, name| {
+            let empty = || toml::Value::Table(toml::Table::new());
+            table.entry(name).or_insert_with(empty).as_table_mut()
+        });
+        let section = section.ok_or_else(|| toml::de::Error::custom("not a section"))?;
         section.insert(last.to_owned(), value);
         table.try_into()
     };
@@ -352,10 +342,9 @@ fn collect_leaves(
 }
 
 fn join(path: &str, name: &str) -> String {
-    if path.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{path}.{name}")
+    match path {
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
     }
 }
 
@@ -402,18 +391,13 @@ fn take_unknown(
 
 /// Returns which key or section was probably meant: one whose last word is similar, preferably in the same section.
 fn nearest_key(key: &str, allowed: &[String]) -> Option<String> {
-    let parts = |key: &str| -> (String, String) {
-        let (section, word) = key.rsplit_once('.').unwrap_or(("", key));
-        (section.to_owned(), word.to_owned())
-    };
+    let parts = |key| str::rsplit_once(key, '.').unwrap_or(("", key));
     let (section, word) = parts(key);
-    allowed
-        .iter()
-        .filter(|other| !other.contains('*'))
+    let named = allowed.iter().filter(|other| !other.contains('*'));
+    named
         .filter_map(|other| {
             let (other_section, other_word) = parts(other);
-            let likeness = alike(&word, &other_word)?;
-            Some((likeness, other_section == section, other))
+            Some((alike(word, other_word)?, other_section == section, other))
         })
         .max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))
         .map(|(_, _, other)| format!("did you mean `{other}`?"))
@@ -502,10 +486,9 @@ pub(super) fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<JudgeC
 pub(super) fn base_url<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<String>, D::Error> {
-    let Some(text) = Option::<String>::deserialize(deserializer)? else {
-        return Ok(None);
-    };
-    address(&text).map(Some).map_err(D::Error::custom)
+    let text = Option::<String>::deserialize(deserializer)?;
+    let url = text.map(|text| address(&text));
+    url.transpose().map_err(D::Error::custom)
 }
 
 /// Returns the address of a service without a slash at its end; it is https, or http on this machine.
@@ -534,12 +517,10 @@ pub(super) fn variable_name<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<String>, D::Error> {
     let name = Option::<String>::deserialize(deserializer)?;
-    if name.as_deref().is_none_or(names_variable) {
-        Ok(name)
-    } else {
-        Err(D::Error::custom(
-            "must be the name of an environment variable, not the key itself",
-        ))
+    let wrong = "must be the name of an environment variable, not the key itself";
+    match name.as_deref().is_none_or(names_variable) {
+        true => Ok(name),
+        false => Err(D::Error::custom(wrong)),
     }
 }
 
@@ -548,12 +529,9 @@ pub(super) fn pattern<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<String>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    match regex_lite::Regex::new(&text) {
-        Ok(_) => Ok(Some(text)),
-        Err(error) => Err(D::Error::custom(format!(
-            "must be a regular expression: {error}"
-        ))),
-    }
+    let wrong = |error| D::Error::custom(format!("must be a regular expression: {error}"));
+    let read = regex_lite::Regex::new(&text).map_err(wrong);
+    read.map(|_| Some(text))
 }
 
 /// Names of environment variables.
@@ -561,12 +539,10 @@ pub(super) fn variable_names<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<String>, D::Error> {
     let names = Vec::<String>::deserialize(deserializer)?;
-    if names.iter().all(|name| names_variable(name)) {
-        Ok(names)
-    } else {
-        Err(D::Error::custom(
-            "must be names of environment variables, without their values",
-        ))
+    let wrong = "must be names of environment variables, without their values";
+    match names.iter().all(|name| names_variable(name)) {
+        true => Ok(names),
+        false => Err(D::Error::custom(wrong)),
     }
 }
 

@@ -45,9 +45,8 @@ impl Config {
                 }
                 (value, Some(default)) if key.starts_with("budget.") => {
                     let (limit, default) = (amount(&value), amount(default));
-                    limit
-                        .is_none_or(|limit| Some(limit) > default)
-                        .then_some(value)?
+                    let more = limit.is_none_or(|limit| Some(limit) > default);
+                    more.then_some(value)?
                 }
                 (Value::String(place), _) if PLACES.contains(&&*key) => {
                     Value::from(outside(&place, folder)?)

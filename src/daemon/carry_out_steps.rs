@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::DaemonSettings;
 use super::worktrees::WorktreeLayout;
 use crate::exec;
-use crate::llm::{CommandContext, CommandKind, indented, questions};
+use crate::llm::{CommandContent, CommandContext, CommandKind, indented, questions};
 use crate::plan::{
     AgentSession, Attempt, AttemptKind, BudgetLimit, CheckResult, CommandId, Decision, Draft,
     DueStep, EndCommand, Language, NewCommand, Observations, Plan, PlanState, QuestionId, Refusal,
@@ -263,14 +263,16 @@ impl DaemonSettings {
             let first = attempts.find(|made| made.kind == AttemptKind::New);
             let first = first.filter(|_| session.is_none());
             let content = match repair {
-                true => CommandKind::Repair {
-                    reason: message.to_owned(),
-                    earlier_command: first.map(|first| first.text.clone()),
+                true => CommandContent {
+                    kind: CommandKind::Repair,
+                    repair: message.to_owned(),
+                    earlier_command: first.map_or(String::new(), |first| first.text.clone()),
+                    ..CommandContent::default()
                 },
-                false => CommandKind::Continue {
-                    feedback: String::new(),
+                false => CommandContent {
+                    kind: CommandKind::Continue,
                     note: message.to_owned(),
-                    failed_checks: Vec::new(),
+                    ..CommandContent::default()
                 },
             };
             let task = plan.task(attempt.task);
@@ -300,7 +302,7 @@ impl DaemonSettings {
         plan: &Plan,
         task: &Task,
         id: &CommandId,
-        content: CommandKind,
+        content: CommandContent,
         language: Language,
     ) -> String {
         let report = self.report_path(id);
@@ -445,7 +447,7 @@ fn next_command(
     plan: &Plan,
     task: &Task,
     repairs: Option<&Attempt>,
-) -> (AttemptKind, Option<SessionId>, CommandKind) {
+) -> (AttemptKind, Option<SessionId>, CommandContent) {
     let session = session(plan, task);
     if let Some(attempt) = repairs {
         let rejected = attempt.rejected.as_ref();
@@ -453,9 +455,11 @@ fn next_command(
             |other: &&Attempt| other.number == attempt.number && other.kind != AttemptKind::Repair;
         let first = plan.attempts_of(task.number).find(is_first);
         let first = first.filter(|_| session.is_none());
-        let content = CommandKind::Repair {
-            reason: rejected.map_or(String::new(), |rejected| rejected.reason.clone()),
-            earlier_command: first.map(|first| first.text.clone()),
+        let content = CommandContent {
+            kind: CommandKind::Repair,
+            repair: rejected.map_or(String::new(), |rejected| rejected.reason.clone()),
+            earlier_command: first.map_or(String::new(), |first| first.text.clone()),
+            ..CommandContent::default()
         };
         return (AttemptKind::Repair, session, content);
     }
@@ -472,19 +476,24 @@ fn next_command(
     let feedback = words.into_iter().flatten().collect::<Vec<_>>();
     let feedback = feedback.join("\n\n");
     let content = match (own, last) {
-        (true, _) => CommandKind::Continue {
+        (true, _) => CommandContent {
+            kind: CommandKind::Continue,
             feedback,
-            note: String::new(),
             failed_checks,
+            ..CommandContent::default()
         },
-        (false, Some(last)) => CommandKind::Resume {
+        (false, Some(last)) => CommandContent {
+            kind: CommandKind::Resume,
             earlier_command: last.text.clone(),
             earlier_report: last.report.as_ref().map(Report::text).unwrap_or_default(),
             feedback,
-            note: String::new(),
             failed_checks,
+            ..CommandContent::default()
         },
-        (false, None) => CommandKind::New { note: feedback },
+        (false, None) => CommandContent {
+            note: feedback,
+            ..CommandContent::default()
+        },
     };
     let kind = match session {
         Some(_) => AttemptKind::Continue,

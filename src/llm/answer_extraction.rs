@@ -94,10 +94,7 @@ fn with_escaped_breaks(json: &str) -> String {
 
 /// Returns where JSON may be: the whole text, the fences, then the objects amid prose.
 fn candidates(text: &str) -> Vec<&str> {
-    let mut found = vec![text];
-    found.extend(fences(text));
-    found.extend(objects(text));
-    found
+    [vec![text], fences(text), objects(text)].concat()
 }
 
 /// Returns the contents of the fenced blocks, an unclosed last one included.
@@ -162,39 +159,32 @@ fn balanced(text: &str) -> Option<usize> {
 
 /// Returns whether a text may go to the YAML parser: small, flat, a mapping, without anchors, aliases, tags or merges.
 fn harmless_yaml(text: &str) -> bool {
-    let starts_key = |line: &str| {
-        line.split_once(':')
-            .is_some_and(|(key, _)| key.chars().all(|c| c.is_alphanumeric() || c == '_'))
+    let first = |line: &&str| !line.trim().is_empty() && line.trim() != "---";
+    let key = text
+        .lines()
+        .find(first)
+        .and_then(|line| line.split_once(':'));
+    let is_key = |key: &str| key.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let is_flat = |line: &str| {
+        let indent = line.len() - line.trim_start().len();
+        // `- - - x` nests within one line.
+        let mut words = line.split_whitespace();
+        let dashes = words.clone().take_while(|word| *word == "-").count();
+        indent + dashes <= 2 * MAX_YAML_DEPTH && !words.any(is_reference)
     };
     text.len() <= MAX_YAML
-        && text
-            .lines()
-            .find(|line| !line.trim().is_empty() && line.trim() != "---")
-            .is_some_and(starts_key)
-        && text
-            .bytes()
-            .filter(|byte| matches!(byte, b'[' | b'{'))
-            .count()
-            <= MAX_YAML_DEPTH
-        && text.lines().all(|line| {
-            let indent = line.len() - line.trim_start().len();
-            // `- - - x` nests within one line.
-            let dashes = line
-                .split_whitespace()
-                .take_while(|word| *word == "-")
-                .count();
-            indent + dashes <= 2 * MAX_YAML_DEPTH && !line.split_whitespace().any(is_reference)
-        })
+        && key.is_some_and(|(key, _)| is_key(key))
+        && text.matches(['[', '{']).count() <= MAX_YAML_DEPTH
+        && text.lines().all(is_flat)
 }
 
 /// Returns whether a word would be an anchor, an alias, a tag or a merge if it stood at the start of a value.
 fn is_reference(word: &str) -> bool {
     let word = word.trim_start_matches(['[', '{', '-', ',']);
+    let named = word.strip_prefix(['&', '*']);
     word.starts_with('!')
         || word.starts_with("<<")
-        || word
-            .strip_prefix(['&', '*'])
-            .is_some_and(|rest| rest.starts_with(char::is_alphanumeric))
+        || named.is_some_and(|name| name.starts_with(char::is_alphanumeric))
 }
 
 #[cfg(test)]

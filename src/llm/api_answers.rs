@@ -132,11 +132,10 @@ impl MessagesAnswer {
         let text = match self.content.iter().find(call) {
             Some(block) if !block.partial_json.is_empty() => block.partial_json.clone(),
             Some(block) => block.input.clone().unwrap_or_default().to_string(),
-            None => self
-                .content
-                .into_iter()
-                .filter_map(|block| block.text)
-                .collect(),
+            None => {
+                let blocks = self.content.into_iter();
+                blocks.filter_map(|block| block.text).collect()
+            }
         };
         let end = match self.stop_reason.as_deref() {
             Some("max_tokens" | "model_context_window_exceeded") => StopReason::Cut,
@@ -144,14 +143,11 @@ impl MessagesAnswer {
             _ => StopReason::Whole,
         };
         let usage = self.usage;
-        let cached = [
-            usage.cache_creation_input_tokens,
-            usage.cache_read_input_tokens,
-        ];
-        let input = cached.into_iter().chain([usage.input_tokens]).flatten();
+        let cached = usage.cache_creation_input_tokens.unwrap_or(0);
+        let cached = cached.saturating_add(usage.cache_read_input_tokens.unwrap_or(0));
         let reply = ModelReply {
             text,
-            input_tokens: input.fold(0, u64::saturating_add),
+            input_tokens: cached.saturating_add(usage.input_tokens.unwrap_or(0)),
             output_tokens: usage.output_tokens.unwrap_or(0),
             cost_usd: 0.0,
         };
@@ -161,13 +157,10 @@ impl MessagesAnswer {
 
 impl Completion {
     pub(super) fn reply(self) -> (ModelReply, StopReason) {
-        let choice = self.choices.into_iter().next();
-        let CompletionChoice {
-            message,
-            finish_reason,
-        } = choice.unwrap_or_default();
+        let choice = self.choices.into_iter().next().unwrap_or_default();
+        let message = choice.message;
         let refusal = message.refusal.filter(|text| !text.is_empty());
-        let end = match finish_reason.as_deref() {
+        let end = match choice.finish_reason.as_deref() {
             Some("content_filter") => StopReason::Refused,
             _ if refusal.is_some() => StopReason::Refused,
             Some("length") => StopReason::Cut,

@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// A coding agent that answers questions.
 #[derive(Debug)]
 pub struct AgentModel {
-    agent: CodingAgent,
+    agent: &'static CodingAgent,
     /// The model that it uses; its own choice if `None`.
     model: Option<String>,
     /// Names the variables that it gets alongside those that it cannot do without, and how long one question may take.
@@ -47,7 +47,7 @@ impl AgentModel {
     /// # Errors
     /// No temporary folder can be created.
     pub fn new(
-        agent: CodingAgent,
+        agent: &'static CodingAgent,
         model: Option<&str>,
         config: &Config,
         marks: PathBuf,
@@ -71,7 +71,7 @@ impl AgentModel {
             self.run(request).await.map_err(|fault| self.error(fault))?;
         let fault = match outcome {
             // The agent was refused a tool that the question did not need; the answer counts.
-            RunOutcome::Done { text }
+            RunOutcome::Done(text)
             | RunOutcome::Refused {
                 text,
                 unfinished: None,
@@ -91,18 +91,14 @@ impl AgentModel {
 
     async fn run(&self, request: &Request) -> Result<RunReading, Fault> {
         let (agent, timeout) = (self.agent, self.config.llm.timeout);
-        let failed = |error: io::Error| Fault::Unfit {
-            said: own_words(&error.to_string()),
-        };
-        let AgentInvocation { argv, set } = agent
-            .question(self.place.path(), self.model.as_deref())
-            .map_err(|unfit| Fault::Unfit {
-                said: own_words(&unfit.to_string()),
-            })?;
+        let failed = |error: io::Error| Fault::Unfit(own_words(&error.to_string()));
+        let asked = agent.question(self.place.path(), self.model.as_deref());
+        let AgentInvocation { argv, set } =
+            asked.map_err(|unfit| Fault::Unfit(own_words(&unfit.to_string())))?;
         let spec = ChildSpec {
             argv,
             cwd: self.place.path().to_owned(),
-            env: environment_of_agent(&self.config.worker.env, agent.program().env, set),
+            env: environment_of_agent(&self.config.worker.env, agent.env, set),
             stdin: Stdin::Text(prompt(request)),
             deadline: timeout,
         };
@@ -119,11 +115,7 @@ impl AgentModel {
                 (None, ChildOutput::nameless_apart().map_err(failed)?)
             }
         };
-        let sign = |group| {
-            if let Some(mark) = &mut mark {
-                mark.name_group(group);
-            }
-        };
+        let sign = |group| mark.iter_mut().for_each(|mark| mark.name_group(group));
         let flood = async {
             while output.lengths().iter().sum::<u64>() <= MAX_OUTPUT as u64 {
                 sleep(SIZE_CHECK).await;
@@ -132,14 +124,14 @@ impl AgentModel {
         };
         let exit = exec::run(&spec, &output, sign, flood)
             .await
-            .map_err(|error| Fault::Unfit {
-                said: own_words(&format!("{:#}", anyhow::Error::new(error))),
+            .map_err(|error| {
+                Fault::Unfit(own_words(&format!("{:#}", anyhow::Error::new(error))))
             })?;
         if exit.cancelled {
-            return Err(Fault::TooLarge { limit: MAX_OUTPUT });
+            return Err(Fault::TooLarge(MAX_OUTPUT));
         }
         if exit.timed_out {
-            return Err(Fault::TimedOut { after: timeout });
+            return Err(Fault::TimedOut(timeout));
         }
         Ok(agent.read(&RunOutput {
             out: &output.out_since(0, MAX_OUTPUT),
@@ -153,39 +145,33 @@ impl AgentModel {
     fn fault(&self, outcome: RunOutcome) -> Fault {
         match outcome {
             // Some agents say so in words alone.
-            RunOutcome::Garbled { why } if is_overflow(&why) => Fault::Overflow {
+            RunOutcome::Garbled(why) if is_overflow(&why) => Fault::Overflow {
                 status: None,
                 message: own_words(&why),
             },
-            RunOutcome::Garbled { why }
+            RunOutcome::Garbled(why)
             | RunOutcome::Refused {
                 unfinished: Some(why),
                 ..
-            } => Fault::Broken {
-                reason: own_words(&why),
-            },
-            RunOutcome::Done { .. } | RunOutcome::Refused { .. } => Fault::Unexpected {
-                reason: "it holds no text".into(),
-            },
+            } => Fault::Broken(own_words(&why)),
+            RunOutcome::Done(_) | RunOutcome::Refused { .. } => {
+                Fault::Unexpected("it holds no text".into())
+            }
             RunOutcome::Model(fault) => self.model_fault(&fault),
-            RunOutcome::Usage { said } | RunOutcome::NoStart { said } => Fault::Unfit {
-                said: own_words(&said),
-            },
-            RunOutcome::Killed { how } => Fault::Broken {
-                reason: own_words(&format!("it {how}")),
-            },
-            RunOutcome::SessionMissing | RunOutcome::SessionInUse => Fault::Broken {
-                reason: "it took a fresh session for another one".into(),
-            },
+            RunOutcome::Usage(said) | RunOutcome::NoStart(said) => Fault::Unfit(own_words(&said)),
+            RunOutcome::Killed(how) => Fault::Broken(own_words(&format!("it {how}"))),
+            RunOutcome::SessionMissing | RunOutcome::SessionInUse => {
+                Fault::Broken("it took a fresh session for another one".into())
+            }
         }
     }
 
     fn model_fault(&self, fault: &ModelFault) -> Fault {
         let message = own_words(&fault.said);
         match fault.status {
-            Some(status @ (401 | 403)) => Fault::Unfit {
-                said: format!("its model refuses the key (status {status}): {message}"),
-            },
+            Some(status @ (401 | 403)) => Fault::Unfit(format!(
+                "its model refuses the key (status {status}): {message}"
+            )),
             // Agents pass on the words of the service, or have their own for it.
             status if is_overflow(&fault.said) => Fault::Overflow { status, message },
             Some(status) if fault.retryable => Fault::Unavailable {
@@ -194,7 +180,7 @@ impl AgentModel {
                 retry_after: fault.until.map(|until| until.since(self.clock.now())),
             },
             Some(status) => Fault::Rejected { status, message },
-            None => Fault::Broken { reason: message },
+            None => Fault::Broken(message),
         }
     }
 
@@ -209,7 +195,7 @@ impl AgentModel {
 
 impl LanguageModel for AgentModel {
     fn name(&self) -> &str {
-        self.agent.name()
+        self.agent.name
     }
 
     fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<ModelReply, LlmError>> {

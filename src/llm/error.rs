@@ -18,14 +18,14 @@ pub enum EndpointError {
     /// The address is not shown: the parts before and after the wrong scheme may be a user and a password.
     #[error("base_url begins with neither `https://` nor `http://`")]
     Scheme,
-    #[error("base_url `{url}` would send the key and the prompts in the clear")]
-    Insecure { url: String },
-    #[error("base_url of host `{host}` holds a user name or a password")]
-    Credentials { host: String },
-    #[error("the key for `{url}` holds characters that no header can carry")]
-    Key { url: String },
-    #[error("cannot set up the HTTP client: {reason}")]
-    Client { reason: String },
+    #[error("base_url `{0}` would send the key and the prompts in the clear")]
+    Insecure(String),
+    #[error("base_url of host `{0}` holds a user name or a password")]
+    Credentials(String),
+    #[error("the key for `{0}` holds characters that no header can carry")]
+    Key(String),
+    #[error("cannot set up the HTTP client: {0}")]
+    Client(String),
 }
 
 impl EndpointError {
@@ -35,14 +35,12 @@ impl EndpointError {
             Self::NotAUrl { .. } | Self::Scheme => {
                 "write `[llm] base_url` as `https://host`, for openai ending in `/v1`"
             }
-            Self::Insecure { .. } => {
+            Self::Insecure(_) => {
                 "use https; plain http is for servers on this machine (127.0.0.1, localhost) only"
             }
-            Self::Credentials { .. } => {
-                "put the key into the variable named by `[llm] api_key_env`"
-            }
-            Self::Key { .. } => "look for blanks or line breaks in the variable that holds the key",
-            Self::Client { .. } => "check the system's proxy settings",
+            Self::Credentials(_) => "put the key into the variable named by `[llm] api_key_env`",
+            Self::Key(_) => "look for blanks or line breaks in the variable that holds the key",
+            Self::Client(_) => "check the system's proxy settings",
         }
     }
 }
@@ -62,10 +60,10 @@ pub struct LlmError {
 /// What happened in an exchange; completes a sentence about the model.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
-    #[error("cannot be reached: {reason}")]
-    Unreachable { reason: String },
-    #[error("gave no answer, or no more of it, for {after:?}")]
-    TimedOut { after: Duration },
+    #[error("cannot be reached: {0}")]
+    Unreachable(String),
+    #[error("gave no answer, or no more of it, for {0:?}")]
+    TimedOut(Duration),
     #[error("is not available now: status {status}: {message}")]
     Unavailable {
         status: u16,
@@ -73,14 +71,14 @@ pub enum Fault {
         /// How long the server asks to wait.
         retry_after: Option<Duration>,
     },
-    #[error("sent only part of its answer: {reason}")]
-    CutBody { reason: String },
-    #[error("answered with something that is not JSON: {excerpt}")]
-    NotJson { excerpt: String },
-    #[error("answered with JSON that is no answer: {reason}")]
-    Unexpected { reason: String },
-    #[error("answered with more than {limit} bytes")]
-    TooLarge { limit: usize },
+    #[error("sent only part of its answer: {0}")]
+    CutBody(String),
+    #[error("answered with something that is not JSON: {0}")]
+    NotJson(String),
+    #[error("answered with JSON that is no answer: {0}")]
+    Unexpected(String),
+    #[error("answered with more than {0} bytes")]
+    TooLarge(usize),
     #[error("refused the key: status {status}: {message}")]
     Unauthorised { status: u16, message: String },
     /// A coding agent does not always report the status.
@@ -91,8 +89,8 @@ pub enum Fault {
     },
     #[error("rejected the request: status {status}: {message}")]
     Rejected { status: u16, message: String },
-    #[error("redirects to another place (status {status}), which is not followed")]
-    Redirected { status: u16 },
+    #[error("redirects to another place (status {0}), which is not followed")]
+    Redirected(u16),
     #[error("was cut off after {output_tokens} tokens ({max_tokens} allowed)")]
     CutAnswer {
         max_tokens: u32,
@@ -106,11 +104,11 @@ pub enum Fault {
         output_tokens: u64,
     },
     /// A coding agent that, with its configuration, answers no question.
-    #[error("cannot be asked: {said}")]
-    Unfit { said: String },
+    #[error("cannot be asked: {0}")]
+    Unfit(String),
     /// A coding agent that did not finish by itself.
-    #[error("gave no answer: {reason}")]
-    Broken { reason: String },
+    #[error("gave no answer: {0}")]
+    Broken(String),
 }
 
 impl LlmError {
@@ -125,13 +123,13 @@ impl LlmError {
     pub fn retryable(&self) -> bool {
         matches!(
             self.fault,
-            Fault::Unreachable { .. }
-                | Fault::TimedOut { .. }
+            Fault::Unreachable(_)
+                | Fault::TimedOut(_)
                 | Fault::Unavailable { .. }
-                | Fault::CutBody { .. }
-                | Fault::NotJson { .. }
-                | Fault::Unexpected { .. }
-                | Fault::Broken { .. }
+                | Fault::CutBody(_)
+                | Fault::NotJson(_)
+                | Fault::Unexpected(_)
+                | Fault::Broken(_)
         )
     }
 
@@ -163,24 +161,24 @@ impl LlmError {
     /// Returns what the person can do.
     pub fn hint(&self) -> &'static str {
         match self.fault {
-            Fault::Unreachable { .. } => {
+            Fault::Unreachable(_) => {
                 "is `[llm] base_url` right, and the server running and reachable from here?"
             }
-            Fault::TimedOut { .. } => "raise `[llm] timeout` or choose a faster model",
+            Fault::TimedOut(_) => "raise `[llm] timeout` or choose a faster model",
             Fault::Overflow { .. } => {
                 "give the server a larger context (llama-server `-c`, ollama `num_ctx`), choose a model that has one, or shorten the goal"
             }
             Fault::Unavailable { status: 429, .. } => {
                 "the provider limits how much you may ask: wait, or look at your plan there"
             }
-            Fault::Unavailable { .. } | Fault::CutBody { .. } => {
+            Fault::Unavailable { .. } | Fault::CutBody(_) => {
                 "the server has trouble: try again later"
             }
-            Fault::Unfit { .. } => {
+            Fault::Unfit(_) => {
                 "run the agent by hand once: does it answer? `plan-agent doctor` shows what it finds of it"
             }
-            Fault::Broken { .. } => "run the agent by hand once: does it answer?",
-            Fault::NotJson { .. } | Fault::Unexpected { .. } | Fault::TooLarge { .. } => {
+            Fault::Broken(_) => "run the agent by hand once: does it answer?",
+            Fault::NotJson(_) | Fault::Unexpected(_) | Fault::TooLarge(_) => {
                 "does `[llm] base_url` point at the API, and does `[llm] provider` name its kind?"
             }
             Fault::Unauthorised { .. } => {
@@ -188,7 +186,7 @@ impl LlmError {
             }
             Fault::Rejected { status: 404, .. } => "check `[llm] model` and `[llm] base_url`",
             Fault::Rejected { .. } => "check `[llm] model`; the message is the server's own",
-            Fault::Redirected { .. } => {
+            Fault::Redirected(_) => {
                 "write the final address into `[llm] base_url`; the key is never sent elsewhere"
             }
             Fault::CutAnswer { .. } => "choose a model with longer answers, or a smaller goal",

@@ -64,8 +64,8 @@ impl Endpoint {
 
     fn cut(&self, reason: &str) -> LlmError {
         if reason.contains("length limit exceeded") {
-            return self.error(Fault::TooLarge { limit: MAX_STREAM });
+            return self.error(Fault::TooLarge(MAX_STREAM));
         }
-        self.saying(reason, |reason| Fault::CutBody { reason })
+        self.saying(reason, Fault::CutBody)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
@@ -94,26 +94,20 @@ impl Endpoint {
         let url = address(&endpoint.base_url, path)?;
         let shown_url = shown(&url);
         let key = endpoint.key.as_ref().and_then(trimmed);
-        let pair = |(name, value): &(&'static str, &'static str)| {
-            (
-                HeaderName::from_static(name),
-                HeaderValue::from_static(value),
-            )
-        };
-        let mut headers: HeaderMap = headers.iter().map(pair).collect();
+        let mut sent = HeaderMap::new();
+        for (name, value) in headers {
+            sent.insert(*name, HeaderValue::from_static(value));
+        }
         if let Some(key) = &key {
             let text = SecretString::from(format!("{word}{}", key.expose_secret()));
             let value = HeaderValue::from_str(text.expose_secret());
-            let mut value = value.map_err(|_| EndpointError::Key {
-                url: shown_url.clone(),
-            })?;
+            let mut value = value.map_err(|_| EndpointError::Key(shown_url.clone()))?;
             value.set_sensitive(true);
-            headers.insert(HeaderName::from_static(key_header), value);
+            sent.insert(key_header, value);
         }
-        let builder = client_builder(&url).default_headers(headers);
-        let client = builder.build().map_err(|error| EndpointError::Client {
-            reason: chain(&error),
-        })?;
+        let builder = client_builder(&url).default_headers(sent);
+        let client = builder.build();
+        let client = client.map_err(|error| EndpointError::Client(chain(&error)))?;
         Ok(Self {
             client,
             url,
@@ -141,16 +135,14 @@ impl Endpoint {
         let response = match timeout(self.timeout, sent).await {
             Ok(response) => response.map_err(|error| {
                 let reason = chain(&error.without_url());
-                self.saying(&reason, |reason| Fault::Unreachable { reason })
+                self.saying(&reason, Fault::Unreachable)
             })?,
             Err(_) => return Err(self.timed_out()),
         };
         let status = response.status();
         let retry_after = retry_after(response.headers(), SystemTime::now());
         if status.is_redirection() {
-            return Err(self.error(Fault::Redirected {
-                status: status.as_u16(),
-            }));
+            return Err(self.error(Fault::Redirected(status.as_u16())));
         }
         let kind = response.headers().get(CONTENT_TYPE);
         let is_stream = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/event-stream");
@@ -173,22 +165,20 @@ impl Endpoint {
     pub(super) fn json(&self, bytes: &[u8]) -> Result<Value, LlmError> {
         let json: Value = serde_json::from_slice(bytes).map_err(|_| {
             let text = String::from_utf8_lossy(bytes);
-            self.saying(&text, |excerpt| Fault::NotJson { excerpt })
+            self.saying(&text, Fault::NotJson)
         })?;
         let Some(error) = json.get("error").filter(|error| !error.is_null()) else {
             return Ok(json);
         };
-        let status = error["code"]
-            .as_u64()
-            .and_then(|code| u16::try_from(code).ok())
-            .and_then(|code| StatusCode::from_u16(code).ok())
-            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let code = error["code"].as_u64().and_then(|code| code.try_into().ok());
+        let status = code.and_then(|code| StatusCode::from_u16(code).ok());
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Err(self.refusal(status, bytes, None))
     }
 
     pub(super) fn timed_out(&self) -> LlmError {
         let after = self.timeout;
-        self.error(Fault::TimedOut { after })
+        self.error(Fault::TimedOut(after))
     }
 
     /// Makes an error with words that come from outside.
@@ -197,24 +187,21 @@ impl Endpoint {
     }
 
     pub(super) fn unexpected(&self, error: &dyn std::error::Error) -> LlmError {
-        self.saying(&error.to_string(), |reason| Fault::Unexpected { reason })
+        self.saying(&error.to_string(), Fault::Unexpected)
     }
 
     async fn body(&self, mut response: Response) -> Result<Vec<u8>, LlmError> {
         let mut bytes = Vec::new();
         loop {
-            let chunk = timeout(self.timeout, response.chunk())
-                .await
-                .map_err(|_| self.timed_out())?
-                .map_err(|error| {
-                    let reason = chain(&error.without_url());
-                    self.saying(&reason, |reason| Fault::CutBody { reason })
-                })?;
+            let chunk = timeout(self.timeout, response.chunk()).await;
+            let cut =
+                |error: reqwest::Error| self.saying(&chain(&error.without_url()), Fault::CutBody);
+            let chunk = chunk.map_err(|_| self.timed_out())?.map_err(cut)?;
             let Some(chunk) = chunk else {
                 return Ok(bytes);
             };
             if bytes.len() + chunk.len() > MAX_BODY {
-                return Err(self.error(Fault::TooLarge { limit: MAX_BODY }));
+                return Err(self.error(Fault::TooLarge(MAX_BODY)));
             }
             bytes.extend_from_slice(&chunk);
         }
@@ -225,29 +212,23 @@ impl Endpoint {
         let said = error_message(&json);
         let said = said.unwrap_or_else(|| String::from_utf8_lossy(bytes).into_owned());
         let message = self.own_words(&said);
-        let code = status.as_u16();
+        let status = status.as_u16();
         let kinds = ["code", "type"].map(|name| json["error"][name].as_str().unwrap_or_default());
         let words = format!("{message} {}", kinds.join(" "));
-        self.error(match code {
-            401 | 403 => Fault::Unauthorised {
-                status: code,
-                message,
-            },
+        self.error(match status {
+            401 | 403 => Fault::Unauthorised { status, message },
             // Beside 413, servers say so with 400, 422, or a fault of their own.
-            _ if code == 413 || is_overflow(&words) => Fault::Overflow {
-                status: Some(code),
-                message,
-            },
+            _ if status == 413 || is_overflow(&words) => {
+                let status = Some(status);
+                Fault::Overflow { status, message }
+            }
             // 408 request timeout, 409 conflict and 425 too early are temporary, as are overload and server faults.
             408 | 409 | 425 | 429 | 500.. => Fault::Unavailable {
-                status: code,
+                status,
                 message,
                 retry_after,
             },
-            _ => Fault::Rejected {
-                status: code,
-                message,
-            },
+            _ => Fault::Rejected { status, message },
         })
     }
 
@@ -278,14 +259,13 @@ fn address(base_url: &str, path: &str) -> Result<Url, EndpointError> {
         reason: error.to_string(),
     })?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(EndpointError::Credentials {
-            host: url.host_str().unwrap_or_default().to_owned(),
-        });
+        let host = url.host_str().unwrap_or_default();
+        return Err(EndpointError::Credentials(host.to_owned()));
     }
     match url.scheme() {
         "https" => {}
         "http" if is_loopback(&url) => {}
-        "http" => return Err(EndpointError::Insecure { url: shown(&url) }),
+        "http" => return Err(EndpointError::Insecure(shown(&url))),
         _ => return Err(EndpointError::Scheme),
     }
     let base = url.path().trim_end_matches('/');
@@ -329,20 +309,17 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     }
     let at = httpdate::parse_http_date(text).ok()?;
     // The date refers to the server's own clock, which may differ from ours.
-    let theirs = headers
-        .get(DATE)
-        .and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+    let theirs = headers.get(DATE).and_then(|date| date.to_str().ok());
+    let theirs = theirs.and_then(|date| httpdate::parse_http_date(date).ok());
     Some(at.duration_since(theirs.unwrap_or(now)).unwrap_or_default())
 }
 
 /// Finds the message in the shapes in which servers report errors: an object, a bare text, or other names for it.
 fn error_message(json: &Value) -> Option<String> {
     let error = json.get("error").unwrap_or(json);
-    ["message", "detail", "error"]
-        .iter()
-        .filter_map(|name| error.get(name))
-        .chain([error])
-        .find_map(|value| value.as_str().map(str::to_owned))
+    let named = ["message", "detail", "error"].map(|name| error.get(name));
+    let mut texts = named.into_iter().flatten().chain([error]);
+    texts.find_map(|value| value.as_str().map(str::to_owned))
 }
 
 /// Returns an error with its causes; each shows one level only.
@@ -377,7 +354,7 @@ mod tests {
             "http://localhost.example.com",
         ] {
             assert!(
-                matches!(address(base, "/x"), Err(EndpointError::Insecure { .. })),
+                matches!(address(base, "/x"), Err(EndpointError::Insecure(_))),
                 "{base}"
             );
         }

@@ -94,12 +94,7 @@ impl HttpModel {
     }
 
     fn body<'a>(&self, request: &'a Request, without: &[&str]) -> Body<'a> {
-        let Request {
-            system,
-            prompt,
-            max_tokens,
-            ..
-        } = request;
+        let (system, prompt, max_tokens) = (&request.system, &request.prompt, request.max_tokens);
         let model = &self.endpoint.model;
         let with = |part| !without.contains(&part);
         let schema = with("schema").then_some(&request.schema);
@@ -113,17 +108,18 @@ impl HttpModel {
                     "messages": [{"role": "user", "content": prompt}],
                     "stream": with("stream"),
                 }),
-                form: schema.map(|schema| Form::OutputConfig {
-                    format: ResponseFormat {
-                        kind: "json_schema",
-                        schema,
-                    },
+                form: schema.map(|schema| {
+                    let kind = "json_schema";
+                    let format = ResponseFormat { kind, schema };
+                    Form::OutputConfig { format }
                 }),
             },
             Api::OpenAi => {
-                let limit = match with("max_tokens") {
-                    true => "max_tokens",
-                    false => "max_completion_tokens",
+                let newer = !with("max_tokens");
+                let limit = if newer {
+                    "max_completion_tokens"
+                } else {
+                    "max_tokens"
                 };
                 let mut rest = json!({
                     "model": model,
@@ -172,9 +168,9 @@ impl HttpModel {
                 input_tokens,
                 output_tokens,
             }),
-            StopReason::Whole if reply.text.trim().is_empty() => Err(Fault::Unexpected {
-                reason: "it holds no text".to_owned(),
-            }),
+            StopReason::Whole if reply.text.trim().is_empty() => {
+                Err(Fault::Unexpected("it holds no text".to_owned()))
+            }
             StopReason::Whole => Ok(reply),
         }
     }

@@ -23,7 +23,7 @@ use std::pin::Pin;
 
 pub use answer_schema::Schema;
 pub use coding_agent_model::AgentModel;
-pub use command_body::{CommandContext, CommandKind, DependencyResult};
+pub use command_body::{CommandContent, CommandContext, CommandKind};
 pub use error::{EndpointError, Fault, LlmError};
 pub use http::{chain as error_chain, client_builder, install_crypto};
 pub use http_apis::HttpModel;

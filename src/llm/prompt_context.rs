@@ -14,7 +14,7 @@ use crate::plan::{
     Attempt, ChangeDetection, CheckResult, CriterionResult, CriterionState, Plan, ReportStatus,
     Task, TaskId, TaskState, proof, word,
 };
-use crate::wire::team_file::{Parameter, Team, Workflow};
+use crate::wire::team_file::{Parameter, RoleSpec, Team, Workflow};
 
 /// Neighbours shown on each side of a task.
 const WINDOW: usize = 5;
@@ -85,9 +85,8 @@ pub(super) fn plan(known: &PlanContext<'_>) -> Value {
 /// The roles that tasks may be given to.
 fn roles(team: Option<&Team>) -> Vec<Value> {
     let roles = team.into_iter().flat_map(|team| &team.roles);
-    roles
-        .map(|role| context! { id => &role.id, description => &role.description })
-        .collect()
+    let role = |role: &RoleSpec| context! { id => &role.id, description => &role.description };
+    roles.map(role).collect()
 }
 
 /// A workflow that may be chosen instead of making tasks.
@@ -133,13 +132,9 @@ pub(super) fn judge(plan: &Plan, task: &Task, attempt: &Attempt, facts: &JudgeFa
     let mut before = before.take(WINDOW).collect::<Vec<_>>();
     before.reverse();
     let needed = task.dependencies.iter().filter_map(|id| plan.task(*id));
-    let mut earlier = plan
-        .attempts_of(task.number)
-        .rev()
-        .filter(|other| other.id != attempt.id)
-        .filter_map(verdict)
-        .take(MAX_EARLIER)
-        .collect::<Vec<_>>();
+    let earlier = plan.attempts_of(task.number).rev();
+    let earlier = earlier.filter(|other| other.id != attempt.id);
+    let mut earlier: Vec<Value> = earlier.filter_map(verdict).take(MAX_EARLIER).collect();
     earlier.reverse();
     let checks = attempt.checks.iter().flatten().take(MAX_CHECKS);
     let stale = facts.stale_reports.iter().take(MAX_EARLIER);
@@ -320,12 +315,9 @@ pub(super) fn smaller(view: &Value, divisor: usize) -> Value {
 /// What is known of a plan as a whole: the tasks that went wrong before those that went well.
 pub(super) fn whole(plan: &Plan, team: Option<&Team>) -> Value {
     let went_well = |task: &&Task| task.status == TaskState::Completed;
-    let mut tasks = plan
-        .tasks()
-        .filter(|task| !went_well(task))
-        .take(DIGEST)
-        .chain(plan.tasks().rev().filter(went_well).take(DIGEST))
-        .collect::<Vec<_>>();
+    let well = plan.tasks().rev().filter(went_well).take(DIGEST);
+    let wrong = plan.tasks().filter(|task| !went_well(task));
+    let mut tasks = wrong.take(DIGEST).chain(well).collect::<Vec<_>>();
     tasks.sort_by_key(|task| (task.position, task.number));
     context! {
         plan => head(plan),

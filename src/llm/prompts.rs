@@ -167,12 +167,10 @@ impl Prompts {
             paths: HashMap::new(),
         };
         for template in PromptTemplate::ALL {
+            let (name, built_in) = template.file();
             match files.0.get(&template) {
                 Some((path, text)) => prompts.add(template, path.clone(), text)?,
-                None => {
-                    let path = Path::new("prompts").join(template.file_name());
-                    prompts.add(template, path, template.built_in())?;
-                }
+                None => prompts.add(template, Path::new("prompts").join(name), built_in)?,
             }
         }
         Ok(prompts)
@@ -191,10 +189,8 @@ impl Prompts {
         template: PromptTemplate,
         context: &Value,
     ) -> Result<(String, String), PromptError> {
-        Ok((
-            self.render(template, 0, context)?,
-            self.render(template, 1, context)?,
-        ))
+        let system = self.render(template, 0, context)?;
+        Ok((system, self.render(template, 1, context)?))
     }
 
     /// Renders the command file's body.
@@ -228,14 +224,12 @@ impl Prompts {
         if template.parts().len() == 1 {
             return Ok(vec![source.to_owned()]);
         }
-        let Some(line) = source.lines().position(|line| line.trim_end() == SEPARATOR) else {
-            return Err(self.broken_at(
-                template,
-                source.lines().count().max(1),
-                format!("no line `{SEPARATOR}` between the system part and the prompt part"),
-            ));
-        };
         let lines = source.lines().collect::<Vec<_>>();
+        let Some(line) = lines.iter().position(|line| line.trim_end() == SEPARATOR) else {
+            let reason = "between the system part and the prompt part";
+            let reason = format!("no line `{SEPARATOR}` {reason}");
+            return Err(self.broken_at(template, lines.len().max(1), reason));
+        };
         let prompt = format!("{}{}", "\n".repeat(line + 1), lines[line + 1..].join("\n"));
         Ok(vec![lines[..line].join("\n"), prompt])
     }
@@ -255,11 +249,8 @@ impl Prompts {
             let names = parsed.undeclared_variables(false).into_iter();
             let unknown = |name: &String| !has(sample, name) && !globals.contains(name.as_str());
             if let Some(name) = names.filter(unknown).min() {
-                return Err(self.broken_at(
-                    template,
-                    line_of(source, &name),
-                    format!("unknown variable `{name}`"),
-                ));
+                let reason = format!("unknown variable `{name}`");
+                return Err(self.broken_at(template, line_of(source, &name), reason));
             }
         }
         Ok(())
@@ -271,11 +262,10 @@ impl Prompts {
         part: usize,
         context: &Value,
     ) -> Result<String, PromptError> {
-        self.environment
-            .get_template(&name(template, part))
-            .and_then(|parsed| parsed.render(context))
-            .map(|text| text.trim().to_owned())
-            .map_err(|error| self.broken(template, &error))
+        let parsed = self.environment.get_template(&name(template, part));
+        let text = parsed.and_then(|parsed| parsed.render(context));
+        let text = text.map_err(|error| self.broken(template, &error))?;
+        Ok(text.trim().to_owned())
     }
 
     fn broken(&self, template: PromptTemplate, error: &minijinja::Error) -> PromptError {
@@ -296,13 +286,9 @@ impl Prompts {
 fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_syntax(
-        SyntaxConfig::builder()
-            .trim_blocks(true)
-            .lstrip_blocks(true)
-            .build()
-            .expect("the default delimiters are valid"),
-    );
+    let mut syntax = SyntaxConfig::builder();
+    let syntax = syntax.trim_blocks(true).lstrip_blocks(true).build();
+    environment.set_syntax(syntax.expect("the default delimiters are valid"));
     // Nothing but the filters below makes a text one that goes out as it is.
     for name in ["safe", "escape", "e"] {
         environment.remove_filter(name);
@@ -332,11 +318,8 @@ fn fit(value: &Value, quoted: impl Fn(&str) -> String) -> Result<Value, Error> {
     if value.is_undefined() {
         return Err(Error::from(ErrorKind::UndefinedError));
     }
-    let text = match value.is_none() {
-        true => String::new(),
-        false => quoted(&value.to_string()),
-    };
-    Ok(Value::from_safe_string(text))
+    let text = (!value.is_none()).then(|| quoted(&value.to_string()));
+    Ok(Value::from_safe_string(text.unwrap_or_default()))
 }
 
 /// Writes what stands between `{{` and `}}`: what no filter has made fit is quoted here, so that no template can let a text run
@@ -351,9 +334,8 @@ fn write(out: &mut Output<'_>, value: &Value, limit: usize) -> Result<(), Error>
 }
 
 fn has(context: &Value, name: &str) -> bool {
-    context
-        .get_attr(name)
-        .is_ok_and(|value| !value.is_undefined())
+    let value = context.get_attr(name);
+    value.is_ok_and(|value| !value.is_undefined())
 }
 
 fn name(template: PromptTemplate, part: usize) -> String {
@@ -361,13 +343,13 @@ fn name(template: PromptTemplate, part: usize) -> String {
 }
 
 fn read(path: &Path) -> Result<Option<String>, PromptError> {
-    let unreadable = |source| PromptError::Unreadable {
-        path: path.to_owned(),
-        source,
-    };
     match bounded_read::read_file(path, MAX_TEMPLATE) {
+        Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        read => read.map(Some).map_err(unreadable),
+        Err(source) => {
+            let path = path.to_owned();
+            Err(PromptError::Unreadable { path, source })
+        }
     }
 }
 
@@ -380,10 +362,8 @@ fn line_of(source: &str, name: &str) -> usize {
                 !line[..at].ends_with(is_part) && !line[at + name.len()..].starts_with(is_part)
             })
     };
-    source
-        .lines()
-        .position(stands_in)
-        .map_or(1, |line| line + 1)
+    let line = source.lines().position(stands_in);
+    line.map_or(1, |line| line + 1)
 }
 
 #[cfg(test)]

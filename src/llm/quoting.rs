@@ -26,10 +26,8 @@ fn printable(text: &str) -> String {
 
 /// Makes a text one line of at most `limit` characters.
 pub(super) fn one_line(text: &str, limit: usize) -> String {
-    quote(
-        &text.split_whitespace().collect::<Vec<_>>().join(" "),
-        limit,
-    )
+    let words = text.split_whitespace().collect::<Vec<_>>();
+    quote(&words.join(" "), limit)
 }
 
 fn clip(text: &str, limit: usize) -> String {
@@ -50,10 +48,10 @@ fn defuse(text: &str) -> String {
     while let Some(at) = rest.find('<') {
         out.push_str(&rest[..at]);
         let after = &rest[at + 1..];
-        let word = after
-            .trim_start_matches(|c: char| c == '/' || c.is_whitespace())
-            .as_bytes();
-        let is_tag = word.len() >= 4 && word[..4].eq_ignore_ascii_case(b"data");
+        let word = after.trim_start_matches(|c: char| c == '/' || c.is_whitespace());
+        let is_tag = word
+            .get(..4)
+            .is_some_and(|word| word.eq_ignore_ascii_case("data"));
         out.push(if is_tag { '‹' } else { '<' });
         rest = after;
     }

@@ -3,7 +3,7 @@
 
 use minijinja::value::Value;
 
-use super::command_body::{self, CommandContext, CommandKind};
+use super::command_body::{self, CommandContent, CommandContext, CommandKind};
 use super::prompt_context::{
     self, DoneStep, JudgeFacts, Offer, OfferKind, PlanContext, RoleContext,
 };
@@ -32,126 +32,88 @@ workflows:
     tasks: [{task_id: t, name: Build, assignee: coder, description: 'Build {{what}} in size {{size}}.', checks: [test]}]
 ";
 
-/// Returns the contexts for trying a template: a rich one, and one with nothing optional in it.
+/// Returns the contexts for trying a template: rich ones, and ones with nothing optional in them.
 pub(super) fn contexts(template: PromptTemplate) -> Vec<Value> {
-    let (rich, bare) = (plan(Fill::Rich), plan(Fill::Bare));
-    let team = team_file::parse(TEAM).expect("the sample is a team");
-    let names = ["test".to_owned()];
-    match template {
-        PromptTemplate::Plan => {
-            let rich = PlanContext {
-                goal: "a goal",
-                constraints: "a constraint",
-                workspace_facts: "README.md".to_owned(),
-                check_names: &names,
-                team: Some(&team),
-            };
-            vec![
-                prompt_context::plan(&rich),
-                prompt_context::plan(&PlanContext::default()),
-            ]
-        }
+    let fills = [Fill::Rich, Fill::Bare].into_iter();
+    fills.flat_map(|fill| filled(template, fill)).collect()
+}
+
+fn filled(template: PromptTemplate, fill: Fill) -> Vec<Value> {
+    let plan = plan(fill);
+    let task = plan.task(TaskId(2)).expect("the sample has this task");
+    let team = fill.list(|| team_file::parse(TEAM).expect("the sample is a team"));
+    let (names, team) = (fill.list(|| "test".to_owned()), team.first());
+    let text = |text| if fill == Fill::Rich { text } else { "" };
+    vec![match template {
+        PromptTemplate::Plan => prompt_context::plan(&PlanContext {
+            goal: text("a goal"),
+            constraints: text("a constraint"),
+            workspace_facts: fill.text("README.md"),
+            check_names: &names,
+            team,
+        }),
         PromptTemplate::Judge => {
-            let late = JudgeFacts {
-                stale_reports: vec!["an older report".to_owned()],
-            };
-            let judge = |plan: &Plan, facts| {
-                let task = plan.task(TaskId(2))?;
-                let attempt = plan.attempts_of(task.number).next_back()?;
-                Some(prompt_context::judge(plan, task, attempt, facts))
-            };
-            let contexts = [judge(&rich, &late), judge(&bare, &JudgeFacts::default())];
-            contexts.into_iter().flatten().collect()
+            let stale_reports = fill.list(|| "an older report".to_owned());
+            let attempt = plan.attempts_of(task.number).next_back();
+            let attempt = attempt.expect("the sample has an attempt");
+            prompt_context::judge(&plan, task, attempt, &JudgeFacts { stale_reports })
         }
-        PromptTemplate::Replan => vec![
-            prompt_context::replan(&rich, Some(TaskId(2)), "why", "note", &names, Some(&team)),
-            prompt_context::replan(&bare, None, "", "", &[], None),
-        ],
-        PromptTemplate::Audit | PromptTemplate::Summarise => {
-            vec![
-                prompt_context::whole(&rich, Some(&team)),
-                prompt_context::whole(&bare, None),
-            ]
+        PromptTemplate::Replan => {
+            let cause = (fill == Fill::Rich).then_some(task.number);
+            prompt_context::replan(&plan, cause, text("why"), text("note"), &names, team)
         }
+        PromptTemplate::Audit | PromptTemplate::Summarise => prompt_context::whole(&plan, team),
         PromptTemplate::Strategy | PromptTemplate::Steps | PromptTemplate::Ask => {
-            let offers = [Offer {
+            let offers = fill.list(|| Offer {
                 name: "write_file".to_owned(),
                 kind: OfferKind::Action,
                 description: "writes a file".to_owned(),
                 params: "{}".to_owned(),
-            }];
-            let done = [DoneStep {
+            });
+            let done = fill.list(|| DoneStep {
                 name: "Read".to_owned(),
                 status: "completed",
                 result: "text".to_owned(),
-            }];
-            let rich = RoleContext {
-                role: "reviewer",
-                prompt: "You review.",
-                description: "Review it.",
-                context: "The code.",
+            });
+            prompt_context::role(&RoleContext {
+                role: text("reviewer"),
+                prompt: text("You review."),
+                description: text("Review it."),
+                context: text("The code."),
                 offers: &offers,
                 done: &done,
-                why: "no answer",
-                question: "Is it good?",
+                why: text("no answer"),
+                question: text("Is it good?"),
                 max_steps: 5,
-            };
-            vec![
-                prompt_context::role(&rich),
-                prompt_context::role(&RoleContext::default()),
-            ]
+            })
         }
         PromptTemplate::Command => {
             let kinds = [
-                (&rich, new(Fill::Rich)),
-                (&bare, new(Fill::Bare)),
-                (&rich, proceed(Fill::Rich)),
-                (&bare, proceed(Fill::Bare)),
-                (&rich, resume()),
-                (&rich, repair()),
+                CommandKind::New,
+                CommandKind::Continue,
+                CommandKind::Resume,
+                CommandKind::Repair,
             ];
-            let mut contexts = Vec::new();
-            for (plan, kind) in kinds {
-                let task = plan.task(TaskId(2)).expect("the sample has this task");
-                for language in [Language::En, Language::Zh] {
-                    let path = "reports/pending/report.md";
-                    let known = CommandContext::new(plan, task, kind.clone(), language, path);
-                    contexts.push(command_body::view(&known));
-                }
-            }
-            contexts
+            let view = |kind, language| {
+                let content = content(kind, fill);
+                let known = CommandContext::new(&plan, task, content, language, "report.md");
+                command_body::view(&known)
+            };
+            let both = |kind| [Language::En, Language::Zh].map(|language| view(kind, language));
+            return kinds.into_iter().flat_map(both).collect();
         }
-    }
+    }]
 }
 
-fn new(fill: Fill) -> CommandKind {
-    CommandKind::New {
+fn content(kind: CommandKind, fill: Fill) -> CommandContent {
+    CommandContent {
+        kind,
         note: fill.text("note"),
-    }
-}
-
-fn proceed(fill: Fill) -> CommandKind {
-    CommandKind::Continue {
-        feedback: fill.text("note"),
-        note: fill.text("note"),
+        feedback: fill.text("feedback"),
         failed_checks: fill.list(check),
-    }
-}
-
-fn resume() -> CommandKind {
-    CommandKind::Resume {
-        earlier_command: "the command".to_owned(),
-        earlier_report: "the report".to_owned(),
-        feedback: "feedback".to_owned(),
-        note: "note".to_owned(),
-        failed_checks: vec![check()],
-    }
-}
-
-fn repair() -> CommandKind {
-    CommandKind::Repair {
-        reason: "line 2: no status".to_owned(),
-        earlier_command: Some("the command".to_owned()),
+        earlier_command: fill.text("the command"),
+        earlier_report: fill.text("the report"),
+        repair: fill.text("line 2: no status"),
     }
 }
 

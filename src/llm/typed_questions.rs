@@ -206,33 +206,34 @@ impl Model {
         let first = self.fitting(question, &mut divisor, ("", 1), spent);
         let (added, factor) = match first.await {
             Ok(reply) => match question.read(&reply.text) {
-                Ok(value) => return Ok((value, reply.text)),
-                Err(reason) if spent.calls >= self.most => {
-                    return Err(self.unusable(question, reason, reply.text));
-                }
-                Err(reason) => (repair(&reply.text, &reason), 1),
+                Err(reason) if spent.calls < self.most => (repair(&reply.text, &reason), 1),
+                read => return self.usable(question, read, reply.text),
             },
-            Err(error)
-                if matches!(error.fault, Fault::CutAnswer { .. }) && spent.calls < self.most =>
-            {
-                (SHORTER.to_owned(), 2)
-            }
-            Err(error) => return Err(error.into()),
+            Err(error) => match error.fault {
+                Fault::CutAnswer { .. } if spent.calls < self.most => (SHORTER.to_owned(), 2),
+                _ => return Err(error.into()),
+            },
         };
         let again = self.fitting(question, &mut divisor, (&added, factor), spent);
         let reply = again.await?;
-        match question.read(&reply.text) {
-            Ok(value) => Ok((value, reply.text)),
-            Err(reason) => Err(self.unusable(question, reason, reply.text)),
-        }
+        self.usable(question, question.read(&reply.text), reply.text)
     }
 
-    fn unusable<A>(&self, question: &TypedQuestion<A>, reason: String, text: String) -> AskFault {
-        AskFault::Unusable {
-            model: self.name().to_owned(),
-            question: question.request.schema_name.clone(),
-            reason,
-            text,
+    /// Returns an answer that was read, with its text.
+    fn usable<A>(
+        &self,
+        question: &TypedQuestion<A>,
+        read: Result<A, String>,
+        text: String,
+    ) -> Result<(A, String), AskFault> {
+        match read {
+            Ok(value) => Ok((value, text)),
+            Err(reason) => Err(AskFault::Unusable {
+                model: self.name().to_owned(),
+                question: question.request.schema_name.clone(),
+                reason,
+                text,
+            }),
         }
     }
 

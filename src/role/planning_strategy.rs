@@ -220,7 +220,7 @@ impl Role {
                 description,
                 ..self.question_context()
             };
-            let question = questions::strategy(&model.prompts, &context)?;
+            let question = questions::strategy(&context).render(&model.prompts)?;
             let said = self.put(ModelQuestionKind::Strategy, &question).await?;
             (said.simple, format!("the model says: {}", said.reason))
         } else {
@@ -282,7 +282,7 @@ impl Role {
         };
         let checks = checker.clone();
         let check = move |planned: &PlannedStep, place| checks.check(&checks.step(planned)?, place);
-        let question = questions::steps(&model.prompts, &asked, check)?;
+        let question = questions::steps(&asked, check).render(&model.prompts)?;
         let subject = match why {
             None => ModelQuestionKind::Plan,
             Some(_) => ModelQuestionKind::Replan,

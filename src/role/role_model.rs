@@ -245,7 +245,7 @@ impl StepContext<'_> {
             question: wanted,
             ..RoleContext::default()
         };
-        let question = questions::ask(&asking.model.prompts, &context);
+        let question = questions::ask(&context).render(&asking.model.prompts);
         let question = question.map_err(|error| error.to_string())?;
         let nth = self.asked.fetch_add(1, Ordering::Relaxed);
         let kind = ModelQuestionKind::Step(self.step);

@@ -7,10 +7,10 @@ use super::markdown;
 use super::problem::Problems;
 use super::text::{known_word, parse_time, printable, quote, safe_name, safe_session, time_text};
 use super::{Problem, front_matter};
-use crate::plan::{CommandId, Language, Origin, PlanId, SessionId, TaskId, Time};
+use crate::plan::{CommandId, Language, Origin, PlanId, SessionId, TaskId, Time, word};
 
 /// What a command asks of the agent's session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CommandType {
     /// Begin a session.
@@ -20,17 +20,6 @@ pub enum CommandType {
     Continue,
     /// The session is over; nothing is to be done or reported.
     End,
-}
-
-impl CommandType {
-    /// Returns the word used in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Continue => "continue",
-            Self::End => "end",
-        }
-    }
 }
 
 /// A command file.
@@ -76,11 +65,9 @@ impl CommandFile {
             id: Some(self.id.to_string()),
             created_at: self.created_at.map(time_text),
             session_id: Some(
-                self.session
-                    .as_ref()
-                    .map_or_else(|| "auto".to_owned(), ToString::to_string),
+                (self.session.as_ref()).map_or("auto".to_owned(), |id| id.to_string()),
             ),
-            command_type: Some(self.kind.as_str().to_owned()),
+            command_type: Some(word(&self.kind)),
             plan: self.plan.as_ref().map(ToString::to_string),
             task: self.task.map(|task| task.0),
             attempt: self.attempt,
@@ -101,33 +88,31 @@ impl CommandFile {
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         let front = front_matter::split(text).map_err(|problem| vec![problem])?;
         let header: CommandHeader = front.parse().map_err(|problem| vec![problem])?;
-        let mut problems = Problems::default();
+        let problems = Problems::default();
         let line = |key| front.line_of(key);
         let id = problems.take(line("id"), header.id());
         let session = problems.take(line("session_id"), header.session());
         let kind = problems.take(line("command_type"), header.kind());
         let created_at = problems.take(line("created_at"), header.created_at());
         let origin = problems.take(line("origin"), header.origin());
-        let (Some(id), Some(session), Some(kind), Some(created_at), Some(origin)) =
-            (id, session, kind, created_at, origin)
-        else {
-            return Err(problems.in_order());
+        let file = move || {
+            Some(Self {
+                id: id?,
+                created_at: created_at?,
+                session: session?,
+                kind: kind?,
+                plan: header.plan.map(PlanId::new),
+                task: header.task.map(TaskId),
+                attempt: header.attempt,
+                assignee: header.assignee,
+                origin: origin?,
+                workspace: header.workspace.unwrap_or_default(),
+                report: header.report.unwrap_or_default(),
+                request_id: header.request_id,
+                body: front.body.trim().to_owned(),
+            })
         };
-        Ok(Self {
-            id,
-            created_at,
-            session,
-            kind,
-            plan: header.plan.map(PlanId::new),
-            task: header.task.map(TaskId),
-            attempt: header.attempt,
-            assignee: header.assignee,
-            origin,
-            workspace: header.workspace.unwrap_or_default(),
-            report: header.report.unwrap_or_default(),
-            request_id: header.request_id,
-            body: front.body.trim().to_owned(),
-        })
+        file().ok_or_else(|| problems.in_order())
     }
 }
 
@@ -183,14 +168,12 @@ struct CommandHeader {
 impl CommandHeader {
     fn id(&self) -> Result<CommandId, Problem> {
         let id = given(&self.id, "`id` is missing")?.trim();
-        let wrong = || {
-            let id = quote(id);
-            Problem::new(format!(
-                "`id` is {id}, not 1 to 64 letters, digits, `-` and `_`"
-            ))
-        };
-        let named = safe_name(id).then(|| CommandId::new(id));
-        named.ok_or_else(wrong)
+        if safe_name(id) {
+            return Ok(CommandId::new(id));
+        }
+        let id = quote(id);
+        let message = format!("`id` is {id}, not 1 to 64 letters, digits, `-` and `_`");
+        Err(Problem::new(message))
     }
 
     fn session(&self) -> Result<Option<SessionId>, Problem> {
@@ -202,10 +185,11 @@ impl CommandHeader {
         let missing = "`command_type` is missing (new, continue or end)";
         let word = given(&self.command_type, missing)?;
         known_word(&word.trim().to_ascii_lowercase()).ok_or_else(|| {
-            let word = quote(word);
-            Problem::new(format!(
-                "`command_type` is {word}, not new, continue or end"
-            ))
+            let message = format!(
+                "`command_type` is {}, not new, continue or end",
+                quote(word)
+            );
+            Problem::new(message)
         })
     }
 

@@ -50,10 +50,8 @@ pub fn write(criteria: &Criteria) -> String {
     match criteria.list() {
         [only] => write_one(only),
         list => {
-            let lines = list
-                .iter()
-                .map(|one| format!("- {}", write_one(one).replace('\n', "\n  ")));
-            lines.collect::<Vec<_>>().join("\n")
+            let line = |one| format!("- {}", write_one(one).replace('\n', "\n  "));
+            list.iter().map(line).collect::<Vec<_>>().join("\n")
         }
     }
 }
@@ -119,12 +117,10 @@ fn file(property: &str) -> Result<FileProperty, String> {
         path,
         ..FileProperty::default()
     };
-    match property
-        .split_once(':')
-        .map(|(key, value)| (key.trim(), value.trim()))
-    {
-        Some(("contains", text)) if !text.is_empty() => file.contains = Some(text.to_owned()),
-        Some(("lines", count)) => match count.parse() {
+    let (key, value) = property.split_once(':').unwrap_or_default();
+    match (key.trim(), value.trim()) {
+        ("contains", text) if !text.is_empty() => file.contains = Some(text.to_owned()),
+        ("lines", count) => match count.parse() {
             Ok(count) if count > 0 => file.lines = Some(count),
             _ => return Err(format!("`lines: {count}` is no count of 1 or more")),
         },

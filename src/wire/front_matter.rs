@@ -122,18 +122,15 @@ impl FrontMatter {
         let mut fields: Vec<HeaderField> = Vec::new();
         for (line, text) in (self.header_line..).zip(self.header.lines()) {
             if let Some((key, value)) = key_and_value(text) {
-                fields.push(HeaderField {
-                    key: key.to_owned(),
-                    text: value.trim().to_owned(),
-                });
+                let (key, text) = (key.to_owned(), value.trim().to_owned());
+                fields.push(HeaderField { key, text });
                 continue;
             }
-            let continues = text.starts_with([' ', '\t', '-']);
             match fields.last_mut() {
                 _ if text.trim().is_empty() || text.starts_with('#') => {}
-                Some(field) if continues => {
-                    field.text.push('\n');
-                    field.text.push_str(text.trim_end());
+                Some(field) if text.starts_with([' ', '\t', '-']) => {
+                    field.text += "\n";
+                    field.text += text.trim_end();
                 }
                 _ => return Err(Problem::on_line(line, "a line that is no `key: value`")),
             }
@@ -219,13 +216,12 @@ fn split_at_most(text: &str, longest: usize) -> Result<FrontMatter, Problem> {
 /// Returns the number of the line that closes the front matter, counted from 0, and the byte where the next line begins.
 fn closing(text: &str) -> Option<(usize, usize)> {
     let mut end = 0;
-    for (number, line) in text.split_inclusive('\n').enumerate() {
+    let mut lines = text.split_inclusive('\n').enumerate();
+    let (number, _) = lines.find(|(number, line)| {
         end += line.len();
-        if number > 0 && delimits(line) {
-            return Some((number, end));
-        }
-    }
-    None
+        *number > 0 && line.trim_end() == "---"
+    })?;
+    Some((number, end))
 }
 
 fn parse_yaml<T: DeserializeOwned>(text: &str, first_line: usize) -> Result<T, Problem> {
@@ -237,21 +233,13 @@ fn parse_yaml<T: DeserializeOwned>(text: &str, first_line: usize) -> Result<T, P
 fn yaml_problem(error: &serde_yaml::Error, first_line: usize) -> Problem {
     let text = error.to_string();
     let message = text.split(" at line ").next().unwrap_or(&text);
-    let problem = match error.location() {
-        Some(place) => Problem::at(
-            first_line + place.line().saturating_sub(1),
-            place.column(),
-            message,
-        ),
-        None => Problem::on_line(first_line, message),
-    };
-    let misfit = [
-        "invalid type",
-        "invalid value",
-        "missing field",
-        "unknown variant",
-    ];
-    if misfit.into_iter().any(|words| message.contains(words)) {
+    let mut problem = Problem::on_line(first_line, message);
+    if let Some(place) = error.location() {
+        let line = first_line + place.line().saturating_sub(1);
+        problem = Problem::at(line, place.column(), message);
+    }
+    let mut misfit = "invalid type|invalid value|missing field|unknown variant".split('|');
+    if misfit.any(|words| message.contains(words)) {
         return problem;
     }
     problem.with_hint("put text with `: `, quotes or brackets in it in double quotes")
@@ -277,6 +265,7 @@ fn normalize(text: &str) -> (Cow<'_, str>, usize) {
             text = without_last_line(inside, fence);
         }
     }
+    text = (text.strip_suffix("\r\n").or(text.strip_suffix('\n'))).unwrap_or(text);
     let mut mended = Cow::Borrowed(text);
     if text.contains("\r\n") {
         mended = Cow::Owned(text.replace("\r\n", "\n"));
@@ -287,13 +276,6 @@ fn normalize(text: &str) -> (Cow<'_, str>, usize) {
             mended = Cow::Owned(without_indentation(&mended, indent, until));
         }
     }
-    let mended = match mended {
-        Cow::Borrowed(text) => Cow::Borrowed(text.strip_suffix('\n').unwrap_or(text)),
-        Cow::Owned(mut text) => {
-            text.truncate(text.strip_suffix('\n').unwrap_or(&text).len());
-            Cow::Owned(text)
-        }
-    };
     (mended, skipped)
 }
 
@@ -317,10 +299,9 @@ fn after_line(text: &str) -> &str {
 fn without_last_line<'a>(text: &'a str, fence: &str) -> &'a str {
     let whole = text.trim_end();
     let last = whole.rfind('\n').map_or(0, |at| at + 1);
-    if last > 0 && whole[last..].trim() == fence {
-        &text[..last]
-    } else {
-        text
+    match last > 0 && whole[last..].trim() == fence {
+        true => &text[..last],
+        false => text,
     }
 }
 
@@ -377,20 +358,14 @@ fn opening_fence(line: &str) -> Option<&str> {
         .then_some(fence)
 }
 
-fn delimits(line: &str) -> bool {
-    line.trim_end() == "---"
-}
-
 /// Returns the problem of a missing closing `---`, with its place: after the last line that looks like a field.
 fn no_closing(text: &str, skipped: usize) -> Problem {
-    let lines = text.lines().skip(1);
-    let fields = lines
-        // A header that passes the size limit has no more lines.
-        .take(MAX_HEADER)
-        .take_while(|line| {
-            key_and_value(line).is_some() || (line.starts_with(' ') && !line.trim().is_empty())
-        })
-        .count();
+    // A header that passes the size limit has no more lines.
+    let lines = text.lines().skip(1).take(MAX_HEADER);
+    let is_field = |line: &&str| {
+        key_and_value(line).is_some() || (line.starts_with(' ') && !line.trim().is_empty())
+    };
+    let fields = lines.take_while(is_field).count();
     let line = skipped + 1 + fields;
     Problem::on_line(line, "the front matter has no closing `---`")
         .with_hint(format!("put a line `---` after line {line}"))
@@ -401,15 +376,12 @@ fn key_and_value(line: &str) -> Option<(&str, &str)> {
     if line.starts_with([' ', '\t', '#']) || line.starts_with("- ") {
         return None;
     }
-    let end = line
-        .match_indices(':')
-        .map(|(at, _)| at)
-        .find(|at| line[at + 1..].starts_with([' ', '\t']) || line.len() == at + 1)?;
+    let ends_key =
+        |(at, _): &(usize, &str)| line[at + 1..].starts_with([' ', '\t']) || line.len() == at + 1;
+    let (end, _) = line.match_indices(':').find(ends_key)?;
     let key = line[..end].trim();
-    let unquoted = ['"', '\''].into_iter().find_map(|quote| {
-        key.strip_prefix(quote)
-            .and_then(|key| key.strip_suffix(quote))
-    });
+    let unquoted = |quote| key.strip_prefix(quote)?.strip_suffix(quote);
+    let unquoted = unquoted('"').or_else(|| unquoted('\''));
     let key = unquoted.unwrap_or(key);
     (!key.is_empty()).then_some((key, &line[end + 1..]))
 }

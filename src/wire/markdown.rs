@@ -191,11 +191,11 @@ fn named(title: &str, words: &[Vec<String>]) -> Option<usize> {
     if title.is_empty() || title.len() > LONGEST_TITLE {
         return None;
     }
-    title
+    let names = title
         .split(['/', '|', '(', ')', '（', '）', '·'])
-        .map(letters)
-        .filter(|name| !name.is_empty())
-        .find_map(|name| words.iter().position(|words| words.contains(&name)))
+        .map(letters);
+    let mut names = names.filter(|name| !name.is_empty());
+    names.find_map(|name| words.iter().position(|words| words.contains(&name)))
 }
 
 fn append(part: &mut String, text: &str) {
@@ -206,11 +206,9 @@ fn append(part: &mut String, text: &str) {
 }
 
 fn letters(text: &str) -> String {
-    text.trim_start_matches(|c: char| !c.is_alphabetic())
-        .chars()
-        .filter(|c| c.is_alphanumeric())
-        .flat_map(char::to_lowercase)
-        .collect()
+    let text = text.trim_start_matches(|c: char| !c.is_alphabetic());
+    let letters = text.chars().filter(|c| c.is_alphanumeric());
+    letters.flat_map(char::to_lowercase).collect()
 }
 
 fn fence(line: &str) -> Option<(char, usize, &str)> {

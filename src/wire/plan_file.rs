@@ -45,9 +45,8 @@ impl PlanFile {
     ) -> Vec<Problem> {
         let known_one = |word: &str| known.clone().any(|known| known == word);
         let unknown = self.checks.iter().filter(|check| !known_one(&check.word));
-        unknown
-            .map(|check| unknown_check(check.place, &check.word, known.clone()))
-            .collect()
+        let problem = |check: &Reference| unknown_check(check.place, &check.word, known.clone());
+        unknown.map(problem).collect()
     }
 }
 
@@ -79,16 +78,16 @@ pub fn read(file_name: &str, text: &str) -> (PlanFile, Vec<Problem>) {
         let message = format!("the file has {} bytes, more than {MAX_BYTES}", text.len());
         return (PlanFile::default(), vec![Problem::new(message)]);
     }
-    let mut problems = Problems::default();
+    let problems = Problems::default();
     let extension = file_name.rsplit_once('.').map_or("", |(_, end)| end);
     let start = text.trim_start_matches('\u{feff}').trim_start();
     let read = match extension.to_ascii_lowercase().as_str() {
-        "yaml" | "yml" => structure_data::read_yaml(text, &mut problems),
+        "yaml" | "yml" => structure_data::read_yaml(text, &problems),
         extension if extension == "json" || start.starts_with('{') => {
-            structure_data::read_json(text, &mut problems)
+            structure_data::read_json(text, &problems)
         }
-        _ => markdown_tasks::read(text, &mut problems).inspect(|(_, drafts)| {
-            check_numbers(drafts, &mut problems);
+        _ => markdown_tasks::read(text, &problems).inspect(|(_, drafts)| {
+            check_numbers(drafts, &problems);
         }),
     };
     let (head, drafts) = match read {
@@ -109,8 +108,8 @@ pub(super) fn from_node(
     what: &str,
     others: UnknownFields,
 ) -> Result<PlanFile, Vec<Problem>> {
-    let mut problems = Problems::default();
-    let (head, drafts) = structure_data::of_node(node, what, others, &mut problems);
+    let problems = Problems::default();
+    let (head, drafts) = structure_data::of_node(node, what, others, &problems);
     if drafts.is_empty() && problems.is_empty() {
         problems.add(node.problem(format!("{what} has no tasks")));
     }
@@ -136,16 +135,16 @@ struct PlanFileHead {
 fn finish(
     head: PlanFileHead,
     mut drafts: Vec<TaskDraft>,
-    mut problems: Problems,
+    problems: Problems,
     file_name: &str,
 ) -> (PlanFile, Vec<Problem>) {
     let (mut checks, mut produced) = (Vec::new(), Vec::new());
     for draft in &mut drafts {
-        check_paths(draft, &mut problems);
+        check_paths(draft, &problems);
         checks.append(&mut draft.checks);
         produced.append(&mut draft.produced);
     }
-    let tasks = resolve(drafts, &mut problems);
+    let tasks = resolve(&drafts, &problems);
     let file = PlanFile {
         plan: named(PlanSpec { tasks, ..head.plan }, file_name),
         workspace: head.workspace,
@@ -185,12 +184,6 @@ impl TaskDraft {
             }
         }
     }
-
-    /// Returns the word by which other tasks can refer to this one.
-    fn word(&self) -> String {
-        let key = self.task.key.clone();
-        key.unwrap_or_else(|| self.task.name.to_lowercase())
-    }
 }
 
 /// A word that refers to something else, such as another task, with its place.
@@ -205,6 +198,12 @@ impl Reference {
     pub fn problem(&self, message: impl Into<String>) -> Problem {
         self.place.problem(message)
     }
+
+    fn ambiguous(&self) -> Problem {
+        let message = format!("several tasks are named {}", quote(&self.word));
+        let problem = self.problem(message);
+        problem.with_hint("use the number of the task")
+    }
 }
 
 /// The names that references in a file can use: the tasks' own ids where they have some, else numbers and names.
@@ -217,8 +216,10 @@ struct Names<'a> {
 impl<'a> Names<'a> {
     fn of(drafts: &'a [TaskDraft]) -> Self {
         let mut by_word: HashMap<String, Vec<usize>> = HashMap::new();
-        for (at, draft) in drafts.iter().enumerate() {
-            by_word.entry(draft.word()).or_default().push(at);
+        for (at, TaskDraft { task, .. }) in drafts.iter().enumerate() {
+            let word = task.key.clone();
+            let word = word.unwrap_or_else(|| task.name.to_lowercase());
+            by_word.entry(word).or_default().push(at);
         }
         Self {
             drafts,
@@ -229,34 +230,24 @@ impl<'a> Names<'a> {
 
     /// Returns the index of the task that a reference means.
     fn find(&self, reference: &Reference) -> Result<usize, Problem> {
-        if self.keyed {
-            let places = self.by_word.get(&reference.word);
-            return places
-                .and_then(|places| places.first().copied())
-                .ok_or_else(|| self.unknown(reference));
-        }
-        if let Ok(number) = reference.word.parse::<usize>() {
-            let place = number.checked_sub(1).filter(|at| *at < self.drafts.len());
-            return place.ok_or_else(|| self.unknown(reference));
-        }
-        match self.by_word.get(&reference.word.to_lowercase()) {
-            Some(places) if places.len() == 1 => Ok(places[0]),
-            Some(_) => {
-                let message = format!("several tasks are named {}", quote(&reference.word));
-                Err(reference
-                    .problem(message)
-                    .with_hint("use the number of the task"))
+        let word = &reference.word;
+        let found = if self.keyed {
+            self.by_word.get(word).map(|places| places[0])
+        } else if let Ok(number) = word.parse::<usize>() {
+            number.checked_sub(1).filter(|at| *at < self.drafts.len())
+        } else {
+            match self.by_word.get(&word.to_lowercase()).map(Vec::as_slice) {
+                Some([_, _, ..]) => return Err(reference.ambiguous()),
+                places => places.map(|places| places[0]),
             }
-            None => Err(self.unknown(reference)),
-        }
+        };
+        found.ok_or_else(|| self.unknown(reference))
     }
 
     fn unknown(&self, reference: &Reference) -> Problem {
         let problem = reference.problem(format!("there is no task {}", quote(&reference.word)));
-        let words = self.drafts.iter().map(|draft| {
-            let key = draft.task.key.as_deref();
-            key.unwrap_or(&draft.task.name)
-        });
+        let tasks = self.drafts.iter().map(|draft| &draft.task);
+        let words = tasks.map(|task| task.key.as_deref().unwrap_or(&task.name));
         let count = self.drafts.len();
         match nearest(&reference.word, words) {
             Some(word) => problem.with_hint(format!("did you mean {}?", quote(word))),
@@ -268,7 +259,7 @@ impl<'a> Names<'a> {
 }
 
 /// Checks whether the tasks of a file are numbered in its order, where they have numbers.
-fn check_numbers(drafts: &[TaskDraft], problems: &mut Problems) {
+fn check_numbers(drafts: &[TaskDraft], problems: &Problems) {
     for (at, draft) in (1..).zip(drafts) {
         if draft.number.is_some_and(|number| number != at) {
             let message =
@@ -280,7 +271,7 @@ fn check_numbers(drafts: &[TaskDraft], problems: &mut Problems) {
 }
 
 /// Converts the paths of a task's produced files to their stored form.
-fn check_paths(draft: &mut TaskDraft, problems: &mut Problems) {
+fn check_paths(draft: &mut TaskDraft, problems: &Problems) {
     if let Some(word) = draft.produced.get(MAX_PRODUCED) {
         problems.add(word.problem(format!("a task produces at most {MAX_PRODUCED} files")));
     }
@@ -296,31 +287,20 @@ fn check_paths(draft: &mut TaskDraft, problems: &mut Problems) {
 }
 
 /// Converts the words that refer to other tasks into references.
-fn resolve(drafts: Vec<TaskDraft>, problems: &mut Problems) -> Vec<TaskSpec> {
-    let names = Names::of(&drafts);
-    let mut references = Vec::with_capacity(drafts.len());
-    for (at, draft) in drafts.iter().enumerate() {
-        let mut targets = Vec::new();
+fn resolve(drafts: &[TaskDraft], problems: &Problems) -> Vec<TaskSpec> {
+    let names = Names::of(drafts);
+    let mut tasks: Vec<TaskSpec> = drafts.iter().map(|draft| draft.task.clone()).collect();
+    for ((at, draft), task) in drafts.iter().enumerate().zip(&mut tasks) {
         for reference in &draft.after {
-            match names.find(reference) {
-                Ok(target) if target == at => problems
+            match names.find(reference).map(TaskRef::New) {
+                Ok(target) if target == TaskRef::New(at) => problems
                     .add(reference.problem(format!("task `{}` waits for itself", reference.word))),
-                Ok(target) if targets.contains(&TaskRef::New(target)) => {}
-                Ok(target) => targets.push(TaskRef::New(target)),
+                Ok(target) if task.dependencies.contains(&target) => {}
+                Ok(target) => task.dependencies.push(target),
                 Err(problem) => problems.add(problem),
             }
         }
-        references.push(targets);
     }
-    let first = |draft: &TaskDraft| draft.after.first().cloned();
-    let firsts: Vec<Option<Reference>> = drafts.iter().map(first).collect();
-    let tasks = drafts.into_iter().zip(references);
-    let tasks: Vec<TaskSpec> = tasks
-        .map(|(draft, dependencies)| TaskSpec {
-            dependencies,
-            ..draft.task
-        })
-        .collect();
     if let Some(cycle) = cycle_among(&tasks) {
         let words = cycle.iter().map(|at| match &tasks[*at].key {
             Some(key) => one_line(key, 60),
@@ -328,7 +308,7 @@ fn resolve(drafts: Vec<TaskDraft>, problems: &mut Problems) -> Vec<TaskSpec> {
         });
         let way = words.collect::<Vec<_>>().join(" → ");
         let message = format!("tasks wait for each other: {way}");
-        let problem = match &firsts[cycle[0]] {
+        let problem = match drafts[cycle[0]].after.first() {
             Some(reference) => reference.problem(message),
             None => Problem::new(message),
         };
@@ -377,16 +357,12 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
     }
     let word = word.to_lowercase();
     let distance = |known: &str| strsim::damerau_levenshtein(&word, &known.to_lowercase());
-    known
-        .take(100)
-        .filter(|known| known.len() <= 64)
-        .map(|known| (distance(known), known))
-        .filter(|(distance, known)| {
-            let length = known.chars().count();
-            *distance < length && *distance <= (length / 4).max(1)
-        })
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
+    let known = known.take(100).filter(|known| known.len() <= 64);
+    let near = known.filter_map(|known| {
+        let (distance, length) = (distance(known), known.chars().count());
+        (distance < length && distance <= (length / 4).max(1)).then_some((distance, known))
+    });
+    Some(near.min_by_key(|(distance, _)| *distance)?.1)
 }
 
 /// Reads the word for an order.

@@ -1,5 +1,6 @@
 //! Problems of a file that a person or an agent wrote, in the words and line numbers of that file.
 
+use std::cell::RefCell;
 use std::fmt;
 
 /// One problem of a text. Parsers return all problems of a file together.
@@ -94,17 +95,17 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// Collects problems while a parser continues, so that all of them are reported together.
+/// Collects problems while a parser continues, so that all of them are reported together. Each part of the parser can add to it.
 #[derive(Debug, Default)]
-pub(crate) struct Problems(Vec<Problem>);
+pub(crate) struct Problems(RefCell<Vec<Problem>>);
 
 impl Problems {
-    pub(crate) fn add(&mut self, problem: Problem) {
-        self.0.push(problem);
+    pub(crate) fn add(&self, problem: Problem) {
+        self.0.borrow_mut().push(problem);
     }
 
     /// Returns a value that was read; a problem is collected with its line.
-    pub(crate) fn take<T>(&mut self, line: usize, read: Result<T, Problem>) -> Option<T> {
+    pub(crate) fn take<T>(&self, line: usize, read: Result<T, Problem>) -> Option<T> {
         let on_line = |problem| Problem {
             line: Some(line),
             ..problem
@@ -113,13 +114,14 @@ impl Problems {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.borrow().is_empty()
     }
 
     /// Returns the problems in the order of the file.
-    pub(crate) fn in_order(mut self) -> Vec<Problem> {
-        self.0.sort_by_key(|problem| (problem.line, problem.column));
-        self.0
+    pub(crate) fn in_order(self) -> Vec<Problem> {
+        let mut problems = self.0.into_inner();
+        problems.sort_by_key(|problem| (problem.line, problem.column));
+        problems
     }
 }
 
@@ -142,7 +144,7 @@ mod tests {
 
     #[test]
     fn problems_are_sorted_by_position() {
-        let mut problems = Problems::default();
+        let problems = Problems::default();
         problems.add(Problem::at(7, 2, "b"));
         problems.add(Problem::on_line(2, "a"));
         let lines: Vec<_> = problems

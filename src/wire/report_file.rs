@@ -113,12 +113,8 @@ pub fn command_of(file_name: &str) -> Option<CommandId> {
 /// All problems found, with the lines of the file.
 pub fn parse(name: &str, bytes: &[u8]) -> Result<ReportFile, Vec<Problem>> {
     let only = |problem| vec![problem];
-    let command = command_of(name).ok_or_else(|| {
-        only(Problem::new(format!(
-            "the name is {}, not `report-<command id>.md`",
-            quote(name)
-        )))
-    })?;
+    let misnamed = || format!("the name is {}, not `report-<command id>.md`", quote(name));
+    let command = command_of(name).ok_or_else(|| only(Problem::new(misnamed())))?;
     let text = text_of(bytes).map_err(only)?;
     let front = front_matter::split(text).map_err(|problem| {
         only(match problem.hint {
@@ -140,11 +136,9 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<ReportFile, Vec<Problem>> {
     ] = known;
     file.other = other;
     if is_blank(&file) {
-        return Err(only(
-            Problem::on_line(front.body_line, "the body is empty").with_hint(
-                "write what was done under `## Core results`, then `## Pitfalls` and `## Next-step suggestions`",
-            ),
-        ));
+        let hint = "write what was done under `## Core results`, then `## Pitfalls` and `## Next-step suggestions`";
+        let problem = Problem::on_line(front.body_line, "the body is empty");
+        return Err(only(problem.with_hint(hint)));
     }
     Ok(file)
 }
@@ -265,8 +259,7 @@ fn read_by_line(
             return Err(spoiled);
         }
     }
-    let header = serde_json::from_value::<ReportHeader>(Value::Object(values));
-    match header {
+    match serde_json::from_value::<ReportHeader>(Value::Object(values)) {
         Ok(header) if header.status.as_deref().and_then(status).is_some() => Ok(header),
         _ => Err(spoiled.with_hint(STATUS_HINT)),
     }
@@ -277,7 +270,7 @@ fn read_header(
     header: &ReportHeader,
     command: CommandId,
 ) -> Result<ReportFile, Vec<Problem>> {
-    let mut problems = Problems::default();
+    let problems = Problems::default();
     let line = |key| front.line_of(key);
     let status = problems.take(line("status"), header.status());
     let id = problems.take(line("id"), header.check_id(&command));
@@ -319,16 +312,15 @@ impl ReportHeader {
     }
 
     fn check_id(&self, command: &CommandId) -> Result<(), Problem> {
-        match stated(&self.id) {
-            Some(id) if with_task(id) != command.as_str() => Err(Problem::new(format!(
-                "`id` is {}, but the file's name says `{command}`",
-                quote(id)
-            ))
-            .with_hint(
-                "write the report of each command into a file of its own, or leave `id` out",
-            )),
-            _ => Ok(()),
-        }
+        let Some(id) = stated(&self.id).filter(|id| with_task(id) != command.as_str()) else {
+            return Ok(());
+        };
+        let message = format!(
+            "`id` is {}, but the file's name says `{command}`",
+            quote(id)
+        );
+        let hint = "write the report of each command into a file of its own, or leave `id` out";
+        Err(Problem::new(message).with_hint(hint))
     }
 
     fn session(&self) -> Result<Option<SessionId>, Problem> {
@@ -357,10 +349,8 @@ impl ReportHeader {
 
 /// Returns a field's text unless it is missing or empty.
 fn stated(field: &Option<String>) -> Option<&str> {
-    field
-        .as_deref()
-        .map(str::trim)
-        .filter(|text| !text.is_empty())
+    let text = field.as_deref().map(str::trim);
+    text.filter(|text| !text.is_empty())
 }
 
 /// Returns the status for a word: one of the three, in upper or lower case.
@@ -377,10 +367,7 @@ fn is_blank(ReportFile { report, other, .. }: &ReportFile) -> bool {
 }
 
 fn with_task(id: &str) -> String {
-    if id.starts_with("task-") {
-        return id.to_owned();
-    }
-    format!("task-{id}")
+    format!("task-{}", id.strip_prefix("task-").unwrap_or(id))
 }
 
 #[cfg(test)]

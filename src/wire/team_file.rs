@@ -189,66 +189,62 @@ pub fn gather(text: &str) -> (Team, Vec<Problem>) {
         Ok(node) => node,
         Err(problem) => return (Team::default(), vec![problem]),
     };
-    let mut problems = Problems::default();
-    let team = read(&node, &mut problems);
+    let problems = Problems::default();
+    let team = read(&node, &problems);
     (team, problems.in_order())
 }
 
-fn read(node: &YamlNode, problems: &mut Problems) -> Team {
+fn read(node: &YamlNode, problems: &Problems) -> Team {
     let known = ["name", "roles", "workflows"];
     let Some(fields) = YamlFields::of(node, "the team", &known, problems) else {
         return Team::default();
     };
-    let name = fields.string("name", problems);
-    let roles = bounded(&fields, "roles", problems);
-    if roles.is_empty() && fields.need("roles", "the team", problems).is_some() {
+    let roles = bounded(&fields, "roles");
+    if roles.is_empty() && fields.need("roles").is_some() {
         problems.add(node.problem("the team has no roles"));
     }
-    let roles = roles.iter().filter_map(|role| role::read(role, problems));
-    let roles: Vec<RoleSpec> = roles.collect();
-    refuse_twice(
-        roles.iter().map(|role| (role.id.as_str(), role.place)),
-        problems,
-    );
-    let workflows = bounded(&fields, "workflows", problems).iter();
-    let workflows = workflows.filter_map(|workflow| workflow::read(workflow, problems));
-    let workflows: Vec<Workflow> = workflows.collect();
-    let ids = workflows.iter();
-    let ids = ids.map(|workflow| (workflow.id.as_str(), workflow.structure.place));
-    refuse_twice(ids, problems);
+    let workflows = bounded(&fields, "workflows").iter();
     let team = Team {
-        name,
-        roles,
-        workflows,
+        name: fields.string("name"),
+        roles: (roles.iter())
+            .filter_map(|role| role::read(role, problems))
+            .collect(),
+        workflows: workflows
+            .filter_map(|workflow| workflow::read(workflow, problems))
+            .collect(),
         ..Team::default()
     };
+    let roles = team.roles.iter().map(|role| (&*role.id, role.place));
+    refuse_twice(roles, problems);
+    let workflows = team.workflows.iter();
+    let workflows = workflows.map(|workflow| (&*workflow.id, workflow.structure.place));
+    refuse_twice(workflows, problems);
     team.check_names(problems);
     team
 }
 
 /// Returns a list if it is not too long.
-fn bounded<'a>(fields: &YamlFields<'a>, key: &str, problems: &mut Problems) -> &'a [YamlNode] {
-    let entries = fields.list(key, problems);
+fn bounded<'a>(fields: &YamlFields<'a>, key: &str) -> &'a [YamlNode] {
+    let entries = fields.list(key);
     if let Some(first) = entries.get(MAX_ENTRIES) {
-        problems.add(first.problem(format!("`{key}` has more than {MAX_ENTRIES} entries")));
+        let message = format!("`{key}` has more than {MAX_ENTRIES} entries");
+        fields.problems.add(first.problem(message));
     }
     entries
 }
 
 /// Reads the id of a role or a workflow.
-fn id(fields: &YamlFields<'_>, what: &str, problems: &mut Problems) -> Option<String> {
-    let id = fields.word("id", what, problems)?;
-    if !safe_name(id) {
+fn id(fields: &YamlFields<'_>) -> String {
+    let id = fields.word("id").unwrap_or_default();
+    if !id.is_empty() && !safe_name(id) {
         let message = format!("{} cannot be an id", quote(id));
-        let problem = fields.place("id").problem(message);
-        problems.add(problem.with_hint(
-            "an id begins with a letter or a digit, and has only letters, digits, `_` and `-` in it, at most 64",
-        ));
+        let hint = "an id begins with a letter or a digit, and has only letters, digits, `_` and `-` in it, at most 64";
+        fields.refuse_value("id", message, hint);
     }
-    Some(id.to_owned())
+    id.to_owned()
 }
 
-fn refuse_twice<'a>(ids: impl Iterator<Item = (&'a str, Place)>, problems: &mut Problems) {
+fn refuse_twice<'a>(ids: impl Iterator<Item = (&'a str, Place)>, problems: &Problems) {
     let mut seen: BTreeMap<&str, Place> = BTreeMap::new();
     for (id, place) in ids.filter(|(id, _)| !id.is_empty()) {
         let first = *seen.entry(id).or_insert(place);
@@ -301,25 +297,21 @@ impl Team {
 
     /// Returns which workflow was probably meant, and which exist.
     pub fn workflow_meant(&self, word: &str) -> String {
-        let all: Vec<&str> = self.workflow_ids();
-        match (nearest(word, all.iter().copied()), all.as_slice()) {
+        let ids = self.workflow_ids();
+        let all = ids.join(", ");
+        match (nearest(word, ids.iter().copied()), ids.as_slice()) {
             (_, []) => "the team file has no workflows".to_owned(),
             (Some(near), [_]) => format!("did you mean `{near}`?"),
             (None, [only]) => format!("the only workflow is {only}"),
-            (Some(near), _) => {
-                format!(
-                    "did you mean `{near}`? The workflows are {}",
-                    all.join(", ")
-                )
-            }
-            (None, _) => format!("the workflows are {}", all.join(", ")),
+            (Some(near), _) => format!("did you mean `{near}`? The workflows are {all}"),
+            (None, _) => format!("the workflows are {all}"),
         }
     }
 
     /// Returns the ids of the workflows, in the order of the file.
     pub fn workflow_ids(&self) -> Vec<&str> {
-        let ids = self.workflows.iter();
-        ids.map(|workflow| workflow.id.as_str()).collect()
+        let workflows = self.workflows.iter();
+        workflows.map(|workflow| workflow.id.as_str()).collect()
     }
 }
 

@@ -27,9 +27,8 @@ pub(super) struct YamlNode {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Data {
     Null,
-    /// With its text in the file.
-    Bool(bool, String),
-    Number(Number, String),
+    /// A number or a truth value, with its text in the file.
+    Plain(Value, String),
     Text(String),
     List(Vec<YamlNode>),
     /// Keys in the order of the file; a key may occur twice.
@@ -82,7 +81,7 @@ impl YamlNode {
     /// Returns the text of a text, a number or a truth value.
     pub fn text(&self) -> Option<&str> {
         match &self.data {
-            Data::Text(text) | Data::Bool(_, text) | Data::Number(_, text) => Some(text),
+            Data::Text(text) | Data::Plain(_, text) => Some(text),
             Data::Null | Data::List(_) | Data::Map(_) => None,
         }
     }
@@ -91,8 +90,8 @@ impl YamlNode {
     pub fn kind(&self) -> &'static str {
         match self.data {
             Data::Null => "nothing",
-            Data::Bool(..) => "a truth value",
-            Data::Number(..) => "a number",
+            Data::Plain(Value::Bool(_), _) => "a truth value",
+            Data::Plain(..) => "a number",
             Data::Text(_) => "a text",
             Data::List(_) => "a list",
             Data::Map(_) => "a map",
@@ -103,8 +102,7 @@ impl YamlNode {
     pub fn value(&self) -> Value {
         match &self.data {
             Data::Null => Value::Null,
-            Data::Bool(value, _) => Value::Bool(*value),
-            Data::Number(value, _) => Value::Number(value.clone()),
+            Data::Plain(value, _) => value.clone(),
             Data::Text(text) => Value::String(text.clone()),
             Data::List(entries) => entries.iter().map(Self::value).collect(),
             Data::Map(entries) => {
@@ -116,14 +114,41 @@ impl YamlNode {
         }
     }
 
+    /// Returns a field of a map; a field without a value counts as missing.
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        let Data::Map(entries) = &self.data else {
+            return None;
+        };
+        let (_, value) = entries.iter().find(|(name, _)| name.text() == Some(key))?;
+        (value.data != Data::Null).then_some(value)
+    }
+
+    /// Returns the entries of a field that has a list.
+    pub fn list(&self, key: &str) -> Option<&[Self]> {
+        match &self.get(key)?.data {
+            Data::List(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// Calls a function with each value in this one and with the key of its field, and with this value itself.
+    pub fn each<'a>(&'a self, key: &'a str, see: &mut impl FnMut(&'a str, &'a Self)) {
+        see(key, self);
+        match &self.data {
+            Data::List(entries) => entries.iter().for_each(|entry| entry.each("", see)),
+            Data::Map(entries) => (entries.iter())
+                .for_each(|(key, value)| value.each(key.text().unwrap_or_default(), see)),
+            Data::Null | Data::Plain(..) | Data::Text(_) => {}
+        }
+    }
+
     /// Calls a function with each text in the value, except the keys.
     pub fn each_text<'a>(&'a self, see: &mut impl FnMut(&'a Self, &'a str)) {
-        match &self.data {
-            Data::Text(text) => see(self, text),
-            Data::List(entries) => entries.iter().for_each(|entry| entry.each_text(see)),
-            Data::Map(entries) => entries.iter().for_each(|(_, value)| value.each_text(see)),
-            Data::Null | Data::Bool(..) | Data::Number(..) => {}
-        }
+        self.each("", &mut |_, node| {
+            if let Data::Text(text) = &node.data {
+                see(node, text);
+            }
+        });
     }
 
     /// Replaces each text in the value, except the keys.
@@ -136,7 +161,7 @@ impl YamlNode {
             Data::Map(entries) => entries
                 .iter_mut()
                 .for_each(|(_, value)| value.change_texts(change)),
-            Data::Null | Data::Bool(..) | Data::Number(..) => {}
+            Data::Null | Data::Plain(..) => {}
         }
     }
 
@@ -148,13 +173,11 @@ impl YamlNode {
         }
         let place = self.place;
         match &mut self.data {
-            Data::Bool(_, text) | Data::Number(_, text) => {
+            Data::Plain(_, text) => {
                 let line = lines.get(place.line - 1).copied().unwrap_or_default();
-                let word: String = line
-                    .chars()
-                    .skip(place.column - 1)
-                    .take_while(|c| c.is_ascii_alphanumeric() || "+-._".contains(*c))
-                    .collect();
+                let of_word = |c: &char| c.is_ascii_alphanumeric() || "+-._".contains(*c);
+                let word = line.chars().skip(place.column - 1);
+                let word: String = word.take_while(of_word).collect();
                 if !word.is_empty() {
                     *text = word;
                 }
@@ -176,30 +199,33 @@ impl YamlNode {
 }
 
 /// The fields of a map; problems with them are collected while they are read.
+#[derive(Clone, Copy)]
 pub(super) struct YamlFields<'a> {
     /// The map itself, with its place.
     pub node: &'a YamlNode,
     entries: &'a [(YamlNode, YamlNode)],
+    /// What the map is, for a message.
+    what: &'a str,
+    pub problems: &'a Problems,
 }
 
 impl<'a> YamlFields<'a> {
     /// Opens a map. Unknown fields are problems.
     pub fn of(
         node: &'a YamlNode,
-        what: &str,
+        what: &'a str,
         known: &[&'static str],
-        problems: &mut Problems,
+        problems: &'a Problems,
     ) -> Option<Self> {
         let fields = Self::open(node, what, problems)?;
-        fields.refuse(|word| !known.contains(&word), unknown(known), problems);
+        fields.refuse(|word| !known.contains(&word), unknown(known));
         Some(fields)
     }
 
     /// Refuses unknown fields whose names are close to a known one.
-    pub fn refuse_slips(&self, known: &[&'static str], problems: &mut Problems) {
+    pub fn refuse_slips(&self, known: &[&'static str]) {
         let near = |word: &str| nearest(word, known.iter().copied()).is_some();
-        let slip = |word: &str| !known.contains(&word) && near(word);
-        self.refuse(slip, unknown(known), problems);
+        self.refuse(|word| !known.contains(&word) && near(word), unknown(known));
     }
 
     /// Refuses fields by their names.
@@ -207,27 +233,31 @@ impl<'a> YamlFields<'a> {
         &self,
         wrong: impl Fn(&str) -> bool,
         problem: impl Fn(&YamlNode, &str) -> Problem,
-        problems: &mut Problems,
     ) {
         for (key, _) in self.entries {
             let word = key.text().unwrap_or_default();
             if wrong(word) {
-                problems.add(problem(key, word));
+                self.problems.add(problem(key, word));
             }
         }
     }
 
     /// Takes a map apart whose fields are known to fit.
-    pub fn fitting(node: &'a YamlNode, what: &str, problems: &mut Problems) -> Option<Self> {
+    pub fn fitting(node: &'a YamlNode, what: &'a str, problems: &'a Problems) -> Option<Self> {
         let Data::Map(entries) = &node.data else {
             problems.add(node.is_not(what, "a map of fields"));
             return None;
         };
-        Some(Self { node, entries })
+        Some(Self {
+            node,
+            entries,
+            what,
+            problems,
+        })
     }
 
     /// Opens a map that may have any fields.
-    pub fn open(node: &'a YamlNode, what: &str, problems: &mut Problems) -> Option<Self> {
+    pub fn open(node: &'a YamlNode, what: &'a str, problems: &'a Problems) -> Option<Self> {
         let fields = Self::fitting(node, what, problems)?;
         let entries = fields.entries;
         for (at, (key, _)) in entries.iter().enumerate() {
@@ -250,34 +280,40 @@ impl<'a> YamlFields<'a> {
         self.entries.iter().map(|(key, value)| (key, value))
     }
 
+    /// Adds a problem of a field, or of the map if it does not have that field.
+    pub fn refuse_value(&self, key: &str, message: impl Into<String>, hint: impl Into<String>) {
+        let problem = self.place(key).problem(message);
+        self.problems.add(problem.with_hint(hint));
+    }
+
     /// Returns a field; a field without a value counts as missing.
     pub fn get(&self, key: &str) -> Option<&'a YamlNode> {
-        let mut entries = self.entries.iter();
-        let (_, value) = entries.find(|(name, _)| name.text() == Some(key))?;
-        (value.data != Data::Null).then_some(value)
+        self.node.get(key)
     }
 
     /// Returns a required field.
-    pub fn need(&self, key: &str, what: &str, problems: &mut Problems) -> Option<&'a YamlNode> {
+    pub fn need(&self, key: &str) -> Option<&'a YamlNode> {
         let found = self.get(key);
         if found.is_none() {
-            problems.add(self.node.problem(format!("{what} has no `{key}`")));
+            let message = format!("{} has no `{key}`", self.what);
+            self.problems.add(self.node.problem(message));
         }
         found
     }
 
-    pub fn text(&self, key: &str, problems: &mut Problems) -> Option<&'a str> {
+    pub fn text(&self, key: &str) -> Option<&'a str> {
         let node = self.get(key)?;
         let text = node.text();
         if text.is_none() {
-            problems.add(node.is_not(&format!("`{key}`"), "a text"));
+            self.problems
+                .add(node.is_not(&format!("`{key}`"), "a text"));
         }
         text
     }
 
     /// Returns the text of a field as it is kept; empty if the field is missing.
-    pub fn string(&self, key: &str, problems: &mut Problems) -> String {
-        self.text(key, problems).unwrap_or_default().to_owned()
+    pub fn string(&self, key: &str) -> String {
+        self.text(key).unwrap_or_default().to_owned()
     }
 
     /// Returns where a field stands, or else the map.
@@ -286,77 +322,59 @@ impl<'a> YamlFields<'a> {
     }
 
     /// Returns what a field stands for that is one of a few words.
-    pub fn choice<T: Copy>(
-        &self,
-        key: &str,
-        known: &[(&str, T)],
-        problems: &mut Problems,
-    ) -> Option<T> {
-        let word = self.text(key, problems)?;
+    pub fn choice<T: Copy>(&self, key: &str, known: &[(&str, T)]) -> Option<T> {
+        let word = self.text(key)?;
         let found = known.iter().find(|(name, _)| *name == word);
         if found.is_none() {
             let words: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            let problem = self
-                .place(key)
-                .problem(format!("`{key}` is {}", quote(word)));
-            problems.add(problem.with_hint(suggestion(word, &words)));
+            let message = format!("`{key}` is {}", quote(word));
+            self.refuse_value(key, message, suggestion(word, &words));
         }
         found.map(|(_, value)| *value)
     }
 
     /// Returns the text of a required field that must not be empty.
-    pub fn word(&self, key: &str, what: &str, problems: &mut Problems) -> Option<&'a str> {
-        self.need(key, what, problems)?;
-        let text = self.text(key, problems)?;
+    pub fn word(&self, key: &str) -> Option<&'a str> {
+        self.need(key)?;
+        let text = self.text(key)?;
         if text.trim().is_empty() {
-            problems.add(self.place(key).problem(format!("`{key}` is empty")));
+            let problem = self.place(key).problem(format!("`{key}` is empty"));
+            self.problems.add(problem);
             return None;
         }
         Some(text)
     }
 
     /// Returns the text of an optional field that must not be empty.
-    pub fn word_if_there(&self, key: &str, problems: &mut Problems) -> Option<&'a str> {
+    pub fn word_if_there(&self, key: &str) -> Option<&'a str> {
         self.get(key)?;
-        self.word(key, "", problems)
+        self.word(key)
     }
 
-    pub fn truth(&self, key: &str, problems: &mut Problems) -> Option<bool> {
+    pub fn truth(&self, key: &str) -> Option<bool> {
         let node = self.get(key)?;
-        let Data::Bool(truth, _) = node.data else {
+        let Data::Plain(Value::Bool(truth), _) = node.data else {
             let found = node.text().map_or_else(|| node.kind().to_owned(), quote);
-            problems.add(node.problem(format!("`{key}` is {found}, not true or false")));
+            let message = format!("`{key}` is {found}, not true or false");
+            self.problems.add(node.problem(message));
             return None;
         };
         Some(truth)
     }
 
-    pub fn list(&self, key: &str, problems: &mut Problems) -> &'a [YamlNode] {
-        let Some(node) = self.get(key) else {
-            return &[];
-        };
-        let Data::List(entries) = &node.data else {
-            problems.add(node.is_not(&format!("`{key}`"), "a list"));
-            return &[];
-        };
-        entries
-    }
-
-    /// Returns whether a field has a list.
-    pub fn is_list(&self, key: &str) -> bool {
-        matches!(
-            self.get(key),
-            Some(YamlNode {
-                data: Data::List(_),
-                ..
-            })
-        )
+    pub fn list(&self, key: &str) -> &'a [YamlNode] {
+        let entries = self.node.list(key);
+        if let (Some(node), None) = (self.get(key), entries) {
+            self.problems
+                .add(node.is_not(&format!("`{key}`"), "a list"));
+        }
+        entries.unwrap_or_default()
     }
 
     /// Returns a list of texts with their places.
-    pub fn texts(&self, key: &str, problems: &mut Problems) -> Vec<Reference> {
+    pub fn texts(&self, key: &str) -> Vec<Reference> {
         let mut texts = Vec::new();
-        for entry in self.list(key, problems) {
+        for entry in self.list(key) {
             match entry.text() {
                 Some(word) => texts.push(Reference {
                     word: word.to_owned(),
@@ -364,7 +382,7 @@ impl<'a> YamlFields<'a> {
                 }),
                 None => {
                     let message = format!("`{key}` has {} in it, not only texts", entry.kind());
-                    problems.add(entry.problem(message));
+                    self.problems.add(entry.problem(message));
                 }
             }
         }
@@ -389,22 +407,19 @@ impl<'de> de::Deserialize<'de> for YamlReader {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let kept = Cell::new(None);
         let found = deserializer.deserialize_any(YamlScalar(&kept));
-        match (found, kept.take()) {
+        let (place, data) = match (found, kept.take()) {
             (Ok(data), _) => {
                 let first = match &data {
                     Data::List(entries) => entries.first(),
                     Data::Map(entries) => entries.first().map(|(key, _)| key),
                     _ => None,
                 };
-                let place = first.map_or_else(Place::default, |first| first.place);
-                Ok(Self(YamlNode { place, data }))
+                (first.map_or_else(Place::default, |first| first.place), data)
             }
-            (Err(error), Some(data)) => {
-                let place = place(&error.to_string());
-                Ok(Self(YamlNode { place, data }))
-            }
-            (Err(error), None) => Err(error),
-        }
+            (Err(error), Some(data)) => (place(&error.to_string()), data),
+            (Err(error), None) => return Err(error),
+        };
+        Ok(Self(YamlNode { place, data }))
     }
 }
 
@@ -442,26 +457,22 @@ impl<'de> Visitor<'de> for YamlScalar<'_> {
         self.keep(Data::Null)
     }
 
-    fn visit_none<E: de::Error>(self) -> Result<Data, E> {
-        Ok(Data::Null)
-    }
-
     fn visit_bool<E: de::Error>(self, value: bool) -> Result<Data, E> {
-        self.keep(Data::Bool(value, value.to_string()))
+        self.keep(Data::Plain(value.into(), value.to_string()))
     }
 
     fn visit_i64<E: de::Error>(self, value: i64) -> Result<Data, E> {
-        self.keep(Data::Number(value.into(), value.to_string()))
+        self.keep(Data::Plain(value.into(), value.to_string()))
     }
 
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<Data, E> {
-        self.keep(Data::Number(value.into(), value.to_string()))
+        self.keep(Data::Plain(value.into(), value.to_string()))
     }
 
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<Data, E> {
         let text = value.to_string();
         self.keep(match Number::from_f64(value) {
-            Some(number) => Data::Number(number, text),
+            Some(number) => Data::Plain(number.into(), text),
             // Not a number, or infinite: only the text is kept.
             None => Data::Text(text),
         })
@@ -521,9 +532,8 @@ impl<'a> Json<'a> {
                 Data::Map(nodes.collect::<serde_json::Result<_>>()?)
             }
             _ => match serde_json::from_str(raw)? {
-                Value::Bool(value) => Data::Bool(value, raw.to_owned()),
-                Value::Number(value) => Data::Number(value, raw.to_owned()),
                 Value::String(text) => Data::Text(text),
+                value @ (Value::Bool(_) | Value::Number(_)) => Data::Plain(value, raw.to_owned()),
                 Value::Null | Value::Array(_) | Value::Object(_) => Data::Null,
             },
         };

@@ -53,7 +53,7 @@ impl Pulse {
         &mut self,
         output: &ChildOutput,
         pid: u32,
-        of: Option<CodingAgent>,
+        of: Option<&'static CodingAgent>,
     ) -> bool {
         let since = self.at.elapsed();
         self.at = Instant::now();
@@ -116,7 +116,7 @@ mod tests {
             file.set_modified(moment).unwrap();
         };
         let again = "{\"type\":\"error\",\"message\":\"Reconnecting... 1/5 (overloaded)\"}\n";
-        let codex = Some(CodingAgent::Codex);
+        let codex = CodingAgent::named("codex");
         let mut beats = |of| pulse.beats(&output, std::process::id(), of);
         say("{\"type\":\"turn.started\"}\n");
         assert!(beats(codex));

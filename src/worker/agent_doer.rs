@@ -166,7 +166,7 @@ impl AgentDoer {
     }
 
     /// Returns the coding agent whose output can be read.
-    fn kind(&self) -> Option<CodingAgent> {
+    fn kind(&self) -> Option<&'static CodingAgent> {
         match &self.agent {
             Agent::Coding(coder) => Some(coder.kind),
             Agent::Shell(_) | Agent::Command(_) => None,

@@ -89,7 +89,7 @@ impl<'a> SessionRun<'a> {
         let undone = |reading: &mut RunReading| {
             let next = reading.outcome.next(0, 0, &self.at.worker.config.worker);
             let again = matches!(next, NextRun::Stop | NextRun::Again(_));
-            again || matches!(reading.outcome, RunOutcome::Killed { .. })
+            again || matches!(reading.outcome, RunOutcome::Killed(_))
         };
         if let Some(collected) = reading.take_if(undone) {
             self.session = collected.session.or(self.session.take());
@@ -119,7 +119,7 @@ impl<'a> SessionRun<'a> {
                     self.pause(wait, &vital).await?;
                     plan = match now.outcome {
                         // It never came to speak: there is nothing to go on with.
-                        RunOutcome::NoStart { .. } => self.begin(),
+                        RunOutcome::NoStart(_) => self.begin(),
                         _ => self.again(),
                     };
                 }
@@ -176,10 +176,10 @@ impl<'a> SessionRun<'a> {
 
     /// Begins a session: with the name that was wished, if that is one which agents take.
     fn fresh(&mut self, wished: Option<&SessionId>) -> RunSession {
-        let wished = wished.filter(|wished| self.coder.kind.knows(wished));
+        let wished = wished.filter(|wished| (self.coder.kind.knows)(wished.as_str()));
         let random = || SessionId::new(Uuid::new_v4().to_string());
         let session = wished.cloned().unwrap_or_else(random);
-        if self.coder.kind.program().takes_names {
+        if self.coder.kind.takes_names {
             self.session = Some(session.clone());
         }
         RunSession::Begin(session)
@@ -197,7 +197,7 @@ impl<'a> SessionRun<'a> {
         };
         let history = history(&self.at.worker.volumes, &named);
         let kind = self.coder.kind;
-        let there = kind.knows(&named) && (!kind.program().needs_history || history.exists());
+        let there = (kind.knows)(named.as_str()) && (!kind.needs_history || history.exists());
         if !begins && !there {
             return Ok(empty_reading(RunOutcome::SessionMissing));
         }
@@ -205,17 +205,17 @@ impl<'a> SessionRun<'a> {
             Ok(call) => call,
             Err(unfit) => {
                 let said = format!("{unfit}; {}", unfit.way_out);
-                return Ok(empty_reading(RunOutcome::Usage { said }));
+                return Ok(empty_reading(RunOutcome::Usage(said)));
             }
         };
         self.know_total(begins, self.at.output.lengths()[0]);
         let mut brief = self.at.job.brief(&self.inbox.report(), prompt);
-        if kind.program().needs_history {
+        if kind.needs_history {
             call.argv.extend(self.at.job.file_options());
             brief = self.at.job.task(prompt);
         }
         let step = AgentProcess {
-            name: self.coder.kind.name().into(),
+            name: self.coder.kind.name.into(),
             argv: call.argv,
             set: call.set,
             stdin: Stdin::Text(brief),
@@ -233,9 +233,9 @@ impl<'a> SessionRun<'a> {
         let exit = match ended.outcome {
             Ok(exit) => exit,
             Err(why) if self.at.job.workspace.is_dir() => {
-                return Ok(empty_reading(RunOutcome::Usage { said: why }));
+                return Ok(empty_reading(RunOutcome::Usage(why)));
             }
-            Err(why) => return Ok(empty_reading(RunOutcome::Garbled { why })),
+            Err(why) => return Ok(empty_reading(RunOutcome::Garbled(why))),
         };
         self.left = self.left.saturating_sub(exit.lived);
         let mut reading = self.read([&ended.out, &ended.err], Some(exit), begins);
@@ -277,7 +277,7 @@ impl<'a> SessionRun<'a> {
     }
 
     fn count(&mut self, usage: RunUsage, begins: bool) {
-        if !self.coder.kind.program().counts_from_the_beginning {
+        if !self.coder.kind.counts_from_the_beginning {
             self.usage.add(usage);
         } else if usage != RunUsage::default() {
             let before = self.total.filter(|_| !begins).unwrap_or_default();
@@ -289,7 +289,7 @@ impl<'a> SessionRun<'a> {
     /// Finds out what the session had used before a run that goes on with it, where the agent counts so; what the run
     /// printed begins there.
     fn know_total(&mut self, begins: bool, from: u64) {
-        if self.coder.kind.program().counts_from_the_beginning && self.total.is_none() && !begins {
+        if self.coder.kind.counts_from_the_beginning && self.total.is_none() && !begins {
             self.total = Some(self.used_before(from));
         }
     }
@@ -337,7 +337,7 @@ impl<'a> SessionRun<'a> {
     fn finish(&mut self, outcome: RunOutcome, next: NextRun, since: SystemTime) -> Finished {
         let left = self.inbox.read(since);
         let stop = match (&outcome, next) {
-            (RunOutcome::Usage { said } | RunOutcome::NoStart { said }, NextRun::Stop) => {
+            (RunOutcome::Usage(said) | RunOutcome::NoStart(said), NextRun::Stop) => {
                 Some(said.clone())
             }
             (RunOutcome::Model(fault), NextRun::Stop) => Some(fault.refusal()),
@@ -361,7 +361,7 @@ impl<'a> SessionRun<'a> {
 /// Returns the agent with what a person has allowed it for its command; what it cannot be given stays refused.
 async fn with_allowed(coder: &CodingAgentSetup, at: &CommandRun<'_>) -> CodingAgentSetup {
     let mut coder = coder.clone();
-    if coder.kind.program().reports_refusals() {
+    if coder.kind.reports_refusals() {
         let (volumes, id) = (&at.worker.volumes, &at.job.command.id);
         let allowed = allowed_commands::allowed(volumes, id).await;
         let kind = coder.kind;
@@ -384,8 +384,7 @@ fn empty_reading(outcome: RunOutcome) -> RunReading {
 
 fn flooded() -> RunOutcome {
     let most = MOST_PRINTED >> 20;
-    let why = format!("it printed more than {most} MiB");
-    RunOutcome::Garbled { why }
+    RunOutcome::Garbled(format!("it printed more than {most} MiB"))
 }
 
 /// Where an agent that has no sessions keeps what was said in one.

@@ -271,6 +271,7 @@ async fn stopping_worker_claims_only_end_commands() {
     let doer = AgentDoer {
         agent: shell(),
         deadline: LONG,
+        path: None,
     };
     worker.work(&doer).await.unwrap();
     let whereabouts = |id| given.volumes.whereabouts(id).unwrap();

@@ -171,7 +171,7 @@ impl<'a> RunVitals<'a> {
 pub(super) enum HeartbeatSource<'a> {
     /// What an agent prints, and which agent it is, if that can be read: the session is found there as long as it is not known,
     /// and words that are no heartbeat.
-    Agent(&'a ChildOutput, Option<CodingAgent>),
+    Agent(&'a ChildOutput, Option<&'static CodingAgent>),
     /// No agent runs, and that is wanted: the heartbeat is renewed in any case. What the last one printed still counts.
     Wanted(Option<&'a ChildOutput>),
 }
@@ -380,7 +380,7 @@ impl Worker {
                 && vital.session().is_none()
             {
                 searched = lengths[0];
-                let found = kind.session(&output.head_since(begun[0], HEAD));
+                let found = (kind.session)(&output.head_since(begun[0], HEAD));
                 if found.is_some() {
                     vital.current().session = found.map(|session| session.to_string());
                     // At once: without it a crash would lose the session.

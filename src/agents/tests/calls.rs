@@ -7,17 +7,13 @@ fn agents_recognise_their_session_ids() {
     let uuid = "11111111-2222-4333-8444-555555555555";
     let simple = uuid.replace('-', "");
     let urn = format!("urn:uuid:{uuid}");
-    let knows = |kind: CodingAgent| {
-        [uuid, &simple, &urn, "ses_e003c359effeAB2Zs4gGNdaqZG", "3"]
-            .map(|name| kind.knows(&crate::plan::SessionId::new(name)))
+    let knows = |kind: &'static CodingAgent| {
+        [uuid, &simple, &urn, "ses_e003c359effeAB2Zs4gGNdaqZG", "3"].map(|name| (kind.knows)(name))
     };
-    for kind in [CodingAgent::Claude, CodingAgent::Codex, CodingAgent::Gemini] {
+    for kind in [&claude::AGENT, &codex::AGENT, &gemini::AGENT] {
         assert_eq!(knows(kind), [true, false, false, false, false], "{kind:?}");
     }
-    assert_eq!(
-        knows(CodingAgent::OpenCode),
-        [false, false, false, true, false]
-    );
+    assert_eq!(knows(&opencode::AGENT), [false, false, false, true, false]);
 }
 
 #[test]
@@ -47,7 +43,7 @@ fn agents_apply_or_refuse_permissions() {
                 }
                 Err(unfit) => format!("refused: {unfit}"),
             };
-            if kind != CodingAgent::Aider || said.starts_with("refused") {
+            if kind != &aider::AGENT || said.starts_with("refused") {
                 lines.push(format!("[{word}] {said}"));
             }
         }
@@ -81,7 +77,7 @@ fn agents_apply_or_refuse_permissions() {
 
 #[test]
 fn exact_commands_reach_the_command_line_whole() {
-    let call = |kind: CodingAgent, exact: &str| {
+    let call = |kind: &'static CodingAgent, exact: &str| {
         let allow = Permissions {
             exact: vec!["make".into(), exact.into()],
             ..Permissions::parse(&["shell:ls *".into(), "shell:pwd".into()]).unwrap()
@@ -98,7 +94,7 @@ fn exact_commands_reach_the_command_line_whole() {
         "npm run test:unit",
         "make 2>/dev/null",
     ] {
-        let argv = call(CodingAgent::Claude, exact).unwrap().argv;
+        let argv = call(&claude::AGENT, exact).unwrap().argv;
         let at = argv.iter().position(|word| word == "--allowedTools");
         let rule = format!("Bash({exact})");
         let tools = &argv[at.unwrap() + 1..][..4];
@@ -106,7 +102,7 @@ fn exact_commands_reach_the_command_line_whole() {
             tools,
             ["Bash(ls *),Bash(pwd)", "Bash(make)", &*rule, "--tools"]
         );
-        let set = call(CodingAgent::OpenCode, exact).unwrap().set;
+        let set = call(&opencode::AGENT, exact).unwrap().set;
         let config = set.into_iter().find(|(name, _)| name.ends_with("CONTENT"));
         let config: serde_json::Value = serde_json::from_str(&config.unwrap().1).unwrap();
         let rules = config["permission"]["bash"].as_object().unwrap();
@@ -116,16 +112,16 @@ fn exact_commands_reach_the_command_line_whole() {
         assert_eq!(rules[exact], "allow");
     }
     for (kind, exact) in [
-        (CodingAgent::Claude, "rm *"),
-        (CodingAgent::Claude, "a) Bash(b"),
-        (CodingAgent::Claude, "npm test:*"),
-        (CodingAgent::Claude, r"echo a\b"),
-        (CodingAgent::Claude, "ls | sh"),
-        (CodingAgent::OpenCode, "rm ?"),
-        (CodingAgent::OpenCode, "make && make test"),
-        (CodingAgent::OpenCode, "\"a\" b"),
-        (CodingAgent::OpenCode, "~/run"),
-        (CodingAgent::Codex, "make"),
+        (&claude::AGENT, "rm *"),
+        (&claude::AGENT, "a) Bash(b"),
+        (&claude::AGENT, "npm test:*"),
+        (&claude::AGENT, r"echo a\b"),
+        (&claude::AGENT, "ls | sh"),
+        (&opencode::AGENT, "rm ?"),
+        (&opencode::AGENT, "make && make test"),
+        (&opencode::AGENT, "\"a\" b"),
+        (&opencode::AGENT, "~/run"),
+        (&codex::AGENT, "make"),
     ] {
         let refused = call(kind, exact).unwrap_err();
         assert!(refused.reason.contains("cannot be"), "{exact}: {refused}");
@@ -134,7 +130,7 @@ fn exact_commands_reach_the_command_line_whole() {
 
 #[test]
 fn refused_commands_are_known_word_for_word() {
-    let commands = |agent: CodingAgent, out: &str| {
+    let commands = |agent: &'static CodingAgent, out: &str| {
         let reading = agent.read(&RunOutput {
             out,
             err: "",
@@ -155,13 +151,13 @@ fn refused_commands_are_known_word_for_word() {
             "type": "result", "is_error": false, "result": "x",
             "permission_denials": [denial("Other"), denial("Bash")],
         });
-        let found = commands(CodingAgent::Claude, &claude.to_string());
+        let found = commands(&claude::AGENT, &claude.to_string());
         assert_eq!(found, [command]);
         let opencode = serde_json::json!({"type": "tool_use", "part": {"tool": "bash", "state": {
             "status": "error", "input": {"command": command},
             "error": "The user has specified a rule which prevents you from using this specific tool call.",
         }}});
-        let found = commands(CodingAgent::OpenCode, &opencode.to_string());
+        let found = commands(&opencode::AGENT, &opencode.to_string());
         assert_eq!(found, [command]);
     }
 }

@@ -47,19 +47,15 @@ struct GoalPart {
 /// Asks whether the goal is met, and what is missing. New tasks may use the checks and the roles of the team.
 pub fn audit(plan: &Plan, check_names: &[String], team: Option<&Team>) -> Unrendered<Audit> {
     let words = TaskNames::new(check_names, team);
+    let by = Schema::Text("a criterion that meets it, as 2.1");
     let part = Schema::Object(vec![
         ("part", Schema::Text("a part of the goal")),
-        (
-            "by",
-            Schema::list(Schema::Text("a criterion that meets it, as 2.1")),
-        ),
+        ("by", Schema::list(by)),
     ]);
+    let reason = Schema::Text("why the goal is met, or what is open");
     let schema = Schema::Object(vec![
         ("parts", Schema::list(part)),
-        (
-            "reason",
-            Schema::Text("why the goal is met, or what is open"),
-        ),
+        ("reason", reason),
         ("met", Schema::Boolean),
         ("missing", Schema::list(words.task_schema())),
     ]);
@@ -86,20 +82,17 @@ pub fn audit(plan: &Plan, check_names: &[String], team: Option<&Team>) -> Unrend
             let part = one_line(&open.part, MAX_NAME);
             return Err(format!("`met` is true, but no criterion meets: {part}"));
         }
-        let missing = words.tasks(answer.missing)?;
-        let wrong = match (answer.met, missing.is_empty()) {
+        let audit = Audit {
+            met: answer.met,
+            reason: cut(&answer.reason, MAX_REASON),
+            missing: words.tasks(answer.missing)?,
+        };
+        let wrong = match (audit.met, audit.missing.is_empty()) {
             (true, false) => "`met` is true, but `missing` holds tasks: it must be empty then",
             (false, true) => {
                 "`met` is false, but `missing` is empty: give the tasks that are missing"
             }
-            (met, _) => {
-                let reason = cut(&answer.reason, MAX_REASON);
-                return Ok(Audit {
-                    met,
-                    reason,
-                    missing,
-                });
-            }
+            _ => return Ok(audit),
         };
         Err(wrong.to_owned())
     };

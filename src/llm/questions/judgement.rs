@@ -153,24 +153,19 @@ impl Shown {
 
     /// Reads what is said of the criteria that nothing proves. What was measured stays as it is.
     fn believed(&self, answers: Vec<BelievedCriterion>) -> Result<Vec<BelievedCriterion>, String> {
-        let mut believed = BTreeMap::new();
+        let mut believed = BTreeMap::<u32, BelievedCriterion>::new();
         for mut said in answers {
             let number = said.number;
-            let (_, known) = self
-                .numbered()
-                .find(|(at, _)| *at == number)
-                .ok_or_else(|| {
-                    let total = self.criteria.len();
-                    format!("there is no criterion {number}: they are numbered from 1 to {total}")
-                })?;
+            let known = self.numbered().find(|(at, _)| *at == number);
+            let (_, known) = known.ok_or_else(|| {
+                let total = self.criteria.len();
+                format!("there is no criterion {number}: they are numbered from 1 to {total}")
+            })?;
             let pointed = self.pointed(&said.pointer);
             if known.state != CriterionState::NotProven {
                 continue;
             }
-            if let Some(first) = believed
-                .get(&number)
-                .map(|first: &BelievedCriterion| first.met)
-            {
+            if let Some(first) = believed.get(&number).map(|first| first.met) {
                 if !self.asked_again.swap(true, Ordering::Relaxed) {
                     return Err(format!("criterion {number} has two answers: give it one"));
                 }
@@ -245,13 +240,7 @@ fn is_low(confidence: &Value) -> bool {
         .as_str()
         .map_or_else(|| confidence.to_string(), str::to_lowercase);
     // Some models give a fraction.
-    let percent = |number: f64| {
-        if number <= 1.0 {
-            number * 100.0
-        } else {
-            number
-        }
-    };
+    let percent = |number: f64| number * if number <= 1.0 { 100.0 } else { 1.0 };
     let number = word.trim_end_matches('%').parse::<f64>();
     word == "low" || number.is_ok_and(|number| percent(number) < SURE)
 }

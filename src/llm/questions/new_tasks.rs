@@ -57,16 +57,14 @@ impl TaskNames {
     }
 
     pub(super) fn task_schema(&self) -> Schema {
+        const PATH: &str = "path of a file, from the workspace";
         let mut properties = vec![
             ("name", Schema::Text("a few words, beginning with a verb")),
             ("reasoning", Schema::Text("why it is needed, one sentence")),
             ("description", Schema::Text("all that the agent must know")),
             ("constraints", Schema::Text("what not to do; may be empty")),
             ("expected_output", Schema::list(self.criterion_schema())),
-            (
-                "produces",
-                Schema::list(Schema::Text("path of a file, from the workspace")),
-            ),
+            ("produces", Schema::list(Schema::Text(PATH))),
             ("depends_on", Schema::list(Schema::Integer)),
         ];
         if !self.checks.is_empty() {
@@ -139,13 +137,11 @@ impl TaskNames {
             })
         });
         let tasks = tasks.collect::<Result<Vec<_>, String>>()?;
-        match cycle_among(&tasks) {
-            None => Ok(tasks),
-            Some(cycle) => Err(format!(
-                "the tasks depend on each other in a circle: {}",
-                way_round(cycle.iter().map(|index| (index + 1).to_string()))
-            )),
-        }
+        let Some(cycle) = cycle_among(&tasks) else {
+            return Ok(tasks);
+        };
+        let way = way_round(cycle.iter().map(|index| (index + 1).to_string()));
+        Err(format!("the tasks depend on each other in a circle: {way}"))
     }
 
     /// Checks one task of an answer, except for its dependencies.
@@ -156,9 +152,8 @@ impl TaskNames {
         }
         let criteria = self.criteria(&answer.criteria, place)?;
         if criteria.is_empty() {
-            return Err(format!(
-                "{place}: `expected_output` is empty: say what can be verified then"
-            ));
+            let way = "say what can be verified then";
+            return Err(format!("{place}: `expected_output` is empty: {way}"));
         }
         for check in &answer.checks {
             self.check(check, place)?;
@@ -258,16 +253,12 @@ fn dependencies(
                     Ok(_) => word.to_owned(),
                     Err(_) => Value::from(word).to_string(),
                 };
-                Err(format!(
-                    "task {own} depends on `{}`, but the tasks are numbered from 1 to {total}",
-                    one_line(&word, MAX_NAME)
-                ))
+                let word = one_line(&word, MAX_NAME);
+                let known = format!("the tasks are numbered from 1 to {total}");
+                Err(format!("task {own} depends on `{word}`, but {known}"))
             }
         }
     };
-    let found = words
-        .iter()
-        .map(index)
-        .collect::<Result<BTreeSet<_>, _>>()?;
+    let found: BTreeSet<usize> = words.iter().map(index).collect::<Result<_, _>>()?;
     Ok(found.into_iter().map(TaskRef::New).collect())
 }

@@ -34,10 +34,8 @@ pub(super) fn problems(tasks: &[TaskSpec]) -> Vec<String> {
         let criteria = task.criteria.list();
         if let Some(vague) = criteria.iter().find(|one| says_nothing(&one.text)) {
             let way = "name a file with what is in it, or a command with what it shows";
-            problem(
-                "expected_output",
-                &format!("\"{}\" cannot be measured: {way}", vague.text),
-            );
+            let what = format!("\"{}\" cannot be measured: {way}", vague.text);
+            problem("expected_output", &what);
         }
     }
     found.extend(unordered(tasks));

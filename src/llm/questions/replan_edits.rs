@@ -12,7 +12,9 @@ use super::new_tasks::{NO_CHECK, TaskNames, at_most, produced};
 use crate::llm::Schema;
 use crate::llm::prompt_context::editable;
 use crate::llm::quoting::one_line;
-use crate::plan::{Criteria, Plan, ReplanEdit, TaskChanges, TaskId, TaskRef, TaskSpec, find_cycle};
+use crate::plan::{
+    Criteria, Plan, ReplanEdit, Task, TaskChanges, TaskId, TaskRef, TaskSpec, find_cycle,
+};
 use crate::wire::team_file::Team;
 
 #[derive(Deserialize)]
@@ -70,16 +72,14 @@ pub(super) struct ReplanScope {
 
 impl ReplanScope {
     pub(super) fn new(plan: &Plan, cause: Option<TaskId>, names: TaskNames) -> Self {
-        let graph = plan.tasks();
         let of_person = editable(plan).filter(|task| !task.is_soft());
+        let waits = |task: &Task| (task.number, task.dependencies.clone());
         Self {
             names,
             of_person: of_person.map(|task| task.number).collect(),
             editable: editable(plan).map(|task| task.number).collect(),
             cause,
-            graph: graph
-                .map(|task| (task.number, task.dependencies.clone()))
-                .collect(),
+            graph: plan.tasks().map(waits).collect(),
         }
     }
 
@@ -89,9 +89,8 @@ impl ReplanScope {
         }
         at_most(answers.len(), "edits")?;
         let added = answers.iter().filter(|answer| answer.is("add")).count();
-        let mut named = answers
-            .iter()
-            .flat_map(|answer| answer.depends_on.iter().flatten());
+        let named = answers.iter();
+        let mut named = named.flat_map(|answer| answer.depends_on.iter().flatten());
         let from_zero = |word: &str| word.trim().eq_ignore_ascii_case("n0");
         let first = usize::from(!named.any(|value| value.as_str().is_some_and(from_zero)));
         let added = &(first..first + added);
@@ -161,8 +160,8 @@ impl ReplanScope {
                 }
                 None => {
                     let id = word.parse().ok().map(TaskId);
-                    let id = id.filter(|id| self.graph.contains_key(id));
-                    id.map(TaskRef::Number)
+                    id.filter(|id| self.graph.contains_key(id))
+                        .map(TaskRef::Number)
                 }
             };
             let Some(reference) = reference else {
@@ -204,13 +203,13 @@ impl ReplanScope {
             Ok(id) => id.to_string(),
             Err(index) => format!("n{}", index + 1),
         };
-        match find_cycle(graph.keys().copied(), next) {
-            None => Ok(()),
-            Some(cycle) => Err(format!(
-                "the tasks would depend on each other in a circle: {}",
-                way_round(cycle.iter().map(word))
-            )),
-        }
+        let Some(cycle) = find_cycle(graph.keys().copied(), next) else {
+            return Ok(());
+        };
+        let way = way_round(cycle.iter().map(word));
+        Err(format!(
+            "the tasks would depend on each other in a circle: {way}"
+        ))
     }
 
     fn add(

@@ -4,13 +4,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name, pairs};
-use super::{LONG_ANSWER, SHORT_ANSWER, unrendered};
+use super::{LONG_ANSWER, SHORT_ANSWER, Unrendered, unrendered};
 use crate::llm::Schema;
 use crate::llm::prompt_context::role as view;
 pub use crate::llm::prompt_context::{DoneStep, Offer, OfferKind, RoleContext};
-use crate::llm::prompts::{PromptError, PromptTemplate, Prompts};
+use crate::llm::prompts::PromptTemplate;
 use crate::llm::quoting::one_line;
-use crate::llm::typed_questions::TypedQuestion;
 
 /// The longest answer of a model at a step, in characters.
 const MAX_ANSWER: usize = 100_000;
@@ -47,37 +46,25 @@ pub struct Classified {
 }
 
 /// Asks whether a task is simple.
-pub fn strategy(
-    prompts: &Prompts,
-    context: &RoleContext<'_>,
-) -> Result<TypedQuestion<Classified>, PromptError> {
+pub fn strategy(context: &RoleContext<'_>) -> Unrendered<Classified> {
     let schema = Schema::Object(vec![
         ("reason", Schema::Text("why, one sentence")),
         ("simple", Schema::Boolean),
     ]);
-    let view = view(context);
-    unrendered(
-        PromptTemplate::Strategy,
-        view,
-        schema,
-        SHORT_ANSWER,
-        |answer: Classified| {
-            Ok(Classified {
-                reason: cut(&answer.reason, MAX_REASON),
-                ..answer
-            })
-        },
-    )
-    .render(prompts)
+    let read = |answer: Classified| {
+        let reason = cut(&answer.reason, MAX_REASON);
+        Ok(Classified { reason, ..answer })
+    };
+    let (template, view) = (PromptTemplate::Strategy, view(context));
+    unrendered(template, view, schema, SHORT_ANSWER, read)
 }
 
 /// Asks which steps a task takes, out of the offers. `check` reads each step with its number and returns its problem, if it has
 /// one.
 pub fn steps(
-    prompts: &Prompts,
     context: &RoleContext<'_>,
     check: impl Fn(&PlannedStep, usize) -> Result<(), String> + Send + Sync + 'static,
-) -> Result<TypedQuestion<PlannedSteps>, PromptError> {
+) -> Unrendered<PlannedSteps> {
     let names = context.offers.iter().map(|offer| offer.name.clone());
     let names: Vec<String> = names.collect();
     let param = Schema::Object(vec![
@@ -115,27 +102,18 @@ pub fn steps(
         })
     };
     let view = view(context);
-    unrendered(PromptTemplate::Steps, view, schema, LONG_ANSWER, read).render(prompts)
+    unrendered(PromptTemplate::Steps, view, schema, LONG_ANSWER, read)
 }
 
 /// Asks the model to do a task, or to answer the question of a step.
-pub fn ask(
-    prompts: &Prompts,
-    context: &RoleContext<'_>,
-) -> Result<TypedQuestion<String>, PromptError> {
+pub fn ask(context: &RoleContext<'_>) -> Unrendered<String> {
     let schema = Schema::Object(vec![("answer", Schema::Text("the whole result"))]);
+    let read = |answer: AskAnswer| match cut(&answer.answer, MAX_ANSWER) {
+        answer if answer.is_empty() => Err("`answer` is empty".to_owned()),
+        answer => Ok(answer),
+    };
     let view = view(context);
-    unrendered(
-        PromptTemplate::Ask,
-        view,
-        schema,
-        LONG_ANSWER,
-        |answer: AskAnswer| match cut(&answer.answer, MAX_ANSWER) {
-            answer if answer.is_empty() => Err("`answer` is empty".to_owned()),
-            answer => Ok(answer),
-        },
-    )
-    .render(prompts)
+    unrendered(PromptTemplate::Ask, view, schema, LONG_ANSWER, read)
 }
 
 #[derive(Deserialize)]

@@ -74,9 +74,8 @@ impl Workflows {
             format!("there is no workflow `{}`: {meant}", one_line(id, 100))
         })?;
         if !tasks.is_empty() {
-            return Err(format!(
-                "`workflow` is `{id}`, but `tasks` holds tasks: give one or the other"
-            ));
+            let wrong = "but `tasks` holds tasks: give one or the other";
+            return Err(format!("`workflow` is `{id}`, {wrong}"));
         }
         let given = values(answer.parameters)?;
         let file = self.team.plan(workflow, &given);
@@ -101,11 +100,10 @@ impl Workflows {
 /// Reads the values of parameters. An empty text counts as no value: some models fill in every parameter.
 fn values(answer: Value) -> Result<Map<String, Value>, String> {
     let pairs = match answer {
-        Value::Null => Vec::new(),
-        answer => {
-            pairs(answer).ok_or("`parameters` must be a list of objects with `name` and `value`")?
-        }
+        Value::Null => Some(Vec::new()),
+        answer => pairs(answer),
     };
+    let pairs = pairs.ok_or("`parameters` must be a list of objects with `name` and `value`")?;
     let given = |(_, value): &(String, Value)| !value.is_null() && value.as_str() != Some("");
     Ok(pairs.into_iter().filter(given).collect())
 }

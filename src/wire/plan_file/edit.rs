@@ -42,9 +42,8 @@ impl PlanToEdit {
     pub fn new(plan: &Plan, only: Option<TaskId>) -> Self {
         let place = |task: &Task| (task.number, task.number.0 as usize);
         let numbers: HashMap<TaskId, usize> = plan.tasks().map(place).collect();
-        let shown = plan
-            .tasks()
-            .filter(|task| only.is_none_or(|only| task.number == only));
+        let shown = |task: &&Task| only.is_none_or(|only| task.number == only);
+        let shown = plan.tasks().filter(shown);
         let body = render::body(shown, &numbers);
         Self {
             text: match only {
@@ -63,7 +62,7 @@ impl PlanToEdit {
     pub fn read(&self, text: &str) -> Result<EditedPlan, Vec<Problem>> {
         let (was, old) = self.parse(&self.text)?;
         let (is, drafts) = self.parse(text)?;
-        let mut problems = Problems::default();
+        let problems = Problems::default();
         if is.order != was.order {
             problems.add(Problem::new("the order of a plan stays as it is"));
         }
@@ -72,10 +71,8 @@ impl PlanToEdit {
             let problem = Problem::new("only a task is edited here, and nothing stands before it");
             problems.add(problem.with_hint("`edit` without a number has the whole plan"));
         }
-        let mut old: BTreeMap<usize, TaskSpec> = old
-            .into_iter()
-            .filter_map(|draft| Some((draft.number?, draft.task)))
-            .collect();
+        let numbered = |draft: TaskDraft| Some((draft.number?, draft.task));
+        let mut old: BTreeMap<usize, TaskSpec> = old.into_iter().filter_map(numbered).collect();
         if !drafts.iter().any(|draft| draft.number.is_some()) {
             let problem = Problem::new("none of the tasks that stood here is left");
             problems.add(problem.with_hint("`skip` leaves a single task out"));
@@ -132,22 +129,21 @@ impl PlanToEdit {
     }
 
     fn parse(&self, text: &str) -> Result<(PlanSpec, Vec<TaskDraft>), Vec<Problem>> {
-        let mut problems = Problems::default();
-        let read = markdown_tasks::read(text, &mut problems);
+        let problems = Problems::default();
+        let read = markdown_tasks::read(text, &problems);
         let (head, mut drafts) = read.map_err(|problem| vec![problem])?;
         if head.workspace.is_some() {
             let message = "the workspace of a plan stays the same";
             problems.add(Problem::at(1, 1, message).with_hint("remove `workspace`"));
         }
-        let dependencies: Vec<Vec<TaskRef>> = (drafts.iter())
-            .map(|draft| {
-                let found = draft.after.iter().map(|after| self.find(after, &drafts));
-                let found = found.filter_map(|found| found.map_err(|no| problems.add(no)).ok());
-                found.collect()
-            })
-            .collect();
+        let found = |draft: &TaskDraft| {
+            let found = draft.after.iter().map(|after| self.find(after, &drafts));
+            let found = found.filter_map(|found| found.map_err(|no| problems.add(no)).ok());
+            found.collect()
+        };
+        let dependencies: Vec<Vec<TaskRef>> = drafts.iter().map(found).collect();
         for (draft, dependencies) in drafts.iter_mut().zip(dependencies) {
-            check_paths(draft, &mut problems);
+            check_paths(draft, &problems);
             draft.task.dependencies = dependencies;
         }
         match problems.in_order() {
@@ -171,11 +167,7 @@ impl PlanToEdit {
         match found.as_slice() {
             [one] => Ok(one.clone()),
             [] => Err(reference.problem(format!("there is no task {}", quote(word)))),
-            _ => {
-                let message = format!("several tasks are named {}", quote(word));
-                let problem = reference.problem(message);
-                Err(problem.with_hint("use the number of the task"))
-            }
+            _ => Err(reference.ambiguous()),
         }
     }
 }
@@ -190,23 +182,14 @@ impl PlanFile {
 
 /// Keeps the texts that the person has not changed as they are stored: a plan file does not show every space and blank line.
 fn keep_unchanged(task: &mut TaskSpec, shown: &TaskSpec, stored: &Task) {
-    let texts = [
-        (&mut task.name, &shown.name, &stored.name),
-        (
-            &mut task.description,
-            &shown.description,
-            &stored.description,
-        ),
-        (
-            &mut task.constraints,
-            &shown.constraints,
-            &stored.constraints,
-        ),
-    ];
-    for (text, shown, stored) in texts {
-        if text == shown {
-            text.clone_from(stored);
-        }
+    if task.name == shown.name {
+        task.name.clone_from(&stored.name);
+    }
+    if task.description == shown.description {
+        task.description.clone_from(&stored.description);
+    }
+    if task.constraints == shown.constraints {
+        task.constraints.clone_from(&stored.constraints);
     }
     if task.criteria == shown.criteria {
         task.criteria.clone_from(&stored.criteria);

@@ -60,17 +60,16 @@ pub(super) const ATTRIBUTES: [&str; 12] = [
 /// Reads a plan file. Tasks with problems are still returned, and their problems are collected.
 pub(super) fn read(
     text: &str,
-    problems: &mut Problems,
+    problems: &Problems,
 ) -> Result<(PlanFileHead, Vec<TaskDraft>), Problem> {
     let front = front_matter::split_any(text)?;
     for (line, key) in front.keys().filter(|(_, key)| !FIELDS.contains(key)) {
         let problem = Problem::at(line, 1, format!("unknown field {}", quote(key)));
         problems.add(problem.with_hint(suggestion(key, &FIELDS)));
     }
-    let header: PlanHeader = if front.keys().next().is_some() {
-        front.parse_long()?
-    } else {
-        PlanHeader::default()
+    let header: PlanHeader = match front.keys().next() {
+        Some(_) => front.parse_long()?,
+        None => PlanHeader::default(),
     };
     let mut plan = PlanSpec {
         name: header.name.trim().to_owned(),
@@ -150,7 +149,7 @@ struct Attribute {
 /// Reads the body line by line.
 struct Reader<'a> {
     plan: &'a mut PlanSpec,
-    problems: &'a mut Problems,
+    problems: &'a Problems,
     drafts: Vec<TaskDraft>,
     /// The attributes of the open task.
     written: Vec<Attribute>,
@@ -266,12 +265,8 @@ impl Reader<'_> {
                 }
             }
             _ => {
-                let indents: &[&str] = if self.numbers {
-                    &["   ", "  "]
-                } else {
-                    &["  "]
-                };
-                let text = indents.iter().find_map(|indent| line.strip_prefix(indent));
+                let deep = line.strip_prefix("   ").filter(|_| self.numbers);
+                let text = deep.or_else(|| line.strip_prefix("  "));
                 self.describe(text.unwrap_or(line));
             }
         }
@@ -315,12 +310,10 @@ impl Reader<'_> {
         let description = lines.trim_matches('\n').trim_end();
         self.place = ReaderPosition::Head;
         let Some(draft) = self.drafts.last_mut() else {
-            if self.plan.description.is_empty() {
-                self.plan.description = description.trim().to_owned();
-            } else if !description.trim().is_empty() {
-                self.plan.description.push_str("\n\n");
-                self.plan.description.push_str(description.trim());
-            }
+            let of_plan = &mut self.plan.description;
+            *of_plan = format!("{of_plan}\n\n{}", description.trim())
+                .trim()
+                .to_owned();
             return;
         };
         draft.task.description = description.to_owned();
@@ -330,9 +323,11 @@ impl Reader<'_> {
     }
 }
 
-fn set(draft: &mut TaskDraft, attribute: &Attribute, problems: &mut Problems) {
+fn set(draft: &mut TaskDraft, attribute: &Attribute, problems: &Problems) {
     let value = attribute.value.trim();
     let stated = || Some(value.to_owned()).filter(|text| !text.is_empty());
+    let list = || words(attribute).into_iter().map(|one| one.word).collect();
+    let refuse = |message| problems.add(Problem::at(attribute.line, attribute.column, message));
     let task = &mut draft.task;
     match attribute.key {
         "after" => draft.after = references(attribute),
@@ -340,30 +335,21 @@ fn set(draft: &mut TaskDraft, attribute: &Attribute, problems: &mut Problems) {
         "step" => task.step = stated(),
         "expected" => match criterion_text::read(value) {
             Ok(criteria) => draft.expect(criteria, attribute.line, attribute.column),
-            Err(message) => {
-                problems.add(Problem::at(attribute.line, attribute.column, message));
-            }
+            Err(message) => refuse(message),
         },
         "constraints" => value.clone_into(&mut task.constraints),
         "checks" => draft.check(words(attribute)),
         "produces" => draft.produced = words(attribute),
-        "may_change" => {
-            task.may_change = words(attribute).into_iter().map(|one| one.word).collect();
-        }
+        "may_change" => task.may_change = list(),
         "locks" => {
-            task.locks = words(attribute).into_iter().map(|one| one.word).collect();
-            if let Some(problem) = lock_problem(&task.locks) {
-                problems.add(Problem::at(attribute.line, attribute.column, problem));
-            }
+            task.locks = list();
+            lock_problem(&task.locks).into_iter().for_each(refuse);
         }
         "skipped" => task.skipped = Some(value.to_owned()),
         key => match flag(value) {
             Some(flag) if key == "done" => task.done = flag,
             Some(flag) => task.optional = flag,
-            None => {
-                let message = format!("`{key}` is {}, not true or false", quote(value));
-                problems.add(Problem::at(attribute.line, attribute.column, message));
-            }
+            None => refuse(format!("`{key}` is {}, not true or false", quote(value))),
         },
     }
 }
@@ -372,9 +358,8 @@ fn set(draft: &mut TaskDraft, attribute: &Attribute, problems: &mut Problems) {
 fn references(attribute: &Attribute) -> Vec<Reference> {
     let mut references = words(attribute);
     references.retain(|reference| !reference.word.eq_ignore_ascii_case("none"));
-    for reference in &mut references {
-        let name = reference.word.trim_start_matches('#');
-        reference.word = name.to_owned();
+    for Reference { word, .. } in &mut references {
+        *word = word.trim_start_matches('#').to_owned();
     }
     references
 }
@@ -384,22 +369,15 @@ fn words(attribute: &Attribute) -> Vec<Reference> {
     let mut words = Vec::new();
     for (line, text) in (attribute.line..).zip(attribute.value.split('\n')) {
         // Two characters of indentation were removed from further lines.
-        let mut column = if line == attribute.line {
-            attribute.column
-        } else {
-            3
-        };
+        let first = line == attribute.line;
+        let mut column = if first { attribute.column } else { 3 };
         for part in text.split(',') {
             let word = part.trim();
             let indent = part.chars().take_while(|c| c.is_whitespace()).count();
             if !word.is_empty() {
-                words.push(Reference {
-                    word: word.to_owned(),
-                    place: Place {
-                        line,
-                        column: column + indent,
-                    },
-                });
+                let (word, column) = (word.to_owned(), column + indent);
+                let place = Place { line, column };
+                words.push(Reference { word, place });
             }
             column += part.chars().count() + 1;
         }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::markdown_tasks::{PlanHeader, needs_escape};
-use crate::plan::{Criteria, Plan, Task, TaskId, TaskOrder, TaskState};
+use crate::plan::{Criteria, Plan, Task, TaskId, TaskState, word};
 use crate::wire::markdown::Fences;
-use crate::wire::text::printable;
+use crate::wire::text::{one_line, printable};
 use crate::wire::{criterion_text, front_matter};
 
 /// Returns the plan file of a plan. Reading it again gives the same tasks with the same dependencies. Tasks are numbered in the
@@ -36,7 +36,7 @@ pub(super) fn header(plan: &Plan) -> PlanHeader {
         description: text(&head.description),
         expected_outcome: text(&head.expected_outcome),
         constraints: text(&head.constraints),
-        order: Some(order(head.order).to_owned()),
+        order: Some(word(&head.order)),
         // It was chosen already, and may be no folder of a file that the text is saved to.
         workspace: None,
     }
@@ -73,20 +73,17 @@ fn attributes(task: &Task, numbers: &HashMap<TaskId, usize>) -> Vec<(&'static st
         .filter_map(|id| numbers.get(id))
         .map(ToString::to_string)
         .collect();
-    let skipped = (task.status == TaskState::Skipped).then(|| {
-        let reason = continued(task.result.as_deref().unwrap_or_default());
-        Some(reason)
-            .filter(|reason| !reason.is_empty())
-            .unwrap_or("no reason".to_owned())
-    });
+    let skipped = match continued(task.result.as_deref().unwrap_or_default()) {
+        _ if task.status != TaskState::Skipped => String::new(),
+        none if none.is_empty() => "no reason".to_owned(),
+        reason => reason,
+    };
     let flag = |set: bool| if set { "true" } else { "" }.to_owned();
+    let given = |text: &Option<String>| text.clone().unwrap_or_default();
     let all = [
         ("after", after.join(", ")),
-        (
-            "assignee",
-            line(task.assignee.as_deref().unwrap_or_default()),
-        ),
-        ("step", line(task.step.as_deref().unwrap_or_default())),
+        ("assignee", line(&given(&task.assignee))),
+        ("step", line(&given(&task.step))),
         ("expected", expected(&task.criteria)),
         ("constraints", continued(&task.constraints)),
         ("checks", line(&own_checks(task).join(", "))),
@@ -95,7 +92,7 @@ fn attributes(task: &Task, numbers: &HashMap<TaskId, usize>) -> Vec<(&'static st
         ("locks", line(&task.locks.join(", "))),
         ("optional", flag(task.optional)),
         ("done", flag(task.status == TaskState::Completed)),
-        ("skipped", skipped.unwrap_or_default()),
+        ("skipped", skipped),
     ];
     all.into_iter()
         .filter(|(_, value)| !value.is_empty())
@@ -119,23 +116,12 @@ fn own_checks(task: &Task) -> Vec<&str> {
         .collect()
 }
 
-fn order(order: TaskOrder) -> &'static str {
-    match order {
-        TaskOrder::Free => "free",
-        TaskOrder::Dependencies => "dependencies",
-        TaskOrder::Sequential => "sequential",
-    }
-}
-
 fn text(text: &str) -> String {
     printable(text).trim().to_owned()
 }
 
 fn line(text: &str) -> String {
-    printable(text)
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
+    one_line(text, usize::MAX)
 }
 
 /// Returns the text with its further lines indented, so that they still belong to their attribute.
@@ -154,16 +140,11 @@ fn description(text: &str) -> String {
     let mut fences = Fences::default();
     let text = printable(text);
     let text = text.trim_matches('\n').trim_end();
-    let mut lines: Vec<String> = text
-        .lines()
-        .map(|line| {
-            if !fences.is_code(line) && needs_escape(line) {
-                format!("\\{line}")
-            } else {
-                line.to_owned()
-            }
-        })
-        .collect();
+    let line = |line: &str| match !fences.is_code(line) && needs_escape(line) {
+        true => format!("\\{line}"),
+        false => line.to_owned(),
+    };
+    let mut lines: Vec<String> = text.lines().map(line).collect();
     lines.extend(fences.closing());
     lines.join("\n")
 }

@@ -89,8 +89,8 @@ pub struct StructureTask {
 /// All problems of it, without lines.
 pub fn from_structure(structure: Structure) -> Result<PlanSpec, Vec<Problem>> {
     let node = yaml_tree::without_places(structure);
-    let mut problems = Problems::default();
-    let (plan, drafts) = of_node(&node, "the plan", UnknownFields::Fitting, &mut problems);
+    let problems = Problems::default();
+    let (plan, drafts) = of_node(&node, "the plan", UnknownFields::Fitting, &problems);
     if drafts.is_empty() {
         return Err(vec![Problem::new("the plan has no tasks")]);
     }
@@ -155,12 +155,9 @@ impl Unknown {
             let begins_as =
                 |other: &&&str| name.get(..5).is_some_and(|begin| other.starts_with(begin));
             let near = nearest(name, known.iter().copied());
+            let slip = Problem::new(format!("`{place}` is no field"));
             match near.or_else(|| known.iter().find(begins_as).copied()) {
-                Some(near) => {
-                    let slip = Problem::new(format!("`{place}` is no field"));
-                    self.slips
-                        .push(slip.with_hint(format!("did you mean `{near}`?")));
-                }
+                Some(near) => (self.slips).push(slip.with_hint(format!("did you mean `{near}`?"))),
                 None => self.ignored.push(place),
             }
             false
@@ -170,7 +167,7 @@ impl Unknown {
 
 pub(super) fn read_yaml(
     text: &str,
-    problems: &mut Problems,
+    problems: &Problems,
 ) -> Result<(PlanFileHead, Vec<TaskDraft>), Problem> {
     let node = yaml_tree::read(text)?;
     Ok(of_node(&node, "the plan", UnknownFields::Ignored, problems))
@@ -222,20 +219,20 @@ pub(super) fn of_node(
     node: &YamlNode,
     what: &str,
     others: UnknownFields,
-    problems: &mut Problems,
+    problems: &Problems,
 ) -> (PlanFileHead, Vec<TaskDraft>) {
-    let open = |node, what: &str, known: &[&'static str], problems: &mut Problems| {
+    let open = |node, what, known| {
         let fields = match others {
             UnknownFields::Refused => return YamlFields::of(node, what, known, problems),
             UnknownFields::Ignored => YamlFields::open(node, what, problems),
             UnknownFields::Fitting => YamlFields::fitting(node, what, problems),
         };
-        fields.inspect(|fields| fields.refuse_slips(known, problems))
+        fields.inspect(|fields| fields.refuse_slips(known))
     };
-    let word = |fields: &YamlFields<'_>, key: &str, what: &str, problems: &mut Problems| {
+    let word = |fields: &YamlFields<'_>, key: &str| {
         let word = match others {
-            UnknownFields::Fitting => fields.text(key, problems),
-            UnknownFields::Ignored | UnknownFields::Refused => fields.word(key, what, problems),
+            UnknownFields::Fitting => fields.text(key),
+            UnknownFields::Ignored | UnknownFields::Refused => fields.word(key),
         };
         word.unwrap_or_default().to_owned()
     };
@@ -244,13 +241,13 @@ pub(super) fn of_node(
         UnknownFields::Refused => &PLAN[1..],
         UnknownFields::Ignored | UnknownFields::Fitting => &PLAN,
     };
-    let Some(fields) = open(node, what, known, problems) else {
+    let Some(fields) = open(node, what, known) else {
         return Default::default();
     };
-    let name = fields.need("name", what, problems);
-    let mut text = |key| fields.string(key, problems);
+    fields.need("name");
+    let text = |key| fields.string(key);
     let mut plan = PlanSpec {
-        name: name.map(|_| text("name")).unwrap_or_default(),
+        name: text("name"),
         goal: text("goal"),
         description: text("description"),
         expected_outcome: text("expected_outcome"),
@@ -258,36 +255,37 @@ pub(super) fn of_node(
         source: Some(text("workflow_template_source")).filter(|source| !source.is_empty()),
         ..PlanSpec::default()
     };
-    fields.need("steps", what, problems);
+    fields.need("steps");
     let mut drafts = Vec::new();
-    for step in fields.list("steps", problems) {
-        let Some(step) = open(step, "the step", &STEP, problems) else {
+    for step in fields.list("steps") {
+        let Some(step) = open(step, "the step", &STEP) else {
             continue;
         };
-        let id = word(&step, "step_id", "the step", problems);
-        let name = step.text("name", problems).filter(|name| !name.is_empty());
-        step.need("tasks", "the step", problems);
-        if step.list("tasks", problems).is_empty() {
+        let id = word(&step, "step_id");
+        let name = step.text("name").filter(|name| !name.is_empty());
+        step.need("tasks");
+        let tasks = step.list("tasks");
+        if tasks.is_empty() {
             plan.empty_steps.push(EmptyStep {
                 step_id: id.clone(),
                 name: name.unwrap_or_default().to_owned(),
                 after: drafts.len(),
             });
         }
-        for task in step.list("tasks", problems) {
-            let Some(fields) = open(task, "the task", &TASK, problems) else {
-                continue;
-            };
-            let mut draft = task_of(&fields, problems);
-            draft.task.key = Some(word(&fields, "task_id", "the task", problems));
-            draft.task.name = word(&fields, "name", "the task", problems);
+        for fields in tasks
+            .iter()
+            .filter_map(|task| open(task, "the task", &TASK))
+        {
+            let mut draft = task_of(&fields);
+            draft.task.key = Some(word(&fields, "task_id"));
+            draft.task.name = word(&fields, "name");
             draft.task.step = Some(name.unwrap_or(&id).to_owned());
             draft.task.step_id = Some(id.clone());
             drafts.push(draft);
         }
     }
     refuse_duplicates(&drafts, problems);
-    plan.order = match fields.text("order", problems).map(order) {
+    plan.order = match fields.text("order").map(order) {
         Some(Ok(order)) => Some(order),
         Some(Err(message)) => {
             problems.add(fields.place("order").problem(message));
@@ -297,40 +295,38 @@ pub(super) fn of_node(
         None if drafts.iter().all(|draft| draft.after.is_empty()) => Some(TaskOrder::Sequential),
         None => None,
     };
-    let workspace = fields.text("workspace", problems);
-    let workspace = workspace.filter(|folder| !folder.is_empty());
-    let workspace = workspace.map(str::to_owned);
+    let workspace = Some(fields.string("workspace")).filter(|folder| !folder.is_empty());
     (PlanFileHead { plan, workspace }, drafts)
 }
 
 /// Reads the fields of a task, except for its names.
-fn task_of(fields: &YamlFields<'_>, problems: &mut Problems) -> TaskDraft {
-    let optional = fields.truth("optional", problems).unwrap_or_default();
+fn task_of(fields: &YamlFields<'_>) -> TaskDraft {
+    let problems = fields.problems;
     let [after, checks, produced, locks] =
-        ["dependencies", "checks", "produces", "locks"].map(|key| fields.texts(key, problems));
+        ["dependencies", "checks", "produces", "locks"].map(|key| fields.texts(key));
     let locks: Vec<String> = locks.into_iter().map(|lock| lock.word).collect();
     if let Some(problem) = lock_problem(&locks) {
         problems.add(fields.place("locks").problem(problem));
     }
     let expected = fields.place("expected_outcome");
-    let criteria = match fields.is_list("expected_outcome") {
-        true => {
-            let items = fields.texts("expected_outcome", problems);
+    let criteria = match fields.node.list("expected_outcome") {
+        Some(_) => {
+            let items = fields.texts("expected_outcome");
             criterion_text::read_list(items.iter().map(|item| item.word.as_str()))
         }
-        false => criterion_text::read(&fields.string("expected_outcome", problems)),
+        None => criterion_text::read(&fields.string("expected_outcome")),
     };
     let criteria = criteria.unwrap_or_else(|message| {
         problems.add(expected.problem(message));
         Criteria::default()
     });
-    let mut text = |key| fields.string(key, problems);
+    let text = |key| fields.string(key);
     let mut draft = TaskDraft {
         task: TaskSpec {
             description: text("description"),
             constraints: text("constraints"),
             assignee: Some(text("assignee")).filter(|role| !role.is_empty()),
-            optional,
+            optional: fields.truth("optional").unwrap_or_default(),
             locks,
             origin: Origin::Person,
             ..TaskSpec::default()
@@ -347,7 +343,7 @@ fn task_of(fields: &YamlFields<'_>, problems: &mut Problems) -> TaskDraft {
 
 pub(super) fn read_json(
     text: &str,
-    problems: &mut Problems,
+    problems: &Problems,
 ) -> Result<(PlanFileHead, Vec<TaskDraft>), Problem> {
     let problem = |error: serde_json::Error| {
         let text = error.to_string();
@@ -360,7 +356,7 @@ pub(super) fn read_json(
     Ok(of_node(&node, "the plan", UnknownFields::Fitting, problems))
 }
 
-fn refuse_duplicates(drafts: &[TaskDraft], problems: &mut Problems) {
+fn refuse_duplicates(drafts: &[TaskDraft], problems: &Problems) {
     let mut seen = HashSet::new();
     for draft in drafts {
         let key = draft.task.key.as_deref().unwrap_or_default();

@@ -10,6 +10,7 @@ use crate::wire::Problem;
 use crate::wire::plan_file::{nearest, suggestion, unknown_check};
 use crate::wire::problem::{Place, Problems};
 use crate::wire::text::{one_line, quote};
+use crate::wire::yaml_tree::YamlNode;
 
 /// The actions that every role inside the process has: its model does the task, and another role is asked.
 const ALWAYS: [&str; 2] = ["ask", "RequestCollaboration"];
@@ -42,9 +43,7 @@ impl KnownNames<'_> {
         self.tools
             .iter()
             .any(|known| match known.strip_suffix('*') {
-                Some(server) => name
-                    .strip_prefix(server)
-                    .is_some_and(|tool| !tool.is_empty()),
+                Some(server) => name.starts_with(server) && name != server,
                 None => *known == name,
             })
     }
@@ -52,7 +51,7 @@ impl KnownNames<'_> {
 
 impl Team {
     /// Collects names that should be in the team file but are not.
-    pub(super) fn check_names(&self, problems: &mut Problems) {
+    pub(super) fn check_names(&self, problems: &Problems) {
         for role in &self.roles {
             self.check_templates(role, problems);
         }
@@ -70,7 +69,7 @@ impl Team {
         }
     }
 
-    fn check_templates(&self, role: &RoleSpec, problems: &mut Problems) {
+    fn check_templates(&self, role: &RoleSpec, problems: &Problems) {
         for step in role.steps() {
             let listed = |list: &[String], name: &str, what: &str| {
                 let problem = format!("the role `{}` has no {what} {}", role.id, quote(name));
@@ -88,12 +87,10 @@ impl Team {
                 StepDoes::RequestCollaboration { target, .. } if *target == role.id => {
                     Some(step.problem(format!("the role {} asks itself", quote(target))))
                 }
-                StepDoes::RequestCollaboration { target, .. } if self.role(target).is_some() => {
-                    None
-                }
                 StepDoes::RequestCollaboration { target, .. } => {
                     let problem = step.problem(format!("there is no role {}", quote(target)));
-                    Some(problem.with_hint(self.role_meant(target)))
+                    let unknown = self.role(target).is_none();
+                    unknown.then(|| problem.with_hint(self.role_meant(target)))
                 }
             };
             found.into_iter().for_each(|problem| problems.add(problem));
@@ -102,17 +99,16 @@ impl Team {
 
     /// Returns the names that refer to something that does not exist, as problems.
     pub fn problems(&self, known: &KnownNames<'_>) -> Vec<Problem> {
-        let mut problems = Problems::default();
+        let problems = Problems::default();
         for role in &self.roles {
-            role_problems(role, known, &mut problems);
+            role_problems(role, known, &problems);
         }
         for workflow in &self.workflows {
             for task in workflow.tasks() {
-                for check in task.texts("checks", &mut Problems::default()) {
-                    if let Some(problem) = known.no_check(check.place, &check.word) {
-                        problems.add(problem);
-                    }
-                }
+                let checks = task.list("checks").unwrap_or_default();
+                let unknown = |check: &YamlNode| known.no_check(check.place, check.text()?);
+                let unknown = checks.iter().filter_map(unknown);
+                unknown.for_each(|problem| problems.add(problem));
             }
         }
         problems.in_order()
@@ -137,10 +133,9 @@ impl Team {
     pub fn assignee_problems(&self, plan: &PlanSpec) -> Vec<Problem> {
         let unknown_role = |task: &TaskSpec| {
             let id = task.assignee.as_deref()?;
+            let (name, role) = (quote(&task.name), quote(id));
             let problem = Problem::new(format!(
-                "the task {} is for {}, a role that the team does not have",
-                quote(&task.name),
-                quote(id)
+                "the task {name} is for {role}, a role that the team does not have"
             ));
             (self.role(id).is_none()).then(|| problem.with_hint(self.role_meant(id)))
         };
@@ -153,16 +148,15 @@ impl Team {
 
     /// Returns the tasks that have no worker where every role takes only its own tasks, as problems: those without an assignee.
     pub fn without_assignee(&self, tasks: &[TaskSpec]) -> Vec<Problem> {
-        let open = tasks
-            .iter()
-            .filter(|task| task.assignee.is_none() && !task.done);
-        let unassigned = open.map(|task| {
+        let open = |task: &&TaskSpec| task.assignee.is_none() && !task.done;
+        let unassigned = |task: &TaskSpec| {
             let name = quote(&task.name);
             Problem::new(format!(
                 "the task {name} has no assignee, and {ONLY_ITS_OWN}"
             ))
-        });
-        let mut problems: Vec<Problem> = unassigned.collect();
+        };
+        let open = tasks.iter().filter(open);
+        let mut problems: Vec<Problem> = open.map(unassigned).collect();
         // All problems have the same hint; only the last one shows it.
         if let Some(last) = problems.last_mut() {
             last.hint = Some(self.assignee_hint());
@@ -172,26 +166,24 @@ impl Team {
 
     /// Returns how a task without an assignee gets a worker.
     pub fn assignee_hint(&self) -> String {
-        format!(
-            "name a role as its `assignee` ({}), or an agent for all: --agent",
-            one_line(&self.role_ids().join(", "), 200)
-        )
+        let roles = one_line(&self.role_ids().join(", "), 200);
+        format!("name a role as its `assignee` ({roles}), or an agent for all: --agent")
     }
 
     /// Returns the tasks of workflows that have no assignee, with their places.
     pub fn unassigned(&self) -> Vec<Problem> {
-        let mut problems = Problems::default();
+        let problems = Problems::default();
         for workflow in &self.workflows {
             for task in workflow.tasks() {
-                let named = task.get("assignee").and_then(|node| node.text());
+                let named = task.get("assignee").and_then(YamlNode::text);
                 if named.is_none_or(|id| id.trim().is_empty()) {
-                    let name = task.get("task_id").and_then(|node| node.text());
+                    let name = task.get("task_id").and_then(YamlNode::text);
                     let message = format!(
                         "the task {} of the workflow `{}` has no assignee: only an agent for all takes it",
                         quote(name.unwrap_or_default()),
                         workflow.id
                     );
-                    problems.add(task.node.problem(message));
+                    problems.add(task.problem(message));
                 }
             }
         }
@@ -229,21 +221,17 @@ impl PlacedStep<'_> {
 }
 
 /// Collects the names in a role that refer to nothing.
-fn role_problems(role: &RoleSpec, known: &KnownNames<'_>, problems: &mut Problems) {
-    let mut unknown = |what: &str, name: &str, words: &[&str]| {
-        let message = format!(
-            "the role `{}` names {what} {}, which is not there",
-            role.id,
-            quote(name)
-        );
+fn role_problems(role: &RoleSpec, known: &KnownNames<'_>, problems: &Problems) {
+    let unknown = |what: &str, name: &str, words: &[&str]| {
+        let (role_id, shown) = (&role.id, quote(name));
+        let message = format!("the role `{role_id}` names {what} {shown}, which is not there");
         let problem = role.place.problem(message);
         problems.add(problem.with_hint(suggestion(name, words)));
     };
     if let Some(RoleWorker::Agent { name, .. }) = &role.worker
         && !known.agents.contains(&name.as_str())
     {
-        let mut words = known.agents.to_vec();
-        words.push("external");
+        let words = [known.agents, &["external"]].concat();
         unknown("the worker", name, &words);
     }
     for action in &role.actions {

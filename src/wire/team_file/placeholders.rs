@@ -53,7 +53,7 @@ pub(crate) fn in_braces(name: &str) -> String {
 }
 
 /// Collects names in a step of a template that have no value when the step runs.
-pub(super) fn check_step(node: &YamlNode, text: &str, number: usize, problems: &mut Problems) {
+pub(super) fn check_step(node: &YamlNode, text: &str, number: usize, problems: &Problems) {
     for name in names(text) {
         if let Some(hint) = missing(name, number) {
             let problem = node.problem(format!("there is no {}", quote(&in_braces(name))));

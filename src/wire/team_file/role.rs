@@ -11,7 +11,7 @@ use super::{
 };
 use crate::wire::problem::{Place, Problems};
 use crate::wire::text::{parse_span, quote};
-use crate::wire::yaml_tree::{Data, YamlFields, YamlNode};
+use crate::wire::yaml_tree::{YamlFields, YamlNode};
 
 /// How long a role waits for another one if the file does not state it.
 const COLLABORATION: Duration = Duration::from_secs(600);
@@ -34,20 +34,20 @@ fn words(text: &'static str) -> Vec<&'static str> {
 
 /// Reads a role. A role with problems is returned as far as it could be read, so that names which refer to it are no further
 /// problems.
-pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<RoleSpec> {
+pub(super) fn read(node: &YamlNode, problems: &Problems) -> Option<RoleSpec> {
     let fields = YamlFields::of(node, "the role", &words(FIELDS), problems)?;
-    let id = id(&fields, "the role", problems).unwrap_or_default();
+    let id = id(&fields);
     let kinds = [("files", RoleKind::Files), ("agent", RoleKind::Agent)];
-    let kind = fields.choice("kind", &kinds, problems);
+    let kind = fields.choice("kind", &kinds);
     let folders = [("common", RoleFolder::Common), ("own", RoleFolder::Own)];
-    let folder = fields.choice("folder", &folders, problems);
+    let folder = fields.choice("folder", &folders);
     let timeouts = [
         ("fail", OnTimeout::Fail),
         ("retry", OnTimeout::Retry),
         ("replan", OnTimeout::Replan),
     ];
-    let on_timeout = fields.choice("on_timeout", &timeouts, problems);
-    fields.need("kind", "the role", problems);
+    let on_timeout = fields.choice("on_timeout", &timeouts);
+    fields.need("kind");
     let (misplaced, own, other) = match kind {
         Some(RoleKind::Agent) => ("worker folder", "agent", "files"),
         Some(RoleKind::Files) => (INSIDE, "files", "agent"),
@@ -58,25 +58,25 @@ pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<RoleSpec>
         let problem = key.problem(format!("a role of kind `{own}` has no `{word}`"));
         problem.with_hint(format!("take it out, or write `kind: {other}`"))
     };
-    fields.refuse(|word| misplaced.contains(&word), problem, problems);
-    let timeout = span(&fields, "timeout", problems);
-    let collaboration_timeout = span(&fields, "collaboration_timeout", problems);
+    fields.refuse(|word| misplaced.contains(&word), problem);
+    let timeout = span(&fields, "timeout");
+    let collaboration_timeout = span(&fields, "collaboration_timeout");
     let mut step_places = Vec::new();
-    let templates = bounded(&fields, "templates", problems).iter();
+    let templates = bounded(&fields, "templates").iter();
     Some(RoleSpec {
         id,
         kind: kind.unwrap_or_default(),
         kind_known: kind.is_some(),
-        description: fields.string("description", problems),
+        description: fields.string("description"),
         folder: folder.unwrap_or_default(),
         worker: fields.get("worker").and_then(|node| worker(node, problems)),
-        prompt: fields.word_if_there("prompt", problems).map(PathBuf::from),
-        actions: names(&fields, "actions", problems),
-        tools: names(&fields, "tools", problems),
+        prompt: fields.word_if_there("prompt").map(PathBuf::from),
+        actions: names(&fields, "actions"),
+        tools: names(&fields, "tools"),
         templates: templates
             .filter_map(|node| template(node, &mut step_places, problems))
             .collect(),
-        concurrency: concurrency(&fields, problems),
+        concurrency: concurrency(&fields),
         timeout,
         collaboration_timeout: collaboration_timeout.unwrap_or(COLLABORATION),
         on_timeout: on_timeout.unwrap_or_default(),
@@ -85,38 +85,34 @@ pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<RoleSpec>
     })
 }
 
-fn span(fields: &YamlFields<'_>, key: &str, problems: &mut Problems) -> Option<Duration> {
-    let text = fields.text(key, problems)?;
+fn span(fields: &YamlFields<'_>, key: &str) -> Option<Duration> {
+    let text = fields.text(key)?;
     let span = parse_span(text);
     if span.is_none() {
         let message = format!("`{key}` is {}, no duration", quote(text));
-        let problem = fields.place(key).problem(message);
-        problems.add(problem.with_hint("durations are written 90s, 10m or 1h 30m"));
+        fields.refuse_value(key, message, "durations are written 90s, 10m or 1h 30m");
     }
     span
 }
 
-fn concurrency(fields: &YamlFields<'_>, problems: &mut Problems) -> u32 {
+fn concurrency(fields: &YamlFields<'_>) -> u32 {
     let Some(node) = fields.get("concurrency") else {
         return 1;
     };
-    let number = match &node.data {
-        Data::Number(number, _) => number.as_u64(),
-        _ => None,
-    };
+    let number = node.value().as_u64();
     let number = number.and_then(|number| u32::try_from(number).ok());
     let number = number.filter(|number| (1..=MAX_CONCURRENCY).contains(number));
     if number.is_none() {
         let message = format!("`concurrency` is no number from 1 to {MAX_CONCURRENCY}");
-        problems.add(node.problem(message));
+        fields.problems.add(node.problem(message));
     }
     number.unwrap_or(1)
 }
 
 /// Reads a list of names; each may occur only once.
-fn names(fields: &YamlFields<'_>, key: &str, problems: &mut Problems) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    let texts = fields.texts(key, problems);
+fn names(fields: &YamlFields<'_>, key: &str) -> Vec<String> {
+    let (mut names, problems) = (Vec::new(), fields.problems);
+    let texts = fields.texts(key);
     if let Some(name) = texts.get(MAX_ENTRIES) {
         problems.add(name.problem(format!("`{key}` has more than {MAX_ENTRIES} entries")));
     }
@@ -131,56 +127,49 @@ fn names(fields: &YamlFields<'_>, key: &str, problems: &mut Problems) -> Vec<Str
 }
 
 /// Reads `claude`, `external`, or `{agent: claude, argv: [-m, opus]}`.
-fn worker(node: &YamlNode, problems: &mut Problems) -> Option<RoleWorker> {
+fn worker(node: &YamlNode, problems: &Problems) -> Option<RoleWorker> {
     let worker = worker_of(node, problems)?;
     if let RoleWorker::Agent { name, argv } = &worker
         && name == PROGRAM
         && argv.iter().all(|word| word.trim().is_empty())
     {
         let problem = node.problem(format!("the worker `{PROGRAM}` has no program"));
-        problems.add(problem.with_hint(format!(
-            "write `worker: {{agent: {PROGRAM}, argv: [my-agent, \"{{prompt_file}}\"]}}`"
-        )));
+        let hint =
+            format!("write `worker: {{agent: {PROGRAM}, argv: [my-agent, \"{{prompt_file}}\"]}}`");
+        problems.add(problem.with_hint(hint));
     }
     Some(worker)
 }
 
-fn worker_of(node: &YamlNode, problems: &mut Problems) -> Option<RoleWorker> {
+fn worker_of(node: &YamlNode, problems: &Problems) -> Option<RoleWorker> {
     if let Some(word) = node.text() {
+        let (name, argv) = (word.to_owned(), Vec::new());
         return Some(match word {
             "external" => RoleWorker::External,
-            name => RoleWorker::Agent {
-                name: name.to_owned(),
-                argv: Vec::new(),
-            },
+            _ => RoleWorker::Agent { name, argv },
         });
     }
     let fields = YamlFields::of(node, "`worker`", &["agent", "argv"], problems)?;
-    let name = fields.word("agent", "`worker`", problems)?.to_owned();
-    let argv = fields.texts("argv", problems).into_iter();
+    let name = fields.word("agent")?.to_owned();
+    let argv = fields.texts("argv").into_iter();
     let argv = argv.map(|argument| argument.word).collect();
     Some(RoleWorker::Agent { name, argv })
 }
 
-fn template(
-    node: &YamlNode,
-    places: &mut Vec<Place>,
-    problems: &mut Problems,
-) -> Option<StepTemplate> {
+fn template(node: &YamlNode, places: &mut Vec<Place>, problems: &Problems) -> Option<StepTemplate> {
     let known = ["name", "matches", "steps"];
     let fields = YamlFields::of(node, "the template", &known, problems)?;
-    let name = fields.word("name", "the template", problems);
-    let matches = fields.texts("matches", problems);
-    if fields.need("matches", "the template", problems).is_some() && matches.is_empty() {
-        let problem = node.problem("`matches` is empty");
-        problems
-            .add(problem.with_hint("list words that are all in the task's name or description"));
+    let name = fields.word("name");
+    let matches = fields.texts("matches");
+    if fields.need("matches").is_some() && matches.is_empty() {
+        let hint = "list words that are all in the task's name or description";
+        problems.add(node.problem("`matches` is empty").with_hint(hint));
     }
     for blank in matches.iter().filter(|text| text.word.trim().is_empty()) {
         problems.add(blank.problem("a word of `matches` is empty"));
     }
-    fields.need("steps", "the template", problems);
-    let nodes = bounded(&fields, "steps", problems);
+    fields.need("steps");
+    let nodes = bounded(&fields, "steps");
     if nodes.is_empty() {
         problems.add(node.problem("the template has no steps"));
     }
@@ -195,10 +184,10 @@ fn template(
     })
 }
 
-fn step(node: &YamlNode, number: usize, problems: &mut Problems) -> Option<(StepSpec, Place)> {
+fn step(node: &YamlNode, number: usize, problems: &Problems) -> Option<(StepSpec, Place)> {
     let known = words("name action tool ask params description context");
     let fields = YamlFields::of(node, "the step", &known, problems)?;
-    let name = fields.word("name", "the step", problems);
+    let name = fields.word("name");
     let mut kinds = vec!["action", "tool", "ask"];
     kinds.retain(|key| fields.get(key).is_some());
     let [kind] = kinds[..] else {
@@ -206,10 +195,8 @@ fn step(node: &YamlNode, number: usize, problems: &mut Problems) -> Option<(Step
             [] => "the step has none of `action`, `tool` and `ask`".to_owned(),
             _ => format!("the step has both `{}` and `{}`", kinds[0], kinds[1]),
         };
-        let problem = node.problem(message);
-        problems.add(
-            problem.with_hint("a step carries out one action, or uses one tool, or asks one role"),
-        );
+        let hint = "a step carries out one action, or uses one tool, or asks one role";
+        problems.add(node.problem(message).with_hint(hint));
         return None;
     };
     let misplaced: &[&str] = match kind {
@@ -218,32 +205,30 @@ fn step(node: &YamlNode, number: usize, problems: &mut Problems) -> Option<(Step
     };
     let problem =
         |key: &YamlNode, word: &str| key.problem(format!("a step with `{kind}` has no `{word}`"));
-    fields.refuse(|word| misplaced.contains(&word), problem, problems);
+    fields.refuse(|word| misplaced.contains(&word), problem);
     node.each_text(&mut |node, text| placeholders::check_step(node, text, number, problems));
-    let target = fields.word(kind, "the step", problems)?.to_owned();
+    let target = fields.word(kind)?.to_owned();
     let does = match kind {
         "action" => StepDoes::ExecuteAction {
             action: target,
-            params: params(&fields, problems),
+            params: params(&fields),
         },
         "tool" => StepDoes::UseTool {
             tool: target,
-            params: params(&fields, problems),
+            params: params(&fields),
         },
         _ => StepDoes::RequestCollaboration {
             target,
-            description: (fields.word("description", "the step", problems))
-                .unwrap_or_default()
-                .to_owned(),
-            context: fields.string("context", problems),
+            description: fields.word("description").unwrap_or_default().to_owned(),
+            context: fields.string("context"),
         },
     };
     let name = name?.to_owned();
     Some((StepSpec { name, does }, fields.place(kind)))
 }
 
-fn params(fields: &YamlFields<'_>, problems: &mut Problems) -> Map<String, Value> {
-    let open = |node| YamlFields::open(node, "`params`", problems);
+fn params(fields: &YamlFields<'_>) -> Map<String, Value> {
+    let open = |node| YamlFields::open(node, "`params`", fields.problems);
     match fields
         .get("params")
         .and_then(open)

@@ -195,15 +195,11 @@ impl Workflow {
         from_node(&structure, "the workflow", UnknownFields::Refused)
     }
 
-    /// Returns the fields of each task, with texts unreplaced.
-    pub(super) fn tasks(&self) -> impl Iterator<Item = YamlFields<'_>> {
-        let mut ignored = Problems::default();
-        let open = |node| YamlFields::open(node, "", &mut Problems::default());
-        let workflow = open(&self.structure);
-        let steps = workflow.map_or(&[][..], |fields| fields.list("steps", &mut ignored));
-        let steps = steps.iter().filter_map(open);
-        let tasks = steps.flat_map(|step| step.list("tasks", &mut Problems::default()));
-        tasks.filter_map(|task| YamlFields::open(task, "", &mut Problems::default()))
+    /// Returns each task, with texts unreplaced.
+    pub(super) fn tasks(&self) -> impl Iterator<Item = &YamlNode> {
+        let steps = self.structure.list("steps").unwrap_or_default().iter();
+        let tasks = steps.flat_map(|step| step.list("tasks").unwrap_or_default());
+        tasks.filter(|task| matches!(task.data, Data::Map(_)))
     }
 }
 
@@ -219,8 +215,8 @@ pub fn plan_of_workflow(
     workflow.entry("id").or_insert_with(|| "workflow".into());
     let node = yaml_tree::of_value(&workflow.into());
     let node = node.map_err(|error| vec![Problem::new(format!("the workflow: {error}"))])?;
-    let mut problems = Problems::default();
-    let workflow = read(&node, &mut problems);
+    let problems = Problems::default();
+    let workflow = read(&node, &problems);
     match (problems.in_order(), workflow) {
         (none, Some(workflow)) if none.is_empty() => {
             let mut plan = workflow.instantiate(given)?.plan;
@@ -232,10 +228,10 @@ pub fn plan_of_workflow(
 }
 
 /// Reads a workflow. Problems of its structure are reported as if it were that of a plan file.
-pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<Workflow> {
+pub(super) fn read(node: &YamlNode, problems: &Problems) -> Option<Workflow> {
     let fields = YamlFields::open(node, "the workflow", problems)?;
-    let id = id(&fields, "the workflow", problems).unwrap_or_default();
-    let parameters = parameters(&fields, problems);
+    let id = id(&fields);
+    let parameters = parameters(&fields);
     let mut structure = node.clone();
     if let Data::Map(entries) = &mut structure.data {
         entries.retain(|(key, _)| !key.text().is_some_and(|key| OF_WORKFLOW.contains(&key)));
@@ -261,7 +257,7 @@ pub(super) fn read(node: &YamlNode, problems: &mut Problems) -> Option<Workflow>
 }
 
 /// Collects names in the texts of a structure that are not parameters, or that stand where none is allowed.
-fn check_names(structure: &YamlNode, parameters: &[Parameter], problems: &mut Problems) {
+fn check_names(structure: &YamlNode, parameters: &[Parameter], problems: &Problems) {
     let names = names(parameters);
     structure.each_text(&mut |node, text| {
         for name in placeholders::names(text).filter(|name| !names.contains(name)) {
@@ -273,7 +269,7 @@ fn check_names(structure: &YamlNode, parameters: &[Parameter], problems: &mut Pr
             problems.add(node.problem(message).with_hint(hint));
         }
     });
-    each_field(structure, &mut |key, value| {
+    structure.each("", &mut |key, value| {
         if FIXED.contains(&key) {
             value.each_text(&mut |node, text| {
                 if placeholders::has_name(text) {
@@ -288,20 +284,8 @@ fn names(parameters: &[Parameter]) -> Vec<&str> {
     parameters.iter().map(|known| known.name.as_str()).collect()
 }
 
-fn each_field(node: &YamlNode, see: &mut impl FnMut(&str, &YamlNode)) {
-    match &node.data {
-        Data::Map(entries) => {
-            for (key, value) in entries {
-                see(key.text().unwrap_or_default(), value);
-                each_field(value, see);
-            }
-        }
-        Data::List(entries) => entries.iter().for_each(|entry| each_field(entry, see)),
-        Data::Null | Data::Bool(..) | Data::Number(..) | Data::Text(_) => {}
-    }
-}
-
-fn parameters(fields: &YamlFields<'_>, problems: &mut Problems) -> Vec<Parameter> {
+fn parameters(fields: &YamlFields<'_>) -> Vec<Parameter> {
+    let problems = fields.problems;
     let Some(node) = fields.get("parameters") else {
         return Vec::new();
     };
@@ -318,7 +302,7 @@ fn parameters(fields: &YamlFields<'_>, problems: &mut Problems) -> Vec<Parameter
         .collect()
 }
 
-fn parameter(key: &YamlNode, node: &YamlNode, problems: &mut Problems) -> Option<Parameter> {
+fn parameter(key: &YamlNode, node: &YamlNode, problems: &Problems) -> Option<Parameter> {
     let name = key.text()?;
     if !is_name(name) {
         let problem = key.problem(format!("{} cannot be the name of a parameter", quote(name)));
@@ -336,28 +320,25 @@ fn parameter(key: &YamlNode, node: &YamlNode, problems: &mut Problems) -> Option
     if let Some(word) = node.text() {
         let kinds = ParameterKind::ALL.map(ParameterKind::as_str);
         let kind = kinds.into_iter().find(|kind| *kind == word);
-        let problem = node.problem(format!(
-            "the parameter `{name}` is a text, not a map of fields"
-        ));
-        problems.add(problem.with_hint(format!(
-            "write `{name}: {{type: {}, description: \"…\"}}`",
-            kind.unwrap_or("string")
-        )));
+        let kind = kind.unwrap_or("string");
+        let message = format!("the parameter `{name}` is a text, not a map of fields");
+        let hint = format!("write `{name}: {{type: {kind}, description: \"…\"}}`");
+        problems.add(node.problem(message).with_hint(hint));
         return Some(parameter);
     }
     let known = ["type", "description", "default", "choices"];
     let fields = YamlFields::of(node, "the parameter", &known, problems)?;
     let kinds = ParameterKind::ALL.map(|kind| (kind.as_str(), kind));
-    match fields.choice("type", &kinds, problems) {
+    match fields.choice("type", &kinds) {
         Some(kind) => parameter.kind = kind,
         None if fields.get("type").is_some_and(|node| node.text().is_some()) => {
             return Some(parameter);
         }
         None => {}
     }
-    parameter.description = fields.string("description", problems);
-    let choices = bounded(&fields, "choices", problems);
-    let mut accept = |what: &str, parameter: &Parameter, node: &YamlNode| {
+    parameter.description = fields.string("description");
+    let choices = bounded(&fields, "choices");
+    let accept = |what: &str, parameter: &Parameter, node: &YamlNode| {
         // Keeps the text in the file: 1.10 is not 1.1.
         let value = node.text().map_or_else(|| node.value(), Value::from);
         let accepted = parameter.accept(&value);
@@ -365,8 +346,7 @@ fn parameter(key: &YamlNode, node: &YamlNode, problems: &mut Problems) -> Option
         accepted.map_err(refused).ok()
     };
     let choice = |node| accept("a choice", &parameter, node);
-    let choices = choices.iter().filter_map(choice).collect();
-    parameter.choices = choices;
+    parameter.choices = choices.iter().filter_map(choice).collect();
     if let Some(node) = fields.get("default") {
         parameter.default = accept("the default", &parameter, node);
     }

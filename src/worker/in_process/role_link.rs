@@ -7,7 +7,7 @@ use super::lane_work::Lane;
 use super::shared_context::SharedContext;
 use super::{Member, RoleHost};
 use crate::llm::questions::command_body;
-use crate::llm::{BoxFuture, CommandContext, CommandKind, indented};
+use crate::llm::{BoxFuture, CommandContext, indented};
 use crate::plan::{Collaboration, PlanId, ReportStatus};
 use crate::role::{
     Framework, FrameworkError, MessageKind, OtherRole, RequestId, RequestRefused, RoleId,
@@ -168,7 +168,6 @@ impl RoleLink {
             role: prompt.to_owned(),
             description,
             plan_constraints: constraints,
-            branch: String::new(),
             constraints: language.pick(
                 format!(
                     "The role `{}` waits for your answer, which is your report. What you will not do, reject: a line \
@@ -181,13 +180,8 @@ impl RoleLink {
                     request.from
                 ),
             ),
-            expected_outcome: String::new(),
-            produces: Vec::new(),
-            dependencies: Vec::new(),
             report_path: self.report_path(&request.assignment()),
-            kind: CommandKind::New {
-                note: String::new(),
-            },
+            ..CommandContext::default()
         };
         command_body(&self.host().prompts, &context).map_err(trouble)
     }
