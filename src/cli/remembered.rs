@@ -51,8 +51,7 @@ impl App {
     /// Returns what a plan is carried out with, `before` being what it began with.
     pub fn options(
         &self,
-        agent: &AgentArgs,
-        team: &TeamArgs,
+        how: &CarryOut,
         planner: &Planner,
         before: &RunOptions,
     ) -> Result<RunOptions> {
@@ -60,7 +59,7 @@ impl App {
             let path = std::path::absolute(file).context("failed to find the current folder")?;
             Ok::<_, Failure>(path.to_string_lossy().into_owned())
         };
-        let settings = &before.settings;
+        let (agent, team) = (&how.agent, &how.team.file);
         let mut args = agent.argv.clone();
         if let (Some("command"), Some(program)) = (agent.agent.as_deref(), args.first_mut())
             && program.contains('/')
@@ -72,8 +71,8 @@ impl App {
             agent: agent.agent.clone().filter(|name| name != FILES),
             args,
             allow_shell: agent.allow_shell,
-            team: team.file.as_ref().map(absolute).transpose()?,
-            settings: (self.config).to_remember(settings, &self.environment, planner),
+            team: team.as_ref().map(absolute).transpose()?,
+            settings: (self.config).to_remember(&before.settings, &self.environment, planner),
         })
     }
 
@@ -81,10 +80,10 @@ impl App {
     /// the agent has to be named again.
     pub fn confirm_options(&self, plan: &PlanId, options: &RunOptions) {
         let confirm = || {
-            let (records, place) = (self.records()?, self.place_of(plan));
-            let mut confirmed = records.get(&place)?.unwrap_or_default();
+            let place = self.place_of(plan);
+            let mut confirmed = self.confirmed(&place)?.unwrap_or_default();
             match confirmed.insert(hash(options), String::new()) {
-                None => records.put(&place, &confirmed),
+                None => self.records()?.put(&place, &confirmed),
                 Some(_) => Ok(()),
             }
         };
@@ -134,7 +133,7 @@ impl App {
     }
 
     fn is_confirmed(&self, plan: &PlanId, options: &RunOptions) -> bool {
-        let confirmed = (self.records()).and_then(|records| records.get(&self.place_of(plan)));
+        let confirmed = self.confirmed(&self.place_of(plan));
         confirmed.is_ok_and(|parts| parts.is_some_and(|parts| parts.contains_key(&hash(options))))
     }
 
@@ -162,11 +161,8 @@ impl App {
             file: options.team.as_ref().map(PathBuf::from),
             recalled: false,
         };
-        let line = format!(
-            "{settings}{program} resume {plan}{}{}",
-            team.again(),
-            agent.again()
-        );
+        let (team, agent) = (team.again(), agent.again());
+        let line = format!("{settings}{program} resume {plan}{team}{agent}");
         let hint = format!("if you know what it runs: `{}`", one_line(&line, 2000));
         Failure::new(error, Exit::Waiting).hint(hint)
     }
