@@ -3,12 +3,14 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+
+use crate::own_files;
 
 /// The most bytes of a git file that contains a path.
 const LINK: u64 = 8 * 1024;
@@ -35,10 +37,7 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
     let (file, metadata) = open_unblocked(path)?;
     match metadata.is_file() {
         true => Ok(file),
-        false => Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "it is not a regular file",
-        )),
+        false => Err(own_files::refused("it is not a regular file")),
     }
 }
 
@@ -61,10 +60,8 @@ pub fn git_link(file: &Path, before: &str) -> io::Result<PathBuf> {
     let line = bytes.split(|byte| *byte == b'\n').next();
     let path = line.and_then(|line| line.strip_prefix(before.as_bytes()));
     let path = path.map(<[u8]>::trim_ascii).filter(|path| !path.is_empty());
-    let path = path.ok_or_else(|| {
-        let said = format!("`{}` names no folder", file.display());
-        io::Error::new(io::ErrorKind::InvalidData, said)
-    })?;
+    let path =
+        path.ok_or_else(|| own_files::refused(&format!("`{}` names no folder", file.display())))?;
     let folder = file.parent().unwrap_or(Path::new("."));
     Ok(folder.join(OsStr::from_bytes(path)))
 }
@@ -78,11 +75,7 @@ pub fn keep_as(path: &Path, text: &[u8]) -> io::Result<()> {
     if read_beginning(path, text.len() as u64 + 1).is_ok_and(|there| there == text) {
         return Ok(());
     }
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut temp = tempfile::NamedTempFile::new_in(folder)?;
-    temp.write_all(text)?;
-    temp.persist(path)?;
-    Ok(())
+    own_files::replace(path, text)
 }
 
 #[cfg(test)]

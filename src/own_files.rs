@@ -2,7 +2,7 @@
 //! only plain files. Otherwise another user could make the program write into a file of theirs, or wait for ever.
 
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -85,6 +85,18 @@ pub fn folder(path: &Path) -> io::Result<File> {
         .read(true)
         .custom_flags(flags.bits().cast_signed())
         .open(path)
+}
+
+/// Replaces a file in one step, with one that only its owner can read: a crash leaves what was there before, or this.
+///
+/// # Errors
+/// The error of the system.
+pub fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut temp = tempfile::NamedTempFile::new_in(folder)?;
+    temp.write_all(text)?;
+    temp.persist(path)?;
+    Ok(())
 }
 
 /// Returns the reason in words where the system only has a number for it.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -97,11 +97,7 @@ impl ConfirmedRecords {
             path: std::path::absolute(path)?.display().to_string(),
             parts: parts.clone(),
         };
-        // It can be read by its owner only.
-        let mut temp = tempfile::NamedTempFile::new_in(&self.folder)?;
-        temp.write_all(&serde_json::to_vec_pretty(&record)?)?;
-        temp.persist(self.record(path)?)?;
-        Ok(())
+        own_files::replace(&self.record(path)?, &serde_json::to_vec_pretty(&record)?)
     }
 
     /// Forgets what was confirmed of a file.

@@ -40,28 +40,25 @@ pub async fn probe(agent: &'static CodingAgent, environment: &Environment) -> Op
 /// Says what is in the way.
 pub async fn usable(agent: &'static CodingAgent, environment: &Environment) -> Result {
     let (name, install, least) = (agent.name, agent.install, agent.least);
-    let (error, hint) = match probe(agent, environment).await {
-        Some(Probe { path, version }) => match version {
-            Ok(version) if version >= least => return Ok(()),
-            Ok(version) => {
-                let old = format!("too old: it is {version}, and {least} is needed");
-                (
-                    format!("the coding agent `{name}` is {old}"),
-                    format!("`{install}`"),
-                )
-            }
-            Err(said) => (
-                format!("`{} --version` tells no version: {said}", path.display()),
-                format!("does `{name}` run by hand? `{install}` installs it anew"),
-            ),
-        },
-        None => {
-            let other = "or choose another one: `plan-agent doctor` shows which there are";
-            let error = format!("the coding agent `{name}` is not installed");
-            (error, format!("`{install}`, {other}"))
+    let Some(Probe { path, version }) = probe(agent, environment).await else {
+        let other = "or choose another one: `plan-agent doctor` shows which there are";
+        let error = anyhow!("the coding agent `{name}` is not installed");
+        return Err(Failure::usage(error).hint(format!("`{install}`, {other}")));
+    };
+    let (wrong, hint) = match version {
+        Ok(version) if version >= least => return Ok(()),
+        Ok(version) => {
+            let old = format!("too old: it is {version}, and {least} is needed");
+            let old = format!("the coding agent `{name}` is {old}");
+            (old, format!("`{install}`"))
+        }
+        Err(said) => {
+            let path = path.display();
+            let hint = format!("does `{name}` run by hand? `{install}` installs it anew");
+            (format!("`{path} --version` tells no version: {said}"), hint)
         }
     };
-    Err(Failure::usage(anyhow!(error)).hint(hint))
+    Err(Failure::usage(anyhow!(wrong)).hint(hint))
 }
 
 async fn version_text(path: &Path) -> Result<String, String> {

@@ -10,12 +10,12 @@ use tokio::sync::OnceCell;
 
 use super::args::TeamArgs;
 use super::team_file::TeamFile;
-use super::{Exit, Failure, Result, beside, complain, logging};
+use super::{Exit, Failure, Output, Result, beside, complain, logging};
 use crate::config::{Config, ConfigError, Environment};
 use crate::llm::PromptFiles;
 use crate::plan::{Draft, Plan, PlanId, Refusal};
 use crate::plan_time::Clock;
-use crate::store::{Lost, Store};
+use crate::store::{ListedPlan, Lost, Store};
 use crate::view::ProgramName;
 use crate::volumes::{DaemonLock, EXCHANGE, Folder, LockError, Volumes};
 
@@ -69,6 +69,7 @@ pub struct App {
     pub prompts: PromptFiles,
     pub volumes: Volumes,
     pub clock: Clock,
+    pub out: Output,
     store: OnceCell<Store>,
 }
 
@@ -81,7 +82,7 @@ impl App {
     pub async fn open(start: &CommandStart, access: Access) -> Result<Self> {
         let (file, environment) = (start.file.clone(), start.environment.clone());
         let program = start.program();
-        let app = beside(move || {
+        let mut app = beside(move || {
             let own = Config::load(file.as_deref(), &environment);
             let around = match &file {
                 None if access != Access::Run => exchange_folder(&own, &environment, access),
@@ -93,12 +94,10 @@ impl App {
             let config = Config::around(&root, &environment)?;
             let program = ProgramName::with(Some(config.home().outer()), None);
             Self::of(config, environment, program)
-        });
-        let named = start.file.is_some();
-        Ok(Self {
-            named,
-            ..app.await?
         })
+        .await?;
+        app.named = start.file.is_some();
+        Ok(app)
     }
 
     /// Starts the log of a command that keeps none of its own.
@@ -114,6 +113,7 @@ impl App {
     /// # Errors
     /// It leads to no folder.
     pub fn of(config: Config, environment: Environment, program: ProgramName) -> Result<Self> {
+        let out = Output::stdout(&environment);
         Ok(Self {
             volumes: Volumes::at(&config.root())?,
             config,
@@ -125,6 +125,7 @@ impl App {
             team_named: false,
             prompts: PromptFiles::default(),
             clock: Clock::start(),
+            out,
             store: OnceCell::new(),
         })
     }
@@ -173,6 +174,17 @@ impl App {
         match self.store.initialized() || Store::exists(&self.volumes.database())? {
             true => self.open_store().await.map(Some),
             false => Ok(None),
+        }
+    }
+
+    /// Lists the plans; none if there has never been one.
+    ///
+    /// # Errors
+    /// As [`App::store_if_any`].
+    pub async fn plans(&self) -> Result<Vec<ListedPlan>> {
+        match self.store_if_any().await? {
+            Some(store) => Ok(store.plans().await?),
+            None => Ok(Vec::new()),
         }
     }
 
@@ -322,9 +334,8 @@ fn exchange_folder(
     let within = here.ancestors().find(|root| has_plans(root));
     let named = environment.get(EXCHANGE).map(Path::new);
     let named = named.filter(|root| access == Access::Read && root.is_absolute());
-    within
-        .or(named.filter(|root| has_plans(root)))
-        .map(Path::to_owned)
+    let root = within.or(named.filter(|root| has_plans(root)));
+    root.map(Path::to_owned)
 }
 
 fn has_plans(root: &Path) -> bool {

@@ -50,6 +50,15 @@ const EDITING: &str = "\
 The editor is that of $VISUAL or $EDITOR, else vi. Tasks keep their numbers; a heading without one is a new task, and a \
 task that you take out is skipped. Of tasks that have begun or ended nothing can be changed.";
 
+const TRUSTING: &str = "\
+What runs programs or widens rights (checks, hooks, servers, rights of agents, prompts, the team) counts only as you confirmed \
+it. `run` asks when something is new or has changed; without a terminal it exits with 4, and this confirms it ahead. \
+What `--config FILE` or `--team FILE` names is confirmed by that.";
+
+const CLEANING: &str = "\
+The files that agents have written in the project stay, and so do the branches of plans. Configuration that was written by \
+hand stays where it lies in the folder itself (`init --top-level`), and goes with `.plan-agent` elsewhere.";
+
 /// Plan a goal, hand its tasks to coding agents as files, judge every result
 #[derive(Debug, Parser)]
 #[command(
@@ -111,7 +120,11 @@ pub enum CliCommand {
     /// Count what came of the tasks of all plans
     Outcomes(OutcomesArgs),
     /// List what you are asked, over all plans
-    Questions(QuestionsArgs),
+    Questions {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Answer a question
     Answer(AnswerArgs),
     /// Say something to the agent of a task
@@ -156,9 +169,19 @@ pub enum CliCommand {
         act: ServiceAct,
     },
     /// Show what the configuration runs and allows, and confirm it
-    Trust(TrustArgs),
+    #[command(after_help = TRUSTING)]
+    Trust {
+        /// A configuration file, or the folder that it is in [default: the one that `run` would read here]
+        #[arg(value_name = "FILE|DIR")]
+        path: Option<PathBuf>,
+    },
     /// Say what is plan-agent's here, and remove it on yes
-    Clean(CleanArgs),
+    #[command(after_help = CLEANING)]
+    Clean {
+        /// Remove it without asking
+        #[arg(long)]
+        yes: bool,
+    },
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -340,13 +363,6 @@ pub struct PlansArgs {
     #[arg(long)]
     pub all: bool,
 
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct QuestionsArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -548,16 +564,6 @@ pub struct WorkerArgs {
     pub team: TeamArgs,
 }
 
-#[derive(Debug, Args)]
-#[command(after_help = "\
-The files that agents have written in the project stay, and so do the branches of plans. Configuration that was written by \
-hand stays where it lies in the folder itself (`init --top-level`), and goes with `.plan-agent` elsewhere.")]
-pub struct CleanArgs {
-    /// Remove it without asking
-    #[arg(long)]
-    pub yes: bool,
-}
-
 /// What is done with the unit of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ServiceAct {
@@ -628,17 +634,6 @@ pub struct McpArgs {
     /// Serve over HTTP at this address of this machine instead of standard input and output; port 0 takes any
     #[arg(long, value_name = "127.0.0.1:PORT", value_parser = local_address)]
     pub http: Option<SocketAddr>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-What runs programs or widens rights (checks, hooks, servers, rights of agents, prompts, the team) counts only as you confirmed \
-it. `run` asks when something is new or has changed; without a terminal it exits with 4, and this confirms it ahead. \
-What `--config FILE` or `--team FILE` names is confirmed by that.")]
-pub struct TrustArgs {
-    /// A configuration file, or the folder that it is in [default: the one that `run` would read here]
-    #[arg(value_name = "FILE|DIR")]
-    pub path: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -10,20 +10,17 @@ use tokio::time::timeout;
 
 use super::args::CarryOut;
 use super::model_choice::models;
-use super::new_plan::usable_project;
 use super::run_terminal::{self, Foreground};
 use super::team_file::TeamFile;
 use super::worker_pools::TeamWorkers;
-use super::{
-    App, Ended, Exit, Process, Result, complain, detach, in_process_roles, queued_plans, unless,
-};
+use super::{App, Ended, Exit, Result, complain, detach, in_process_roles, queued_plans, unless};
 use crate::agents::Agent;
 use crate::config::Planner;
 use crate::daemon::{
     self, DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, Models, Notice,
     PlanAtWork, StartedWorkers,
 };
-use crate::exec::JudgingFiles;
+use crate::exec::{JudgingFiles, project_head};
 use crate::llm::Prompts;
 use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState, TaskId};
 use crate::volumes::{DaemonFarewell, DaemonInfo, DaemonLock};
@@ -54,7 +51,6 @@ pub struct Work {
     pub app: App,
     pub prepared: PreparedRun,
     pub workers: TeamWorkers,
-    pub lock: DaemonLock,
 }
 
 /// Workers and roles at work.
@@ -115,7 +111,8 @@ impl App {
         let over = head.status.settled();
         // What it began with counts.
         if !over && head.line.is_some() {
-            usable_project(&head.workspace, head.repository.as_deref().cloned()).await?;
+            let known = head.repository.as_deref().cloned();
+            project_head(Path::new(&head.workspace), known).await?;
         }
         self.check_team(found)?;
         match over {
@@ -202,24 +199,49 @@ impl App {
         }
     }
 
+    /// Chooses what carries a plan out as it was begun, in a process that another one started; `confirmed` is the fingerprint of
+    /// what that one made sure of.
+    ///
+    /// # Errors
+    /// As [`App::recall`], [`App::require_same`] and [`App::with_workers`].
+    pub async fn recalled(
+        mut self,
+        plan: &PlanId,
+        confirmed: &str,
+        how: &mut CarryOut,
+    ) -> Result<(Work, Planner)> {
+        self.recall(plan, how).await?;
+        self.load_team(&how.team).await?;
+        self.require_same(confirmed).await?;
+        let workers = TeamWorkers::choose(&how.agent, &mut self).await?;
+        let planner = self.planner(workers.general.as_ref())?;
+        let prepared = self.prepare(&planner)?;
+        Ok((Work::new(self, prepared, workers), planner))
+    }
+}
+
+impl Work {
+    pub fn new(app: App, prepared: PreparedRun, workers: TeamWorkers) -> Self {
+        Self {
+            app,
+            prepared,
+            workers,
+        }
+    }
+
     /// Makes everything ready for a plan, and starts its workers and the roles of its team.
     ///
     /// # Errors
     /// Something cannot be started.
-    pub async fn at_work(
-        &self,
-        prepared: &PreparedRun,
-        workers: &TeamWorkers,
-        head: &PlanHead,
-        human_wait: HumanWait,
-    ) -> Result<PlanAtWork> {
-        let mut settings = self.settings(prepared, head, human_wait);
+    pub async fn start(&self, head: &PlanHead, human_wait: HumanWait) -> Result<PlanAtWork> {
+        let (app, workers) = (&self.app, &self.workers);
+        let mut settings = app.settings(&self.prepared, head, human_wait);
         workers.configure(&mut settings)?;
         let general = workers.general.as_ref();
         settings.gives_files = general.is_some_and(Agent::is_given_files);
-        let roles = in_process_roles::ready(&settings, self, head.is_isolated());
+        let roles = in_process_roles::ready(&settings, app, head.is_isolated());
         let roles = Box::pin(roles).await?;
-        daemon::set_torn_aside(&settings, self.store().await?).await?;
+        daemon::set_torn_aside(&settings, app.store().await?).await?;
         let (stop, stopping) = watch::channel(false);
         let mut tasks = workers.start_workers(&mut settings, &stopping);
         if let Some(roles) = roles {
@@ -231,18 +253,17 @@ impl App {
             end_workers: Box::new(|| Box::pin(started.end())),
         })
     }
-}
 
-impl Work {
     /// Carries a plan out and shows it on the terminal, or leaves a daemon behind that does it.
     ///
     /// # Errors
     /// Something cannot be started, or the daemon fails.
     pub async fn in_sight(
         self,
+        lock: DaemonLock,
         head: &PlanHead,
         how: &CarryOut,
-        mut process: Process<'_>,
+        mut ended: Ended,
     ) -> Result<Exit> {
         let app = &self.app;
         let over = head.status.settled();
@@ -252,7 +273,7 @@ impl Work {
         app.warn_of_budget(&head.id, &self.prepared.policy).await?;
         // Of a plan that has ended nothing is left that could go on in the background.
         if how.detach && !over {
-            return detach::detach(&head.id, app, self.lock, process).await;
+            return detach::detach(&head.id, app, lock, ended).await;
         }
         let human_wait = match run_terminal::may_ask(how) {
             true => HumanWait::Wait,
@@ -260,24 +281,24 @@ impl Work {
         };
         let kept = app.program.goes_on(head.id.as_str());
         let at_work = self.begin(head, human_wait);
-        let at_work = unless(&mut process.ended, &kept, at_work).await?;
+        let at_work = unless(&mut ended, &kept, at_work).await?;
         let with_workers = self.workers.general.is_some() || app.team.is_some();
         let of = (&head.id, at_work.settings.policy.clone());
-        let foreground = Foreground::new(app, of, how, with_workers, process.output).await?;
+        let foreground = Foreground::new(app, of, how, with_workers).await?;
         let (stop, stopping) = watch::channel(false);
         let daemon = tokio::spawn(daemon::run(
-            app.folder_settings(&self.lock, EndsWhen::FirstEnds),
+            app.folder_settings(&lock, EndsWhen::FirstEnds),
             Some(at_work),
             Some(queued_plans::take_up(app).await?),
             app.store().await?.clone(),
             app.clock,
             stopped(&stopping),
         ));
-        let (end, signal) = foreground.follow(daemon, &stop, process.ended).await?;
+        let (end, signal) = foreground.follow(daemon, &stop, ended).await?;
         // `stop` means all plans.
         let stopped = signal == Some(Exit::Terminated);
         if !stopped && !matches!(end, DaemonEnd::Displaced(_)) {
-            detach::leave_to_daemon(&self.app, self.lock, &head.id).await?;
+            detach::leave_to_daemon(app, lock, &head.id).await?;
         }
         Ok(exit_of(&end, signal))
     }
@@ -287,7 +308,14 @@ impl Work {
     ///
     /// # Errors
     /// Something cannot be started, or the daemon fails.
-    pub async fn unseen(self, head: &PlanHead, kept: &str, mut ended: Ended) -> Result<Exit> {
+    pub async fn unseen(
+        self,
+        lock: DaemonLock,
+        head: &PlanHead,
+        kept: &str,
+        mut ended: Ended,
+    ) -> Result<Exit> {
+        let app = &self.app;
         let at_work = self.begin(head, HumanWait::Wait);
         let at_work = unless(&mut ended, kept, at_work).await?;
         let mut exit = None;
@@ -296,15 +324,15 @@ impl Work {
             tracing::info!(exit = ?signal, "asked to stop");
         };
         let end = daemon::run(
-            self.app.folder_settings(&self.lock, EndsWhen::AllEnded),
+            app.folder_settings(&lock, EndsWhen::AllEnded),
             Some(at_work),
-            Some(queued_plans::take_up(&self.app).await?),
-            self.app.store().await?.clone(),
-            self.app.clock,
+            Some(queued_plans::take_up(app).await?),
+            app.store().await?.clone(),
+            app.clock,
             shutdown,
         );
         let end = end.await;
-        self.leave_word(&head.id, &end);
+        app.leave_word(&lock, &head.id, &end);
         Ok(exit_of(&end?, exit))
     }
 
@@ -312,12 +340,13 @@ impl Work {
     async fn begin(&self, head: &PlanHead, human_wait: HumanWait) -> Result<PlanAtWork> {
         self.app.log()?;
         daemon::end_left_behind(&self.app.volumes).await;
-        let (app, prepared) = (&self.app, &self.prepared);
-        app.at_work(prepared, &self.workers, head, human_wait).await
+        self.start(head, human_wait).await
     }
+}
 
+impl App {
     /// Records how a daemon without a terminal ends, unless the plan itself shows it.
-    fn leave_word(&self, plan: &PlanId, end: &anyhow::Result<DaemonEnd>) {
+    fn leave_word(&self, lock: &DaemonLock, plan: &PlanId, end: &anyhow::Result<DaemonEnd>) {
         let why = match end {
             Ok(DaemonEnd::Settled(_) | DaemonEnd::Idle) => return,
             Ok(DaemonEnd::Interrupted) => "it was asked to stop".to_owned(),
@@ -329,10 +358,10 @@ impl Work {
         };
         let word = DaemonFarewell {
             plan: plan.to_string(),
-            at: time_text(self.app.clock.now()),
+            at: time_text(self.clock.now()),
             why,
         };
-        if let Err(error) = self.lock.leave_word(&word) {
+        if let Err(error) = lock.leave_word(&word) {
             tracing::warn!(%error, "how it ended is not recorded");
         }
     }

@@ -6,10 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 
-use super::args::CleanArgs;
-use super::{
-    App, Exit, Failure, Output, Result, can_ask, complain, confirm, results, shown_from_here,
-};
+use super::{App, Exit, Failure, Result, can_ask, complain, confirm, results, shown_from_here};
 use crate::config::Layout;
 use crate::exec::remove_folder;
 use crate::plan::counted;
@@ -18,7 +15,7 @@ use crate::plan::counted;
 const SHARED: [&str; 2] = ["README.md", ".gitkeep"];
 
 /// Removes what is plan-agent's, once a person has agreed.
-pub async fn clean(args: &CleanArgs, app: &App, output: &mut Output) -> Result {
+pub async fn clean(yes: bool, app: &App) -> Result {
     let home = app.config.home();
     let (what, keeps) = match home.layout() {
         Layout::TopLevel => (app.volumes.root(), &SHARED[..]),
@@ -26,45 +23,43 @@ pub async fn clean(args: &CleanArgs, app: &App, output: &mut Output) -> Result {
     };
     let shown = shown_from_here(what);
     if !home.made() || !what.exists() {
-        return output.line("nothing here is plan-agent's");
+        return app.out.line("nothing here is plan-agent's");
     }
     // Held to the end: no daemon begins meanwhile.
     let _lock = match app.volumes.root().exists() {
         true => Some(app.take(None).await?),
         false => None,
     };
-    let plans = match app.store_if_any().await? {
-        Some(store) => store.plans().await?,
-        None => Vec::new(),
-    };
+    let plans = app.plans().await?;
     let open = plans.iter().filter(|plan| !plan.head.status.settled());
     let (all, open) = (counted(plans.len(), "plan"), open.count());
     let said = format!("`{shown}` is plan-agent's: {all}, {open} of them unfinished");
-    output.line(&said)?;
+    app.out.line(&said)?;
     let mut left = Vec::new();
     for plan in &plans {
         match results::leftovers(app, &plan.head).await {
             Ok(commands) => left.extend(commands),
-            Err(error) => complain(&error.text().unwrap_or_default()),
+            Err(error) => complain(&error.text()),
         }
     }
+    let program = &app.program;
     if !left.is_empty() {
-        let program = &app.program;
-        output.line(&format!(
+        app.out.line(&format!(
             "the worktrees and the branches of plans stay; `{program} prune`, before, removes what is merged"
         ))?;
     }
     if let Layout::TopLevel = home.layout() {
-        output.line("config.toml, the prompts and the empty folders stay")?;
+        app.out
+            .line("config.toml, the prompts and the empty folders stay")?;
     }
-    if !args.yes {
+    if !yes {
         if !can_ask() {
             let error = anyhow!("nothing was removed: there is no terminal to ask");
-            let hint = format!("`{} clean --yes` removes it", app.program);
+            let hint = format!("`{program} clean --yes` removes it");
             return Err(Failure::new(error, Exit::Waiting).hint(hint));
         }
         if !confirm("Remove it, with the history of its plans?").await? {
-            return output.line("nothing was removed");
+            return app.out.line("nothing was removed");
         }
     }
     if !matches!(home.layout(), Layout::TopLevel) {
@@ -78,10 +73,10 @@ pub async fn clean(args: &CleanArgs, app: &App, output: &mut Output) -> Result {
     for plan in plans.iter().filter(|plan| plan.head.line.is_none()) {
         remove_folder(app.worktrees(&plan.head)).await.ok();
     }
-    output.line("removed")?;
+    app.out.line("removed")?;
     match left.as_slice() {
         [] => Ok(()),
-        left => output.line(&format!(
+        left => app.out.line(&format!(
             "to remove the worktrees and the branches that stay, with all work in them:\n  {}",
             left.join("\n  ")
         )),

@@ -42,7 +42,7 @@ pub fn answer() -> bool {
 /// # Errors
 ///
 /// That of the output.
-pub fn print(shell: clap_complete::Shell, output: &mut Output) -> Result {
+pub fn print(shell: clap_complete::Shell, output: Output) -> Result {
     let (shells, mut script) = (Shells::builtins(), Vec::new());
     if let Some(shell) = shells.completer(&shell.to_string()) {
         let name = "plan-agent";

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
 use super::args::{AnswerArgs, OnPlan, RestoreArgs};
-use super::{App, BY, Exit, Failure, Output, Result, plan_display};
+use super::{App, BY, Exit, Failure, Result, plan_display};
 use crate::plan::{DAEMON, Draft, PlanId};
 use crate::steering;
 use crate::volumes::{DaemonInfo, DaemonLock, PlanNotFree};
@@ -19,21 +19,21 @@ const END_WITHIN: Duration = Duration::from_secs(15);
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 /// Answers a question.
-pub async fn answer(args: &AnswerArgs, app: &App, output: &mut Output) -> Result {
+pub async fn answer(args: &AnswerArgs, app: &App) -> Result {
     let (plan, question) = app.question(args.question.as_deref()).await?;
     let (id, choice) = (question.id, args.choice);
     let note = args.note.clone().unwrap_or_default();
     let answer = move |draft: &mut Draft<'_>| steering::answer(draft, &id, choice, &note, BY);
     let said = app.change(&plan, "answered", answer).await?;
-    output.line(&said)?;
+    app.out.line(&said)?;
     match (app.daemon(), app.program.goes_on(plan.as_str())) {
         (Some(_), _) => Ok(()),
-        (None, goes_on) => output.line(&format!("No daemon works here: {goes_on}.")),
+        (None, goes_on) => app.out.line(&format!("No daemon works here: {goes_on}.")),
     }
 }
 
 /// Lets nothing new start in a plan.
-pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result {
+pub async fn pause(args: &OnPlan, app: &App) -> Result {
     let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
     let was_paused = app.change(&plan, "paused", |draft| {
         steering::pause(draft, "on the command line")
@@ -42,12 +42,12 @@ pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result {
         true => "is paused already",
         false => "is paused; what is under way goes on",
     };
-    output.line(&format!("plan {plan} {word}"))?;
-    output.line(&app.program.goes_on(plan.as_str()))
+    app.out.line(&format!("plan {plan} {word}"))?;
+    app.out.line(&app.program.goes_on(plan.as_str()))
 }
 
 /// Makes a plan what it was after an earlier change.
-pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Result {
+pub async fn restore(args: &RestoreArgs, app: &App) -> Result {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let at = args.at;
     let earlier = plan_display::as_it_was(app, &plan, at).await?;
@@ -59,9 +59,10 @@ pub async fn restore(args: &RestoreArgs, app: &App, output: &mut Output) -> Resu
     });
     let owner = restored.await?;
     drop(lock);
-    output.line(&format!("plan {plan} is as it was after change {at}"))?;
+    app.out
+        .line(&format!("plan {plan} is as it was after change {at}"))?;
     if owner == DAEMON {
-        output.line(&app.program.goes_on(plan.as_str()))?;
+        app.out.line(&app.program.goes_on(plan.as_str()))?;
     }
     Ok(())
 }
@@ -79,16 +80,17 @@ pub fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>> {
 }
 
 /// Ends the daemon and waits until it has gone. Its plan can be resumed.
-pub async fn stop(app: &App, output: &mut Output) -> Result {
+pub async fn stop(app: &App) -> Result {
     let volumes = &app.volumes;
     let root = one_line(&volumes.root().display().to_string(), usize::MAX);
     let Some(daemon) = volumes.running() else {
-        return output.line(&format!("no daemon works in `{root}`"));
+        return app.out.line(&format!("no daemon works in `{root}`"));
     };
     end(&daemon, app).await?;
-    output.line(&format!("the daemon (pid {}) has ended", daemon.pid))?;
+    app.out
+        .line(&format!("the daemon (pid {}) has ended", daemon.pid))?;
     let plans = daemon.plans.unwrap_or_default();
-    let goes_on = |plan: &String| output.line(&app.program.goes_on(plan));
+    let goes_on = |plan: &String| app.out.line(&app.program.goes_on(plan));
     plans.iter().try_for_each(goes_on)
 }
 

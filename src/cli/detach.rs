@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::timeout;
 
-use super::{App, Exit, Failure, Process, Result, complain, logging, unless};
+use super::{App, Ended, Exit, Failure, Result, complain, logging, unless};
 use crate::exec::tail_of;
 use crate::plan::PlanId;
 use crate::volumes::DaemonLock;
@@ -52,19 +52,14 @@ pub fn handed_over() -> Result<Option<File>> {
 ///
 /// # Errors
 /// It cannot be started, or ends at once; the error shows the end of its log.
-pub async fn detach(
-    plan: &PlanId,
-    app: &App,
-    lock: DaemonLock,
-    mut process: Process<'_>,
-) -> Result<Exit> {
+pub async fn detach(plan: &PlanId, app: &App, lock: DaemonLock, mut ended: Ended) -> Result<Exit> {
     let arguments = ["daemon", plan.as_str(), "--confirmed", &app.fingerprint()];
     let mut child = start(&arguments, app, lock)?;
     let (program, pid) = (&app.program, child.id());
     let goes_on = program.goes_on(plan.as_str());
     let kept = format!("the plan is kept: {goes_on}");
     let started = await_start(&mut child, app, &kept);
-    let said = match unless(&mut process.ended, &goes_on, started).await {
+    let said = match unless(&mut ended, &goes_on, started).await {
         Ok(None) => format!(
             "plan {plan} is carried out in the background (pid {pid})\n\
              `{program} status` shows how far it is, `answer` answers it, `stop` ends it"
@@ -83,7 +78,7 @@ pub async fn detach(
             return Err(failure);
         }
     };
-    process.output.line(&said)?;
+    app.out.line(&said)?;
     Ok(Exit::Done)
 }
 
@@ -130,9 +125,8 @@ fn start(arguments: &[&str], app: &App, lock: DaemonLock) -> Result<Child> {
     }
     command.args(arguments);
     let out = logging::open(&app.log_file())?;
-    let err = out
-        .try_clone()
-        .context("failed to open the log a second time")?;
+    let err = out.try_clone();
+    let err = err.context("failed to open the log a second time")?;
     command.stdin(lock.into_file()?).stdout(out).stderr(err);
     // With the command, the last file goes by which this process has the lock.
     Ok(command.spawn().context("failed to start the daemon")?)

@@ -17,16 +17,16 @@ const TITLE: usize = 60;
 
 /// Shows what a task changed: of a completed one what was accepted, of any other what is there so far. Without a task, which
 /// tasks changed something.
-pub async fn diff(args: &DiffArgs, app: &App, output: &mut Output) -> Result {
+pub async fn diff(args: &DiffArgs, app: &App) -> Result {
     let (plan, task) = args.on.meant();
     let plan = app.plan(plan).await?;
     match task {
-        Some(task) => of_task(&plan, task, args.stat, app, output).await,
-        None => of_all(&plan, args.stat, app, output).await,
+        Some(task) => of_task(&plan, task, args.stat, app).await,
+        None => of_all(&plan, args.stat, app).await,
     }
 }
 
-async fn of_task(plan: &PlanId, id: TaskId, stat: bool, app: &App, output: &mut Output) -> Result {
+async fn of_task(plan: &PlanId, id: TaskId, stat: bool, app: &App) -> Result {
     let read = app.read(plan, move |plan, _| {
         let source = plan.task(id).map(|task| find_diff(plan, task, |_| true));
         (plan.head().clone(), source)
@@ -38,7 +38,7 @@ async fn of_task(plan: &PlanId, id: TaskId, stat: bool, app: &App, output: &mut 
         && !attempts.is_empty()
     {
         for attempt in attempts {
-            output.line(&printable(attempt))?;
+            app.out.line(&printable(attempt))?;
         }
         complain(ONLY_NAMES);
         return Ok(());
@@ -52,7 +52,7 @@ async fn of_task(plan: &PlanId, id: TaskId, stat: bool, app: &App, output: &mut 
         let error = anyhow!("no agent has worked on task `{id}` yet");
         return Err(Failure::failed(error));
     };
-    show(&change, output)?;
+    show(&change, app.out)?;
     for left in &left_out {
         complain(&format!(
             "! `{left}` is a git repository of its own without a commit: its files are not shown\n"
@@ -62,7 +62,7 @@ async fn of_task(plan: &PlanId, id: TaskId, stat: bool, app: &App, output: &mut 
 }
 
 /// Lists the tasks that changed something, with the files of each or only how many they are.
-async fn of_all(plan: &PlanId, stat: bool, app: &App, output: &mut Output) -> Result {
+async fn of_all(plan: &PlanId, stat: bool, app: &App) -> Result {
     let read = app.read(plan, |plan, _| {
         let files = |attempt: &Attempt| attempt.changes.as_ref().map(|it| it.files.len());
         let changed = |attempt: &Attempt| files(attempt).is_some_and(|files| files > 0);
@@ -95,10 +95,10 @@ async fn of_all(plan: &PlanId, stat: bool, app: &App, output: &mut Output) -> Re
         }
         first.get_or_insert(task);
         let change = printable(&change);
-        let title = output.paint().text(Style::Bold, &title);
+        let title = app.out.paint.text(Style::Bold, &title);
         match stat {
-            true => output.line(&format!("{title}\n{}\n", change.trim_end()))?,
-            false => output.line(&format!("{title}: {}", change.trim()))?,
+            true => app.out.line(&format!("{title}\n{}\n", change.trim_end()))?,
+            false => app.out.line(&format!("{title}: {}", change.trim()))?,
         }
     }
     match first {
@@ -113,15 +113,15 @@ async fn of_all(plan: &PlanId, stat: bool, app: &App, output: &mut Output) -> Re
 }
 
 /// Prints a difference: as it is for a program, without what a terminal would obey and with colours for a person.
-fn show(change: &[u8], output: &mut Output) -> Result {
+fn show(change: &[u8], output: Output) -> Result {
     if change.is_empty() {
         complain("no file is changed\n");
         return Ok(());
     }
-    if !output.is_terminal() {
+    if !output.terminal {
         return output.bytes(change);
     }
-    let paint = output.paint();
+    let paint = output.paint;
     let text = printable(&String::from_utf8_lossy(change));
     let styles = [
         ("+++ ", Style::Bold),

@@ -42,7 +42,7 @@ enum FindingState {
 }
 
 /// Prints what is there and what is not. Ends with 1 if something is bad.
-pub async fn doctor(args: &DoctorArgs, start: &CommandStart, output: &mut Output) -> Result<Exit> {
+pub async fn doctor(args: &DoctorArgs, start: &CommandStart, output: Output) -> Result<Exit> {
     let findings = match Config::load(start.file.as_deref(), &start.environment) {
         Ok(config) => {
             let program = start.program();
@@ -59,24 +59,21 @@ pub async fn doctor(args: &DoctorArgs, start: &CommandStart, output: &mut Output
         }
         Err(error) => vec![refused("config", error.into())],
     };
-    if args.json {
-        output.json(&findings)?;
-    } else {
-        for finding in &findings {
-            print(finding, output)?;
-        }
+    match args.json {
+        true => output.json(&findings)?,
+        false => findings.iter().try_for_each(|one| print(one, output))?,
     }
     let bad = (findings.iter()).any(|finding| finding.state == FindingState::Bad);
     Ok(if bad { Exit::Failed } else { Exit::Done })
 }
 
-fn print(finding: &Finding, output: &mut Output) -> Result {
+fn print(finding: &Finding, output: Output) -> Result {
     let (word, style) = match finding.state {
         FindingState::Good => ("ok", Style::Good),
         FindingState::Missing => ("--", Style::Dim),
         FindingState::Bad => ("!!", Style::Bad),
     };
-    let word = output.paint().text(style, word);
+    let word = output.paint.text(style, word);
     let (about, text) = (finding.about, printable(&finding.text));
     output.line(&format!("{word}  {about:<10} {text}"))?;
     match &finding.hint {

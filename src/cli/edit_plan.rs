@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::args::OnPlanOrTask;
 use super::editor::Editor;
-use super::{Access, App, BY, Exit, Failure, Process, complain};
+use super::{Access, App, BY, CommandStart, Ended, Exit, Failure, complain};
 use crate::plan::{Draft, PlanId, Refusal};
 use crate::steering;
 use crate::store::StoreError;
@@ -17,19 +17,19 @@ use crate::wire::text::printable;
 const COMMENT: &str = "#!";
 
 /// Lets the person edit until the text is right, or is given back as it was.
-pub(super) async fn edit(args: &OnPlanOrTask, mut process: Process<'_>) -> Result<Exit, Failure> {
-    let app = App::open(process.start, Access::Control).await?;
+pub(super) async fn edit(
+    args: &OnPlanOrTask,
+    start: &CommandStart,
+    mut ended: Ended,
+) -> Result<Exit, Failure> {
+    let app = App::open(start, Access::Control).await?;
     app.quiet()?;
     let (named, task) = args.meant();
     let plan = app.plan_to_carry_out(named).await?;
     let read = app.read(&plan, move |plan, _| {
         let known = task.is_none_or(|task| plan.task(task).is_some());
-        let state = plan.status().clone();
-        (
-            known.then(|| PlanToEdit::new(plan, task)),
-            state,
-            plan.counts().total(),
-        )
+        let given = known.then(|| PlanToEdit::new(plan, task));
+        (given, plan.status().clone(), plan.counts().total())
     });
     let (given, state, total) = read.await?;
     let Some(given) = given else {
@@ -40,7 +40,7 @@ pub(super) async fn edit(args: &OnPlanOrTask, mut process: Process<'_>) -> Resul
             0 => Refusal::Unplanned,
             _ => Refusal::PlanIs(state),
         };
-        return app.steer(&plan, "edited", |_| Err(refusal)).await;
+        return Err(app.refused(refusal, &plan));
     }
     let mut text = given.text.clone();
     loop {
@@ -48,7 +48,7 @@ pub(super) async fn edit(args: &OnPlanOrTask, mut process: Process<'_>) -> Resul
             Failure::failed(error).hint("name an editor that is there: EDITOR=nano")
         })?;
         let closed = tokio::select! {
-            exit = &mut process.ended => {
+            exit = &mut ended => {
                 let kept = editor.end().await;
                 complain(&format!("{}\n", unchanged(kept)));
                 return Ok(exit);
@@ -57,22 +57,19 @@ pub(super) async fn edit(args: &OnPlanOrTask, mut process: Process<'_>) -> Resul
         };
         let edited = match closed {
             Ok(edited) => edited,
-            Err(error) => {
-                return Err(Failure::failed(error).hint(unchanged(editor.keep())));
-            }
+            Err(error) => return Err(Failure::failed(error).hint(unchanged(editor.keep()))),
         };
         let written = without_comments(&edited);
         if written == given.text {
-            process.output.line("nothing was changed")?;
+            app.out.line("nothing was changed")?;
             return Ok(Exit::Done);
         }
         let problems = match app.apply_edit(&plan, &given, written, BY).await {
-            Ok(Ok(Some(said))) => {
-                app.report(&plan, &said, &mut process.output).await?;
-                return Ok(Exit::Done);
-            }
-            Ok(Ok(None)) => {
-                process.output.line("nothing was changed")?;
+            Ok(Ok(said)) => {
+                match said {
+                    Some(said) => app.report(&plan, &said).await?,
+                    None => app.out.line("nothing was changed")?,
+                }
                 return Ok(Exit::Done);
             }
             Ok(Err(problems)) => problems,
@@ -124,24 +121,17 @@ pub(super) fn with_comments(problems: &[Problem], text: &str) -> String {
     let lines = |shift: usize| {
         let shown = problems.iter().flat_map(move |problem| {
             let line = problem.line.map(|line| line + shift);
-            let problem = Problem {
-                line,
-                ..problem.clone()
-            };
             let hint = problem.hint.as_ref().map(|hint| format!("Hint: {hint}"));
-            std::iter::once(problem.to_string()).chain(hint)
+            let mut problem = problem.clone();
+            problem.line = line;
+            [Some(problem.to_string()), hint].into_iter().flatten()
         });
-        let shown: Vec<String> = shown
-            .map(|said| format!("{COMMENT} {}\n", one(&said)))
-            .collect();
-        shown
+        let one = |said: String| printable(&said).replace('\n', " ");
+        let shown = shown.map(|said| format!("{COMMENT} {}\n", one(said)));
+        shown.collect::<Vec<_>>()
     };
     let above = lines(lines(0).len());
     above.concat() + text
-}
-
-fn one(text: &str) -> String {
-    printable(text).replace('\n', " ")
 }
 
 pub(super) fn without_comments(text: &str) -> &str {

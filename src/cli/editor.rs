@@ -1,5 +1,6 @@
 //! The editor of a person's choice, which has the terminal for itself as long as it runs.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -32,10 +33,8 @@ impl Editor {
     /// # Errors
     /// No file can be made for it, or it cannot be started.
     pub fn open(text: &str, given: &str) -> anyhow::Result<Self> {
-        let file = tempfile::Builder::new()
-            .prefix("plan-")
-            .suffix(".md")
-            .tempfile()?;
+        let mut file = tempfile::Builder::new();
+        let file = file.prefix("plan-").suffix(".md").tempfile()?;
         std::fs::write(file.path(), text)?;
         let named = ["VISUAL", "EDITOR"].iter().find_map(|name| {
             let value = std::env::var(name).ok();
@@ -65,14 +64,14 @@ impl Editor {
     /// It failed, or the text cannot be read.
     pub async fn closed(&mut self) -> anyhow::Result<String> {
         let (status, command) = (self.child.wait().await?, &self.command);
-        anyhow::ensure!(
-            status.success(),
-            "the editor `{command}` ended with {status}"
-        );
-        Ok(bounded_read::read_file(
-            self.file.path(),
-            plan_file::MAX_BYTES,
-        )?)
+        if !status.success() {
+            anyhow::bail!("the editor `{command}` ended with {status}");
+        }
+        Ok(self.text()?)
+    }
+
+    fn text(&self) -> io::Result<String> {
+        bounded_read::read_file(self.file.path(), plan_file::MAX_BYTES)
     }
 
     /// Keeps the file with the text, and returns where it is.
@@ -82,11 +81,8 @@ impl Editor {
 
     /// Ends it, and returns where the text is kept if the person has changed it.
     pub async fn end(mut self) -> Option<PathBuf> {
-        let pid = self
-            .child
-            .id()
-            .and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        if let Some(pid) = pid {
+        let pid = self.child.id();
+        if let Some(pid) = pid.and_then(|pid| Pid::from_raw(pid.cast_signed())) {
             // An error only says that it has ended already.
             kill_process(pid, Signal::TERM).ok();
         }
@@ -96,11 +92,9 @@ impl Editor {
             tracing::debug!(%error, "the editor goes on");
         }
         // What cannot be read again, such as a text that became too long, is the person's work as well.
-        let same = bounded_read::read_file(self.file.path(), plan_file::MAX_BYTES)
-            .is_ok_and(|text| text == self.given);
-        if same {
-            return None;
+        match self.text() {
+            Ok(text) if text == self.given => None,
+            _ => self.keep(),
         }
-        self.file.keep().ok().map(|(_, path)| path)
     }
 }

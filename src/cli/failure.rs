@@ -138,16 +138,16 @@ impl Failure {
         problem
     }
 
-    /// Returns what to print on standard error, if anything.
-    pub fn text(&self) -> Option<String> {
+    /// Returns what to print on standard error; may be empty.
+    pub fn text(&self) -> String {
         let begin = match self.exit {
-            Exit::Done => return None,
+            Exit::Done => return String::new(),
             // A signal is no error.
             Exit::Interrupted | Exit::Terminated => "stopped; ",
             _ => "error: ",
         };
         let hint = hint_line(self.hint.as_deref());
-        Some(format!("{begin}{}{hint}\n", self.message))
+        format!("{begin}{}{hint}\n", self.message)
     }
 
     /// Returns the exit code.
@@ -233,12 +233,12 @@ mod tests {
     fn failure_shows_error_and_hint() {
         let failure =
             Failure::usage(anyhow!("no disk").context("cannot write `x`")).hint("buy one");
-        insta::assert_snapshot!(failure.text().unwrap(), @r"
+        insta::assert_snapshot!(failure.text(), @r"
         error: cannot write `x`: no disk
         Hint: buy one
         ");
         assert_eq!(failure.exit().code(), 2);
-        assert_eq!(Failure::closed_pipe().text(), None);
+        assert_eq!(Failure::closed_pipe().text(), "");
     }
 
     #[test]
@@ -246,6 +246,6 @@ mod tests {
         let path = "/no/such".into();
         let source = std::io::ErrorKind::NotFound.into();
         let failure = Failure::failed(ConfigError::Unreadable { path, source });
-        insta::assert_snapshot!(failure.text().unwrap(), @"error: cannot read the configuration `/no/such`: entity not found");
+        insta::assert_snapshot!(failure.text(), @"error: cannot read the configuration `/no/such`: entity not found");
     }
 }

@@ -37,11 +37,8 @@ pub fn without_model(file: &TeamFile, general: Option<&Agent>, app: &App) -> Vec
         return Vec::new();
     };
     let problem = |role: &RoleSpec| {
-        let message = format!(
-            "the role `{}` works in this process and needs a language model",
-            role.id
-        );
-        let way = app.config.way_to_a_model();
+        let (id, way) = (&role.id, app.config.way_to_a_model());
+        let message = format!("the role `{id}` works in this process and needs a language model");
         role.problem(message).with_hint(format!(
             "{way}, give it templates without the action `{ASK}`, or make it `kind: files`"
         ))

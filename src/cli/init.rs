@@ -16,7 +16,7 @@ use crate::volumes::Volumes;
 const PROTOCOL: &str = include_str!("../../volumes/README.md");
 
 /// Writes what is missing: the configuration, the prompts, the exchange folder. Says what was there already.
-pub fn init(top_level: bool, start: &CommandStart, output: &mut Output) -> Result {
+pub fn init(top_level: bool, start: &CommandStart, output: Output) -> Result {
     let program = start.program();
     let file = match &start.file {
         Some(file) => file.clone(),
@@ -28,11 +28,8 @@ pub fn init(top_level: bool, start: &CommandStart, output: &mut Output) -> Resul
     let prompts = config.prompts_dir();
     fs::create_dir_all(&prompts).with_context(|| format!("cannot make `{}`", prompts.display()))?;
     for template in PromptTemplate::ALL {
-        write_new(
-            &prompts.join(template.file_name()),
-            template.built_in(),
-            output,
-        )?;
+        let file = prompts.join(template.file_name());
+        write_new(&file, template.built_in(), output)?;
     }
 
     let root = config.root();
@@ -72,17 +69,16 @@ fn top_level(here: &Path) -> Result<Home> {
     if taken.is_empty() {
         return Ok(Home::new(here, Layout::TopLevel));
     }
-    let taken = taken
-        .iter()
-        .map(|path| format!("`{}`", shown_from_here(path)));
-    let taken = taken.collect::<Vec<_>>().join(", ");
+    let shown = |path: &PathBuf| format!("`{}`", shown_from_here(path));
+    let taken: Vec<String> = taken.iter().map(shown).collect();
+    let taken = taken.join(", ");
     let error = anyhow!("{taken} exists already and is not known as plan-agent's");
     Err(Failure::usage(error).hint(
         "go to an empty folder; in a git project `plan-agent init` keeps everything in `.plan-agent`",
     ))
 }
 
-fn write_new(path: &Path, text: &str, output: &mut Output) -> Result {
+fn write_new(path: &Path, text: &str, output: Output) -> Result {
     let made = match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(mut file) => file.write_all(text.as_bytes()).map(|()| true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
@@ -92,11 +88,11 @@ fn write_new(path: &Path, text: &str, output: &mut Output) -> Result {
     say(made, path, output)
 }
 
-fn say(made: bool, path: &Path, output: &mut Output) -> Result {
+fn say(made: bool, path: &Path, output: Output) -> Result {
     let (word, style) = match made {
         true => ("made", Style::Good),
         false => ("kept", Style::Dim),
     };
-    let word = output.paint().text(style, word);
+    let word = output.paint.text(style, word);
     output.line(&format!("{word}  {}", shown_from_here(path)))
 }

@@ -9,7 +9,7 @@ use super::args::CarryOut;
 use super::carry_out_plan::FoundPlan;
 use super::confirm::answer;
 use super::worker_pools::TeamWorkers;
-use super::{App, Output, Result, complain, run_terminal, shown_from_here};
+use super::{App, Result, complain, run_terminal, shown_from_here};
 use crate::agents::Agent;
 use crate::config::Isolation;
 use crate::exec::{Project, ProjectError, project_head};
@@ -39,13 +39,6 @@ struct ProjectFiles {
     submodules: bool,
 }
 
-/// Whether the tasks of a plan can have worktrees.
-enum Possible {
-    Yes(ProjectFiles),
-    /// They share the workspace; the reason is missing where no worktrees are expected.
-    No(Option<String>),
-}
-
 impl App {
     /// Decides for a new plan whether its tasks have worktrees, and prints where agents work.
     ///
@@ -56,11 +49,10 @@ impl App {
         head: &mut PlanHead,
         workers: &TeamWorkers,
         how: &CarryOut,
-        output: &mut Output,
     ) -> Result {
         let isolated = self.wants_worktrees(head, workers, how).await?;
         head.isolated = Some(isolated);
-        self.print_place(head, how, output)
+        self.print_place(head, how)
     }
 
     /// As [`App::decide_isolation`] for a plan that goes on: one that has begun stays where it is.
@@ -72,14 +64,13 @@ impl App {
         found: &mut FoundPlan,
         workers: &TeamWorkers,
         how: &CarryOut,
-        output: &mut Output,
     ) -> Result {
         let head = &mut found.head;
         if head.status.settled() {
             return Ok(());
         }
         if head.isolated.is_none() && head.line.is_none() && !found.begun {
-            self.decide_isolation(head, workers, how, output).await?;
+            self.decide_isolation(head, workers, how).await?;
             let isolated = head.is_isolated();
             let decide = move |draft: &mut Draft<'_>| {
                 draft.decide_isolation(isolated);
@@ -88,7 +79,7 @@ impl App {
             return self.change(&head.id, "where agents work", decide).await;
         }
         if head.is_isolated() {
-            return self.print_place(head, how, output);
+            return self.print_place(head, how);
         }
         if self.config.run.isolation == Isolation::Worktree {
             complain("! the plan began in a shared workspace and goes on there\n");
@@ -102,12 +93,11 @@ impl App {
         if let Some(folder) = &self.config.run.worktrees {
             return self.config.folder().join(folder).join(plan);
         }
-        match self.environment.state_folder() {
-            Some(states) => (states.join("worktrees"))
-                .join(folder_name(workspace))
-                .join(plan),
-            None => self.volumes.worktrees(&head.id),
-        }
+        let Some(states) = self.environment.state_folder() else {
+            return self.volumes.worktrees(&head.id);
+        };
+        let project = states.join("worktrees").join(folder_name(workspace));
+        project.join(plan)
     }
 
     async fn wants_worktrees(
@@ -119,14 +109,14 @@ impl App {
         let (workspace, wanted) = (Path::new(&head.workspace), self.config.run.isolation);
         let mut possible = match wanted {
             Isolation::Shared => return Ok(false),
-            Isolation::Worktree => Possible::Yes(files_of(workspace).await?),
+            Isolation::Worktree => Ok(files_of(workspace).await?),
             Isolation::Auto => self.possible(workspace, workers).await,
         };
         loop {
             let uncommitted = match possible {
-                Possible::Yes(files) => self.not_ours(workspace, files.uncommitted),
-                Possible::No(None) => return Ok(false),
-                Possible::No(Some(why)) => {
+                Ok(files) => self.not_ours(workspace, files.uncommitted),
+                Err(None) => return Ok(false),
+                Err(Some(why)) => {
                     let place = shown_from_here(workspace);
                     complain(&format!("! no worktrees, agents share `{place}`: {why}\n"));
                     return Ok(false);
@@ -152,18 +142,25 @@ impl App {
                 "go" => return Ok(true),
                 "shared" => return Ok(false),
                 // They are to be committed by now, or the answer is unclear.
-                _ => possible = Possible::Yes(files_of(workspace).await?),
+                _ => possible = Ok(files_of(workspace).await?),
             }
         }
     }
 
-    /// Returns whether the tasks of a plan can have worktrees with these workers.
-    async fn possible(&self, workspace: &Path, workers: &TeamWorkers) -> Possible {
-        let no = |why: &str| Possible::No(Some(why.to_owned()));
+    /// Returns what worktrees of a project would not contain.
+    ///
+    /// # Errors
+    /// Its tasks share the workspace with these workers; the reason is missing where no worktrees are expected.
+    async fn possible(
+        &self,
+        workspace: &Path,
+        workers: &TeamWorkers,
+    ) -> Result<ProjectFiles, Option<String>> {
+        let no = |why: &str| Err(Some(why.to_owned()));
         // No worktrees are expected of a folder that is no project, nor of one of ours within a project.
         if workspace.join(".git").symlink_metadata().is_err() {
             let ours = workspace.starts_with(self.config.root());
-            return Possible::No(match project_head(workspace, None).await {
+            return Err(match project_head(workspace, None).await {
                 Err(error @ ProjectError::Within { .. }) if !ours => Some(error.to_string()),
                 _ => None,
             });
@@ -189,8 +186,8 @@ impl App {
             Ok(files) if files.submodules => {
                 no("the project has submodules, which worktrees would not contain")
             }
-            Ok(files) => Possible::Yes(files),
-            Err(error) => Possible::No(Some(error.to_string())),
+            Ok(files) => Ok(files),
+            Err(error) => Err(Some(error.to_string())),
         }
     }
 
@@ -204,24 +201,22 @@ impl App {
     }
 
     /// Prints where the agents of a plan work, and how their results come back.
-    fn print_place(&self, head: &PlanHead, how: &CarryOut, output: &mut Output) -> Result {
+    fn print_place(&self, head: &PlanHead, how: &CarryOut) -> Result {
         if how.json {
             return Ok(());
         }
         if !head.is_isolated() {
             let place = shown_from_here(Path::new(&head.workspace));
-            return output.line(&format!("agents work in `{place}`"));
+            return self.out.line(&format!("agents work in `{place}`"));
         }
         let folder = match &head.line {
             Some(line) => PathBuf::from(&line.folder),
             None => self.worktrees(head),
         };
-        let (folder, branch) = (
-            shown_from_here(&folder),
-            IntegrationBranch::branch(&head.id),
-        );
+        let folder = shown_from_here(&folder);
+        let branch = IntegrationBranch::branch(&head.id);
         let merge = self.merge_command(head);
-        output.line(&format!(
+        self.out.line(&format!(
             "agents work in worktrees below `{folder}`; what is accepted comes onto the branch `{branch}`, and `{merge}` takes it over"
         ))
     }

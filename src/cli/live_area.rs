@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::output::terminal_size;
 use super::{App, Failure, Output};
 use crate::plan::{CommandId, PlanId, Time};
-use crate::view::{AgentSays, AtWork, Paint, Screen, WorkRow};
+use crate::view::{AgentSays, AtWork, Screen, WorkRow};
 use crate::worker::AgentNow;
 
 /// How often it is drawn.
@@ -45,7 +45,7 @@ pub fn put_aside() -> MutexGuard<'static, bool> {
 /// The terminal is gone.
 pub async fn draw(area: Option<&mut LiveArea>, app: &App) -> Result<(), Failure> {
     if let Some(area) = area {
-        while area.draw_once(app.clock.now())? {
+        while area.draw_once(app)? {
             sleep(TICK).await;
         }
     }
@@ -60,20 +60,18 @@ pub struct LiveArea {
     agents: HashMap<CommandId, AgentNow>,
     since: Time,
     step: usize,
-    paint: Paint,
 }
 
 impl LiveArea {
     /// Makes the area of a plan that is carried out from now on; `None` where it cannot be drawn.
-    pub fn new(app: &App, output: &Output) -> Option<Self> {
-        output.size()?;
+    pub fn new(app: &App) -> Option<Self> {
+        app.out.size()?;
         Some(Self {
             at_work: AtWork::default(),
             seq: 0,
             agents: HashMap::new(),
             since: app.clock.now(),
             step: 0,
-            paint: output.paint(),
         })
     }
 
@@ -102,7 +100,7 @@ impl LiveArea {
         Ok(())
     }
 
-    fn draw_once(&mut self, now: Time) -> Result<bool, Failure> {
+    fn draw_once(&mut self, app: &App) -> Result<bool, Failure> {
         let Some((columns, rows)) = terminal_size().filter(|(columns, _)| *columns >= NARROWEST)
         else {
             drop(put_aside());
@@ -113,11 +111,10 @@ impl LiveArea {
             columns,
             rows,
             step: self.step,
-            paint: self.paint,
+            paint: app.out.paint,
         };
-        let lines = self
-            .at_work
-            .lines(|row| self.says(row), self.since, now, screen);
+        let (says, now) = (|row: &WorkRow| self.says(row), app.clock.now());
+        let lines = self.at_work.lines(says, self.since, now, screen);
         if lines.is_empty() {
             drop(put_aside());
             return Ok(false);
@@ -129,9 +126,8 @@ impl LiveArea {
         let frame = format!("\r{}\x1b[J\r{up}", lines.join("\x1b[K\r\n"));
         let mut drawn = DRAWN.lock().unwrap_or_else(PoisonError::into_inner);
         let mut terminal = io::stdout().lock();
-        let written = terminal
-            .write_all(frame.as_bytes())
-            .and_then(|()| terminal.flush());
+        let written = terminal.write_all(frame.as_bytes());
+        let written = written.and_then(|()| terminal.flush());
         *drawn = true;
         written.map_err(Output::failure)?;
         Ok(true)

@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use tokio::time::sleep;
 
 use super::args::LogsArgs;
-use super::{App, Failure, Output, Result, shown_from_here};
+use super::{App, Failure, Result, shown_from_here};
 use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId};
 use crate::view::Style;
 use crate::wire::command_file::CommandFile;
@@ -23,7 +23,7 @@ const READ_EVERY: Duration = Duration::from_millis(200);
 type Commands = Vec<(CommandId, String)>;
 
 /// Prints the output of an agent.
-pub async fn logs(args: &LogsArgs, app: &App, output: &mut Output) -> Result {
+pub async fn logs(args: &LogsArgs, app: &App) -> Result {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let (task, wanted) = (args.on.task, args.attempt);
     let found = app.read(&plan, move |plan, _| found(plan, task, wanted));
@@ -31,11 +31,11 @@ pub async fn logs(args: &LogsArgs, app: &App, output: &mut Output) -> Result {
     let Some((last, earlier)) = commands.split_last() else {
         return Err(nothing(app, &plan, args));
     };
-    output.line(&output.paint().text(Style::Bold, &title))?;
+    app.out.line(&app.out.paint.text(Style::Bold, &title))?;
     for command in earlier {
-        print(command, false, &plan, app, output).await?;
+        print(command, false, &plan, app).await?;
     }
-    print(last, args.follow, &plan, app, output).await
+    print(last, args.follow, &plan, app).await
 }
 
 fn nothing(app: &App, plan: &PlanId, args: &LogsArgs) -> Failure {
@@ -70,11 +70,10 @@ async fn print(
     follows: bool,
     plan: &PlanId,
     app: &App,
-    output: &mut Output,
 ) -> Result {
     let path = |kind| app.volumes.log(command, kind);
     let from = format!("from `{}`", shown_from_here(&path("out")));
-    output.line(&output.paint().text(Style::Dim, &from))?;
+    app.out.line(&app.out.paint.text(Style::Dim, &from))?;
     let mut logs = ["out", "err"].map(|kind| (kind, AgentLog::new(path(kind))));
     // Whether the text of the last act goes on.
     let (mut open, mut any) = (false, false);
@@ -87,16 +86,16 @@ async fn print(
             {
                 any = true;
                 for line in said {
-                    output.prose(&match *kind {
+                    app.out.prose(&match *kind {
                         "err" => format!("{}! {}\n", closed(&mut open), plain(&line)),
-                        _ => readable(&line, folder, &mut open, output.paint()),
+                        _ => readable(&line, folder, &mut open, app.out.paint),
                     })?;
                 }
             }
         }
         if last_round {
             let nothing = if any { "" } else { "(no output)\n" };
-            return output.text(&format!("{}{nothing}", closed(&mut open)));
+            return app.out.text(&format!("{}{nothing}", closed(&mut open)));
         }
         sleep(READ_EVERY).await;
     }

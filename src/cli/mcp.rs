@@ -6,16 +6,16 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 
 use super::args::{Dialects, McpArgs};
-use super::{Access, App, Exit, Failure, Process, Result, complain, tool, unless};
+use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, tool, unless};
 use crate::serve::{PATH, ServedTools};
 use crate::volumes::{TokenFile, Volumes};
 use crate::web::{self, Gate};
 use crate::wire::text::quoted;
 
 /// Serves the tools until the client ends or a signal comes.
-pub async fn serve(args: McpArgs, mut process: Process<'_>) -> Result<Exit> {
+pub async fn serve(args: McpArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
     let opened = async {
-        let mut app = App::open(process.start, Access::Read).await?;
+        let mut app = App::open(start, Access::Read).await?;
         app.quiet()?;
         let dialects = &args.dialect.0;
         let toolbox = tool::open(&mut app, args.plan.as_deref(), dialects).await?;
@@ -25,7 +25,7 @@ pub async fn serve(args: McpArgs, mut process: Process<'_>) -> Result<Exit> {
         };
         Ok((app, toolbox, http))
     };
-    let (app, toolbox, http) = unless(&mut process.ended, "nothing was served", opened).await?;
+    let (app, toolbox, http) = unless(&mut ended, "nothing was served", opened).await?;
     let Dialects(dialects) = args.dialect;
     let served = ServedTools {
         toolbox,
@@ -33,7 +33,6 @@ pub async fn serve(args: McpArgs, mut process: Process<'_>) -> Result<Exit> {
         volumes: app.volumes,
         program: app.program.to_string(),
     };
-    let ended = process.ended;
     if let Some((listener, token)) = http {
         let port = listener.local_addr()?.port();
         let replaced = |_: &str| complain("! the token was part of an address, and is replaced\n");

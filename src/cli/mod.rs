@@ -100,9 +100,7 @@ pub fn main() -> ExitCode {
     match execute(&name, line) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            if let Some(text) = failure.text() {
-                complain(&text);
-            }
+            complain(&failure.text());
             failure.exit().into()
         }
     }
@@ -131,13 +129,6 @@ fn execute(name: &str, line: CommandLine) -> Result<Exit> {
     exit
 }
 
-/// A command that may take long: what it is started with, the signals that end it, and where it prints.
-struct Process<'a> {
-    start: &'a CommandStart,
-    ended: Ended,
-    output: Output,
-}
-
 async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
     let start = &CommandStart {
         folder: line.folder,
@@ -145,61 +136,53 @@ async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
         environment: Environment::of_process(),
     };
     trust::refuse_agents(name, &start.environment)?;
-    let mut output = Output::stdout(&start.environment);
-    // Any other command ends by a signal without a word.
-    let process = |output| Process {
-        start,
-        ended: ended(),
-        output,
-    };
-    let out = &mut output;
+    let out = Output::stdout(&start.environment);
     let open = async |access| {
         let app = App::open(start, access).await?;
         app.quiet()?;
         Ok::<_, Failure>(app)
     };
     let (read, control) = (|| open(Access::Read), || open(Access::Control));
+    // A command that does not take the signals ends by one without a word.
     let done = match line.command {
         CliCommand::Completions { shell } => completions::print(shell, out),
         CliCommand::Init { top_level } => init::init(top_level, start, out),
-        CliCommand::Trust(args) => trust::trust(args, start, out).await,
+        CliCommand::Trust { path } => trust::trust(path, start, out).await,
         CliCommand::Service { act } => service::service(act, start, out).await,
         CliCommand::Doctor(args) => return doctor::doctor(&args, start, out).await,
-        CliCommand::Run(args) => return Box::pin(run::run(args, process(output))).await,
-        CliCommand::Plan(args) => return Box::pin(run::plan(args, process(output))).await,
-        CliCommand::Resume(args) => return Box::pin(run::resume(args, process(output))).await,
-        CliCommand::Daemon(args) => {
-            return Box::pin(run::daemon(args, process(output))).await;
-        }
-        CliCommand::Worker(args) => return run::worker(args, process(output)).await,
-        CliCommand::Abort(args) => return run::abort(args, process(output)).await,
+        CliCommand::Run(args) => return Box::pin(run::run(args, start, ended())).await,
+        CliCommand::Plan(args) => return Box::pin(run::plan(args, start, ended())).await,
+        CliCommand::Resume(args) => return Box::pin(run::resume(args, start, ended())).await,
+        CliCommand::Daemon(args) => return Box::pin(run::daemon(args, start, ended())).await,
+        CliCommand::Worker(args) => return run::worker(args, start, ended()).await,
+        CliCommand::Abort(args) => return run::abort(args, start, ended()).await,
         CliCommand::Tools(args) => tool::list(&args, out),
-        CliCommand::Tool(args) => return tool::call(args, process(output)).await,
-        CliCommand::Mcp(args) => return mcp::serve(args, process(output)).await,
-        CliCommand::Web(args) => return web::web(args, process(output)).await,
-        CliCommand::Clean(args) => clean::clean(&args, &control().await?, out).await,
-        CliCommand::Stop => control::stop(&control().await?, out).await,
-        CliCommand::Edit(args) => return edit_plan::edit(&args, process(output)).await,
-        CliCommand::Tell(args) => steer::tell(&args, &control().await?, out).await,
-        CliCommand::Retry(args) => steer::retry(&args, &control().await?, out).await,
-        CliCommand::Skip(args) => steer::skip(&args, &control().await?, out).await,
-        CliCommand::Done(args) => steer::done(&args, &control().await?, out).await,
-        CliCommand::Add(args) => steer::add(&args, &control().await?, out).await,
-        CliCommand::Questions(args) => questions::questions(&args, &read().await?, out).await,
-        CliCommand::Answer(args) => control::answer(&args, &control().await?, out).await,
-        CliCommand::Restore(args) => control::restore(&args, &control().await?, out).await,
-        CliCommand::Pause(args) => control::pause(&args, &control().await?, out).await,
-        CliCommand::Plans(args) => plan_display::plans(&args, &read().await?, out).await,
-        CliCommand::Status(args) => plan_display::status(&args, &read().await?, out).await,
-        CliCommand::Show(args) => plan_display::show(&args, &read().await?, out).await,
-        CliCommand::Why(args) => plan_display::why(&args, &read().await?, out).await,
-        CliCommand::Diff(args) => diff::diff(&args, &read().await?, out).await,
-        CliCommand::Merge(args) => results::merge(&args, &control().await?, out).await,
-        CliCommand::Discard(args) => results::discard(&args, &control().await?, out).await,
-        CliCommand::Prune(args) => results::prune(&args, &control().await?, out).await,
-        CliCommand::Logs(args) => logs::logs(&args, &read().await?, out).await,
-        CliCommand::Outcomes(args) => outcomes::outcomes(&args, &read().await?, out).await,
-        CliCommand::Log(args) => plan_display::log(&args, &read().await?, out).await,
+        CliCommand::Tool(args) => return tool::call(args, start, ended()).await,
+        CliCommand::Mcp(args) => return mcp::serve(args, start, ended()).await,
+        CliCommand::Web(args) => return web::web(args, start, ended()).await,
+        CliCommand::Clean { yes } => clean::clean(yes, &control().await?).await,
+        CliCommand::Stop => control::stop(&control().await?).await,
+        CliCommand::Edit(args) => return edit_plan::edit(&args, start, ended()).await,
+        CliCommand::Tell(args) => steer::tell(&args, &control().await?).await,
+        CliCommand::Retry(args) => steer::retry(&args, &control().await?).await,
+        CliCommand::Skip(args) => steer::settle(&args, false, &control().await?).await,
+        CliCommand::Done(args) => steer::settle(&args, true, &control().await?).await,
+        CliCommand::Add(args) => steer::add(&args, &control().await?).await,
+        CliCommand::Questions { json } => questions::questions(json, &read().await?).await,
+        CliCommand::Answer(args) => control::answer(&args, &control().await?).await,
+        CliCommand::Restore(args) => control::restore(&args, &control().await?).await,
+        CliCommand::Pause(args) => control::pause(&args, &control().await?).await,
+        CliCommand::Plans(args) => plan_display::plans(&args, &read().await?).await,
+        CliCommand::Status(args) => plan_display::status(&args, &read().await?).await,
+        CliCommand::Show(args) => plan_display::show(&args, &read().await?).await,
+        CliCommand::Why(args) => plan_display::why(&args, &read().await?).await,
+        CliCommand::Diff(args) => diff::diff(&args, &read().await?).await,
+        CliCommand::Merge(args) => results::merge(&args, &control().await?).await,
+        CliCommand::Discard(args) => results::discard(&args, &control().await?).await,
+        CliCommand::Prune(args) => results::prune(&args, &control().await?).await,
+        CliCommand::Logs(args) => logs::logs(&args, &read().await?).await,
+        CliCommand::Outcomes(args) => outcomes::outcomes(&args, &read().await?).await,
+        CliCommand::Log(args) => plan_display::log(&args, &read().await?).await,
     };
     done.map(|()| Exit::Done)
 }

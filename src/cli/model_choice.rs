@@ -24,13 +24,13 @@ impl App {
     /// # Errors
     /// What is chosen cannot be asked.
     pub fn planner(&self, at_work: Option<&Agent>) -> Result<Planner, ConfigError> {
-        let mut known = CodingAgent::ALL.to_vec();
-        known.retain(|agent| agent.answers);
         let candidate = |agent: &'static CodingAgent| Candidate {
             name: agent.name,
             found: self.installed(agent),
         };
-        let known: Vec<Candidate> = known.into_iter().map(candidate).collect();
+        let known = CodingAgent::ALL.into_iter();
+        let known = known.filter(|agent| agent.answers);
+        let known: Vec<Candidate> = known.map(candidate).collect();
         let candidates = Candidates {
             known: &known,
             at_work: at_work.map(Agent::name),

@@ -9,7 +9,7 @@ use super::{App, Failure, Result, beside, can_ask, confirm};
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
 use crate::exec::project_head;
-use crate::plan::{PlanHead, Repository, TaskSpec, Time};
+use crate::plan::{PlanHead, TaskSpec, Time};
 use crate::steering::{self, GoalSettings};
 use crate::tools::new_plan_id;
 use crate::wire::Problem;
@@ -58,7 +58,7 @@ impl App {
             head.name.clone_from(name);
         }
         if self.config.run.isolation == Isolation::Worktree {
-            usable_project(&workspace, None).await?;
+            project_head(Path::new(&workspace), None).await?;
         }
         let named = head.goal.trim().is_empty();
         let words = if named { &head.name } else { &head.goal };
@@ -200,13 +200,4 @@ impl App {
 
 fn head_of(goal: &str) -> PlanHead {
     PlanHead::new(new_plan_id(), goal, Time::default())
-}
-
-/// Refuses a workspace in which tasks cannot have worktrees.
-///
-/// # Errors
-/// It is no git project, or git is missing or too old.
-pub async fn usable_project(workspace: &str, known: Option<Repository>) -> Result {
-    project_head(Path::new(workspace), known).await?;
-    Ok(())
 }

@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 
 use super::confirm::{can_ask, confirm};
 use super::output::shown_from_here;
-use super::{App, Failure, complain};
+use super::{App, Result, complain};
 use crate::bounded_read;
 use crate::config::{CheckConfig, Config, FILE_NAME};
 use crate::exec;
@@ -36,11 +36,7 @@ impl App {
     ///
     /// # Errors
     /// The configuration cannot be written.
-    pub(super) async fn offer_checks(
-        &mut self,
-        project: &Path,
-        may_ask: bool,
-    ) -> Result<(), Failure> {
+    pub(super) async fn offer_checks(&mut self, project: &Path, may_ask: bool) -> Result {
         let path = match self.config.file() {
             Some(file) => file.to_owned(),
             None => self.config.folder().join(FILE_NAME),
@@ -65,19 +61,16 @@ impl App {
             }
             return Ok(());
         }
-        let lines: Vec<String> = (found.iter())
-            .map(|check| format!("`{}`", check.argv.join(" ")))
-            .collect();
-        let all = lines.join(", ");
+        let line = |check: &CheckConfig| format!("`{}`", check.argv.join(" "));
+        let all = found.iter().map(line).collect::<Vec<_>>().join(", ");
         if !(may_ask && can_ask()) || has(&["run.", "run "]) {
             complain(&format!(
                 "no check is set, so nothing proves a result; this project has {all}: see [checks] in config.toml\n"
             ));
             return Ok(());
         }
-        let question = format!(
-            "This project has {all}. Run it now, and as a check of every task from now on?"
-        );
+        let ask = "Run it now, and as a check of every task from now on?";
+        let question = format!("This project has {all}. {ask}");
         let mut taken = BTreeMap::new();
         if confirm(&question).await? {
             for check in found {
@@ -88,9 +81,7 @@ impl App {
         }
         let names: Vec<&String> = taken.keys().collect();
         let lines = taken.values().map(|check| {
-            let CheckConfig {
-                name, argv, env, ..
-            } = check;
+            let (name, argv, env) = (&check.name, &check.argv, &check.env);
             format!("{name} = {{ run = {argv:?}, env = {env:?} }}\n")
         });
         let lines: String = lines.collect();
@@ -127,8 +118,8 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     let old = own_files::file(OpenOptions::new().append(true).create(true), path)?;
     let mut new = NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
     new.write_all(text.as_bytes())?;
-    new.as_file()
-        .set_permissions(old.metadata()?.permissions())?;
+    let permissions = old.metadata()?.permissions();
+    new.as_file().set_permissions(permissions)?;
     new.persist(path).map(drop).map_err(|error| error.error)
 }
 
@@ -142,28 +133,24 @@ async fn tried(check: CheckConfig, project: &Path) -> Option<CheckConfig> {
         ..check.clone()
     };
     let result = exec::check(&trial, project).await;
+    let outcome = result.outcome();
     if let Some(tests) = result.tests.filter(|tests| *tests > 0) {
         let now = match (result.passed, exec::tests_failed(&result.tail)) {
             (true, _) => String::new(),
             (false, Some(1)) => ", 1 fails now".to_owned(),
             (false, Some(failed @ 2..)) => format!(", {failed} fail now"),
-            (false, _) => format!(", and it fails now ({})", result.outcome()),
+            (false, _) => format!(", and it fails now ({outcome})"),
         };
         let ran = counted(tests, "test");
-        complain(&format!(
-            "`{line}` is a check from now on: {ran} ran{now}\n"
-        ));
+        let said = format!("`{line}` is a check from now on: {ran} ran{now}\n");
+        complain(&said);
         return Some(check);
     }
     let why = match result.passed {
         true => "its output shows no test that ran".to_owned(),
         false => {
             let last = result.tail.trim_end().lines().next_back();
-            format!(
-                "{}, {}",
-                result.outcome(),
-                one_line(last.unwrap_or_default(), 200)
-            )
+            format!("{outcome}, {}", one_line(last.unwrap_or_default(), 200))
         }
     };
     complain(&format!("`{line}` is no check: {why}\n"));
@@ -182,61 +169,37 @@ fn found(project: &Path) -> Vec<CheckConfig> {
         || there("tests/conftest.py")
         || read("pyproject.toml").contains("[tool.pytest")
         || read("setup.cfg").contains("[tool:pytest]");
+    let makes = |name| read(name).lines().any(|line| line.starts_with("test:"));
     let make = ["Makefile", "makefile", "GNUmakefile"]
-        .iter()
-        .any(|name| read(name).lines().any(|line| line.starts_with("test:")));
-    let tests = fs::read_dir(project.join("tests"))
         .into_iter()
-        .flatten()
-        .flatten();
+        .any(makes);
+    let tests = fs::read_dir(project.join("tests"));
+    let tests = tests.into_iter().flatten().flatten();
     let mut tests = tests.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let unittest = tests.any(|name| name.starts_with("test") && name.ends_with(".py"));
-    let known: [(bool, &str, &[&str], &[&str]); 5] = [
-        (
-            there("Cargo.toml"),
-            "cargo",
-            &["cargo", "test"],
-            &["CARGO_HOME", "RUSTUP_HOME"],
-        ),
-        (
-            !script.is_empty() && !script.contains("no test specified"),
-            "npm",
-            &["npm", "test"],
-            &[],
-        ),
-        (
-            pytest,
-            "pytest",
-            &["python3", "-m", "pytest"],
-            &["VIRTUAL_ENV"],
-        ),
-        (
-            unittest && !pytest,
-            "unittest",
-            &["python3", "-m", "unittest", "discover", "tests"],
-            &["VIRTUAL_ENV"],
-        ),
-        (
-            there("go.mod"),
-            "go",
-            &["go", "test", "./..."],
-            &["GOPATH", "GOCACHE"],
-        ),
+    let npm = !script.is_empty() && !script.contains("no test specified");
+    let (cargo, unittest) = (there("Cargo.toml"), unittest && !pytest);
+    let discover = "python3 -m unittest discover tests";
+    let known = [
+        (cargo, "cargo", "cargo test", "CARGO_HOME RUSTUP_HOME"),
+        (npm, "npm", "npm test", ""),
+        (pytest, "pytest", "python3 -m pytest", "VIRTUAL_ENV"),
+        (unittest, "unittest", discover, "VIRTUAL_ENV"),
+        (there("go.mod"), "go", "go test ./...", "GOPATH GOCACHE"),
     ];
-    let check = |name: &str, argv: &[&str], env: &[&str]| CheckConfig {
+    let words = |text: &str| Vec::from_iter(text.split_whitespace().map(str::to_owned));
+    let check = |(_, name, argv, env): (bool, &str, &str, &str)| CheckConfig {
         name: name.to_owned(),
-        argv: argv.iter().map(ToString::to_string).collect(),
+        argv: words(argv),
         timeout: TRIAL,
-        env: env.iter().map(ToString::to_string).collect(),
+        env: words(env),
         ..CheckConfig::default()
     };
     let present = known.into_iter().filter(|(there, ..)| *there);
-    let mut found: Vec<CheckConfig> = present
-        .map(|(_, name, argv, env)| check(name, argv, env))
-        .collect();
+    let mut found: Vec<CheckConfig> = present.map(check).collect();
     // Where a tool is known, `make test` most likely calls it.
     if found.is_empty() && make {
-        found.push(check("make", &["make", "test"], &[]));
+        found.push(check((true, "make", "make test", "")));
     }
     found
 }

@@ -5,10 +5,11 @@ use jiff::civil::Date;
 use jiff::{Span, Timestamp, Zoned};
 
 use super::args::OutcomesArgs;
-use super::{App, Failure, Output};
+use super::{App, Failure, Result};
 use crate::agents::CodingAgent;
 use crate::plan::{Plan, PlanId, ROLE, Time};
 use crate::view::{Outcomes, PastTasks, agent_of};
+use crate::wire::text::one_line;
 
 /// Changes that are read together.
 const PAGE: usize = 1000;
@@ -17,21 +18,13 @@ const PAGE: usize = 1000;
 const RECENT: usize = 20;
 
 /// Prints what came of the tasks.
-pub async fn outcomes(args: &OutcomesArgs, app: &App, output: &mut Output) -> Result<(), Failure> {
-    let since = args
-        .since
-        .as_deref()
-        .map(begin)
-        .transpose()?
-        .unwrap_or_default();
+pub async fn outcomes(args: &OutcomesArgs, app: &App) -> Result {
+    let since = args.since.as_deref().map(begin).transpose()?;
+    let since = since.unwrap_or_default();
     let mut outcomes = Outcomes::default();
     for plan in plans(app).await? {
-        let mut changes = Vec::new();
-        while let page = app
-            .store()
-            .await?
-            .since(&plan, last_of(&changes), PAGE)
-            .await?
+        let (store, mut changes) = (app.store().await?, Vec::new());
+        while let page = store.since(&plan, last_of(&changes), PAGE).await?
             && !page.is_empty()
         {
             changes.extend(page);
@@ -43,8 +36,8 @@ pub async fn outcomes(args: &OutcomesArgs, app: &App, output: &mut Output) -> Re
         outcomes = app.read(&plan, add).await?;
     }
     match args.json {
-        true => output.json(&outcomes),
-        false => output.prose(&outcomes.text(output.paint())),
+        true => app.out.json(&outcomes),
+        false => app.out.prose(&outcomes.text(app.out.paint)),
     }
 }
 
@@ -56,13 +49,10 @@ impl App {
         plan: &PlanId,
         lanes: u32,
         guess: bool,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Option<String>> {
         let head = |plan: &Plan, _: i64| {
-            let named = plan
-                .head()
-                .options
-                .as_ref()
-                .and_then(|options| options.agent.clone());
+            let options = plan.head().options.as_ref();
+            let named = options.and_then(|options| options.agent.clone());
             (plan.head().created_at, agent_of(plan), named)
         };
         let (began, agent, named) = self.read(plan, head).await?;
@@ -76,17 +66,14 @@ impl App {
             past = self.read(&other, add).await?;
         }
         let guess = guess && named.as_deref().and_then(CodingAgent::named).is_some();
-        self.read(plan, move |plan, _| past.expected(plan, lanes, guess))
-            .await
+        let expected = move |plan: &Plan, _| past.expected(plan, lanes, guess);
+        self.read(plan, expected).await
     }
 }
 
 /// Returns the plans of the folder that are no role's own, oldest first.
-async fn plans(app: &App) -> Result<Vec<PlanId>, Failure> {
-    let Some(store) = app.store_if_any().await? else {
-        return Ok(Vec::new());
-    };
-    let mut plans = store.plans().await?;
+async fn plans(app: &App) -> Result<Vec<PlanId>> {
+    let mut plans = app.plans().await?;
     plans.retain(|plan| plan.head.owner != ROLE);
     plans.sort_by_key(|plan| plan.head.created_at);
     Ok(plans.into_iter().map(|plan| plan.head.id).collect())
@@ -97,21 +84,14 @@ fn last_of(changes: &[crate::store::Change]) -> i64 {
 }
 
 /// Reads a day, or how long ago.
-fn begin(text: &str) -> Result<Time, Failure> {
+fn begin(text: &str) -> Result<Time> {
     let now = Zoned::now();
-    let day = text
-        .parse::<Date>()
-        .and_then(|day| day.to_zoned(now.time_zone().clone()));
-    let ago = || {
-        text.parse::<Span>()
-            .and_then(|span| now.checked_sub(span.abs()))
-    };
-    let begin = day.or_else(|_| ago()).map_err(|_| {
-        let error = anyhow!(
-            "`{}` is no day and no span of time",
-            crate::wire::text::one_line(text, 40)
-        );
-        Failure::usage(error).hint("write a day such as 2026-11-01, or 7d, 12h".to_owned())
+    let day = text.parse::<Date>();
+    let day = day.and_then(|day| day.to_zoned(now.time_zone().clone()));
+    let ago = |span: Span| now.checked_sub(span.abs());
+    let begin = day.or_else(|_| text.parse().and_then(ago)).map_err(|_| {
+        let error = anyhow!("`{}` is no day and no span of time", one_line(text, 40));
+        Failure::usage(error).hint("write a day such as 2026-11-01, or 7d, 12h")
     })?;
     Ok(Time(Timestamp::from(begin).as_microsecond()))
 }

@@ -18,11 +18,13 @@ use crate::wire::text::{one_line, printable};
 /// Characters of a notice of the terminal.
 const NOTICE: usize = 100;
 
-/// Where a command prints its results.
+/// Standard output, where a command prints its results.
+#[derive(Clone, Copy, Debug)]
 pub struct Output {
-    stream: Box<dyn Write + Send>,
-    colour: bool,
-    terminal: bool,
+    /// How to colour what is printed.
+    pub paint: Paint,
+    /// A person reads it.
+    pub terminal: bool,
     /// The terminal can draw again what it shows, and nothing but this program writes there.
     redraws: bool,
 }
@@ -34,12 +36,11 @@ pub fn terminal_size() -> Option<(usize, usize)> {
 }
 
 impl Output {
-    /// Standard output.
+    /// Finds out what standard output is.
     pub fn stdout(environment: &Environment) -> Self {
         let terminal = io::stdout().is_terminal();
         Self {
-            stream: Box::new(io::stdout()),
-            colour: terminal && environment.get("NO_COLOR").is_none(),
+            paint: Paint::new(terminal && environment.get("NO_COLOR").is_none()),
             terminal,
             redraws: terminal
                 && environment.get("TERM").is_some_and(|term| term != "dumb")
@@ -47,19 +48,9 @@ impl Output {
         }
     }
 
-    /// Returns whether a person reads it.
-    pub fn is_terminal(&self) -> bool {
-        self.terminal
-    }
-
     /// Returns the columns and rows of a terminal that can draw again what it shows; `None` without one.
-    pub fn size(&self) -> Option<(usize, usize)> {
+    pub fn size(self) -> Option<(usize, usize)> {
         self.redraws.then(terminal_size).flatten()
-    }
-
-    /// Returns how to colour what is printed here.
-    pub fn paint(&self) -> Paint {
-        Paint::new(self.colour)
     }
 
     /// Prints a text as it is, which is to be printable but for the colours of [`Paint`].
@@ -67,7 +58,7 @@ impl Output {
     /// # Errors
     ///
     /// A quiet success if the reader has gone; else the stream's error.
-    pub fn text(&mut self, text: &str) -> Result {
+    pub fn text(self, text: &str) -> Result {
         self.bytes(text.as_bytes())
     }
 
@@ -76,9 +67,8 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn bytes(&mut self, bytes: &[u8]) -> Result {
-        let stream = &mut self.stream;
-        let _aside = put_aside();
+    pub fn bytes(self, bytes: &[u8]) -> Result {
+        let (_aside, mut stream) = (put_aside(), io::stdout());
         let written = stream.write_all(bytes).and_then(|()| stream.flush());
         written.map_err(Self::failure)
     }
@@ -96,7 +86,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn prose(&mut self, text: &str) -> Result {
+    pub fn prose(self, text: &str) -> Result {
         match self.terminal.then(|| columns(&io::stdout())).flatten() {
             Some(columns) => self.text(&wrap(text, columns)),
             None => self.text(text),
@@ -108,7 +98,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn line(&mut self, line: &str) -> Result {
+    pub fn line(self, line: &str) -> Result {
         self.prose(&format!("{line}\n"))
     }
 
@@ -117,7 +107,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn json(&mut self, value: &impl Serialize) -> Result {
+    pub fn json(self, value: &impl Serialize) -> Result {
         self.text(&(escaped(&serde_json::to_string_pretty(value)?) + "\n"))
     }
 
@@ -126,7 +116,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn json_line(&mut self, value: &impl Serialize) -> Result {
+    pub fn json_line(self, value: &impl Serialize) -> Result {
         self.text(&(escaped(&serde_json::to_string(value)?) + "\n"))
     }
 
@@ -135,7 +125,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn ring(&mut self, notice: &str) -> Result {
+    pub fn ring(self, notice: &str) -> Result {
         if !self.redraws {
             return Ok(());
         }
@@ -149,7 +139,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn redraw(&mut self, page: &str, (columns, rows): (usize, usize)) -> Result {
+    pub fn redraw(self, page: &str, (columns, rows): (usize, usize)) -> Result {
         let page = wrap(page, columns);
         let mut lines: Vec<&str> = page.lines().collect();
         let fit = rows.saturating_sub(1).max(1);
@@ -168,7 +158,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::text`].
-    pub fn clear(&mut self) -> Result {
+    pub fn clear(self) -> Result {
         self.text("\u{1b}[H\u{1b}[2J")
     }
 }
@@ -213,51 +203,13 @@ fn escaped(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::super::failure::Exit;
     use super::*;
 
-    fn plain(stream: impl Write + Send + 'static) -> Output {
-        Output {
-            stream: Box::new(stream),
-            colour: false,
-            terminal: false,
-            redraws: false,
-        }
-    }
-
-    #[derive(Clone, Default)]
-    struct WriteResult(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for WriteResult {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    struct Gone;
-
-    impl Write for Gone {
-        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-            Err(ErrorKind::BrokenPipe.into())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     #[test]
     fn json_output_escapes_control_characters() {
-        let written = WriteResult::default();
         let value = serde_json::json!({"name": "a\u{1b}]52;\u{9b}31m\u{202e}b\u{e0041}中\n"});
-        plain(written.clone()).json(&value).unwrap();
-        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        let text = escaped(&serde_json::to_string_pretty(&value).unwrap());
         assert_eq!(printable(&text), text);
         assert!(text.contains('中'));
         assert_eq!(
@@ -268,7 +220,10 @@ mod tests {
 
     #[test]
     fn closed_pipe_is_success() {
-        let failure = plain(Gone).line("x").unwrap_err();
-        assert_eq!((failure.exit(), failure.text()), (Exit::Done, None));
+        let failure = Output::failure(ErrorKind::BrokenPipe.into());
+        assert_eq!(
+            (failure.exit(), failure.text()),
+            (Exit::Done, String::new())
+        );
     }
 }

@@ -226,7 +226,7 @@ mod tests {
     fn picked(plans: &[ListedPlan], named: Option<&str>) -> String {
         match pick_plan(plans, named, &ProgramName::with(None, None), |_| false) {
             Ok(head) => head.id.to_string(),
-            Err(failure) => failure.text().unwrap(),
+            Err(failure) => failure.text(),
         }
     }
 

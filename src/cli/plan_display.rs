@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use super::args::{LogArgs, OnTask, PlanFormat, PlansArgs, ShowArgs, StatusArgs};
-use super::{App, Failure, Output, Result};
+use super::{App, Failure, Result};
 use crate::plan::{Plan, PlanHead, PlanId, Task};
 use crate::store::{StoreError, TalliedPlan};
 use crate::view::{self, DaemonView, EventView, LastDaemon, ListedView, PlanView, StateWord};
@@ -28,7 +28,7 @@ const BESIDE_TASKS: usize = 12;
 const PAGE: usize = 500;
 
 /// Lists the plans, the newest first; those that were put away, and what roles make of their tasks, only if all are wanted.
-pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result {
+pub async fn plans(args: &PlansArgs, app: &App) -> Result {
     let all = args.all;
     let wanted = move |head: &PlanHead| all || head.is_listed();
     let plans = match app.store_if_any().await? {
@@ -41,18 +41,20 @@ pub async fn plans(args: &PlansArgs, app: &App, output: &mut Output) -> Result {
     let plans = plans.iter().map(|plan| ListedView::of(plan, view(plan)));
     let plans: Vec<ListedView> = plans.collect();
     if args.json {
-        return output.json(&plans);
+        return app.out.json(&plans);
     }
     if plans.is_empty() {
-        return output.line(&format!("no plans yet: `{} run` makes one", app.program));
+        return app
+            .out
+            .line(&format!("no plans yet: `{} run` makes one", app.program));
     }
-    let (now, paint) = (app.clock.now(), output.paint());
+    let (now, paint) = (app.clock.now(), app.out.paint);
     let lines = plans.iter().map(|plan| plan.line(now, paint) + "\n");
-    output.prose(&lines.collect::<String>())
+    app.out.prose(&lines.collect::<String>())
 }
 
 /// Shows how far a plan is, once or after every change until it ends. On a terminal that can draw it again, its ages move on.
-pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result {
+pub async fn status(args: &StatusArgs, app: &App) -> Result {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let (mut shown, mut view, mut drawn) = (None, None, Instant::now());
     loop {
@@ -60,7 +62,7 @@ pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result
         let now = app.read(&plan, |plan, seq| (seq, plan.status().settled()));
         let (seq, over) = now.await?;
         let last = !args.watch || over;
-        let screen = output.size().filter(|_| !last && !args.json);
+        let screen = app.out.size().filter(|_| !last && !args.json);
         let changed = shown != Some((seq, daemon));
         if changed {
             shown = Some((seq, daemon));
@@ -69,7 +71,7 @@ pub async fn status(args: &StatusArgs, app: &App, output: &mut Output) -> Result
         let ages = screen.is_some() && drawn.elapsed() >= TICK;
         if let Some(view) = view.as_ref().filter(|_| changed || ages) {
             drawn = Instant::now();
-            show_status(args, view, screen, app, output)?;
+            show_status(args, view, screen, app)?;
         }
         if last {
             return Ok(());
@@ -106,23 +108,22 @@ fn show_status(
     view: &PlanView,
     screen: Option<(usize, usize)>,
     app: &App,
-    output: &mut Output,
 ) -> Result {
     match (args.json, args.watch) {
-        (true, true) => return output.json_line(view),
-        (true, false) => return output.json(view),
-        (false, true) if screen.is_none() && output.is_terminal() => output.clear()?,
+        (true, true) => return app.out.json_line(view),
+        (true, false) => return app.out.json(view),
+        (false, true) if screen.is_none() && app.out.terminal => app.out.clear()?,
         (false, _) => {}
     }
-    let page = view.page(app.clock.now(), output.paint(), &app.program);
+    let page = view.page(app.clock.now(), app.out.paint, &app.program);
     match screen {
-        Some(screen) => output.redraw(&page, screen),
-        None => output.prose(&page),
+        Some(screen) => app.out.redraw(&page, screen),
+        None => app.out.prose(&page),
     }
 }
 
 /// Shows a plan, as it is or as it was.
-pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result {
+pub async fn show(args: &ShowArgs, app: &App) -> Result {
     let id = app.plan(args.on.plan.as_deref()).await?;
     let now = app.read(&id, |plan, seq| (plan.clone(), seq)).await?;
     let (plan, seq) = match args.at {
@@ -131,13 +132,13 @@ pub async fn show(args: &ShowArgs, app: &App, output: &mut Output) -> Result {
     };
     let state = |task: &Task| StateWord::of_task(&plan, task).as_str();
     match args.format {
-        PlanFormat::Dot => output.text(&graph_text::dot(&plan, plan.tasks(), state)),
-        PlanFormat::Mermaid => output.text(&graph_text::mermaid(plan.tasks(), state)),
+        PlanFormat::Dot => app.out.text(&graph_text::dot(&plan, plan.tasks(), state)),
+        PlanFormat::Mermaid => app.out.text(&graph_text::mermaid(plan.tasks(), state)),
         PlanFormat::Json => {
             let rows: Vec<_> = plan.rows().collect();
-            output.json(&json!({ "seq": seq, "rows": rows }))
+            app.out.json(&json!({ "seq": seq, "rows": rows }))
         }
-        PlanFormat::Md => output.text(&printable(&plan_file::render(&plan))),
+        PlanFormat::Md => app.out.text(&printable(&plan_file::render(&plan))),
     }
 }
 
@@ -155,18 +156,18 @@ pub async fn as_it_was(app: &App, id: &PlanId, at: i64) -> Result<Plan> {
 }
 
 /// Says why a task is as it is.
-pub async fn why(args: &OnTask, app: &App, output: &mut Output) -> Result {
+pub async fn why(args: &OnTask, app: &App) -> Result {
     let id = app.plan(args.plan.as_deref()).await?;
-    let (task, now, paint) = (args.task, app.clock.now(), output.paint());
+    let (task, now, paint) = (args.task, app.clock.now(), app.out.paint);
     let program = app.program.clone();
     let others = app.store().await?.locks_beside(&id).await?;
     let why = move |plan: &Plan, _| view::why(plan, task, now, paint, &program, &others);
     let why = app.read(&id, why).await?;
-    output.prose(&why.ok_or_else(|| app.no_task(&id, task))?)
+    app.out.prose(&why.ok_or_else(|| app.no_task(&id, task))?)
 }
 
 /// Prints every change, and with `--follow` those that come until the plan ends.
-pub async fn log(args: &LogArgs, app: &App, output: &mut Output) -> Result {
+pub async fn log(args: &LogArgs, app: &App) -> Result {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let zone = TimeZone::system();
     let mut seq = 0;
@@ -181,10 +182,10 @@ pub async fn log(args: &LogArgs, app: &App, output: &mut Output) -> Result {
             for change in &page {
                 if args.json {
                     let mut events = EventView::logged(change, &plan).into_iter();
-                    events.try_for_each(|event| output.json_line(&event))?;
+                    events.try_for_each(|event| app.out.json_line(&event))?;
                 } else {
-                    let mut lines = view::lines(change, &zone, output.paint()).into_iter();
-                    lines.try_for_each(|line| output.line(&line))?;
+                    let mut lines = view::lines(change, &zone, app.out.paint).into_iter();
+                    lines.try_for_each(|line| app.out.line(&line))?;
                 }
             }
         }

@@ -96,7 +96,7 @@ impl Prompt {
     ///
     /// # Errors
     /// As [`Output::text`].
-    pub fn ask(&mut self, above: &str, text: &str, hot: &[HotKey], output: &mut Output) -> Result {
+    pub fn ask(&mut self, above: &str, text: &str, hot: &[HotKey], output: Output) -> Result {
         if (self.above.as_str(), self.text.as_str()) != (above, text) {
             self.hide(output)?;
             above.clone_into(&mut self.above);
@@ -110,7 +110,7 @@ impl Prompt {
     ///
     /// # Errors
     /// As [`Output::text`].
-    pub fn show(&mut self, output: &mut Output) -> Result {
+    pub fn show(&mut self, output: Output) -> Result {
         if self.text.is_empty() {
             return Ok(());
         }
@@ -138,7 +138,7 @@ impl Prompt {
     ///
     /// # Errors
     /// As [`Output::text`].
-    pub fn hide(&self, output: &mut Output) -> Result {
+    pub fn hide(&self, output: Output) -> Result {
         let mut shown = on_screen();
         let line = std::mem::take(&mut *shown);
         match line.is_empty() {
@@ -151,7 +151,7 @@ impl Prompt {
     ///
     /// # Errors
     /// As [`Output::text`].
-    pub fn end(&mut self, output: &mut Output) -> Result {
+    pub fn end(&mut self, output: Output) -> Result {
         let hidden = self.hide(output);
         self.text.clear();
         self.typed = TypedLine::default();
@@ -164,7 +164,7 @@ impl Prompt {
     ///
     /// # Errors
     /// As [`Output::text`].
-    pub async fn line(&mut self, output: &mut Output) -> Result<String> {
+    pub async fn line(&mut self, output: Output) -> Result<String> {
         loop {
             // A shell that had stopped this process leaves the terminal as it likes it.
             self.take_keys();

@@ -13,7 +13,7 @@ use super::args::{CarryOut, QueueArgs};
 use super::carry_out_plan::{Work, exit_of, stopped};
 use super::run_terminal::{self, Foreground};
 use super::worker_pools::TeamWorkers;
-use super::{Access, App, CommandStart, Exit, Failure, Output, Process, Result, complain, control};
+use super::{Access, App, CommandStart, Ended, Exit, Result, complain, control};
 use crate::config::{Environment, Planner};
 use crate::daemon::{DaemonEnd, HumanWait, PlanAtWork, TakeUp};
 use crate::plan::{Plan, PlanHead, PlanId, PlanState, QueueEntry};
@@ -29,22 +29,14 @@ const OFFER: Duration = Duration::from_secs(2);
 /// How often a plan is read that another process carries out. Its changes wake nothing here.
 const READ_EVERY: Duration = Duration::from_millis(100);
 
-/// Who carries a new plan out.
-pub enum CarriedOutBy {
-    /// This process has the folder.
-    This(DaemonLock),
-    /// A daemon that has the folder, or the next one.
-    Daemon,
-}
-
 impl App {
-    /// Takes the folder, or finds the daemon that has it and takes plans over: a new one, or this one.
+    /// Takes the folder; `None` if a daemon has it that takes plans over: a new one, or this one.
     ///
     /// # Errors
     /// The daemon is of another version or carries the plan out already, or the folder cannot be used.
-    pub async fn take_or_hand_over(&self, plan: Option<&PlanId>) -> Result<CarriedOutBy> {
+    pub async fn take_or_hand_over(&self, plan: Option<&PlanId>) -> Result<Option<DaemonLock>> {
         let busy = match self.take(None).await {
-            Ok(lock) => return Ok(CarriedOutBy::This(lock)),
+            Ok(lock) => return Ok(Some(lock)),
             Err(failure) => failure,
         };
         match self.volumes.running() {
@@ -52,7 +44,7 @@ impl App {
                 if takes_over(&daemon) && !plan.is_some_and(|plan| daemon.carries_out(plan)) =>
             {
                 self.make_store().await?;
-                Ok(CarriedOutBy::Daemon)
+                Ok(None)
             }
             _ => Err(busy),
         }
@@ -71,10 +63,8 @@ impl App {
             Some(name) => Some(self.plan_to_carry_out(Some(name)).await?),
             None => None,
         };
-        let file = self
-            .config
-            .file()
-            .and_then(|file| std::path::absolute(file).ok());
+        let file = self.config.file();
+        let file = file.and_then(|file| std::path::absolute(file).ok());
         let entry = QueueEntry {
             at: self.clock.now(),
             priority: args.priority,
@@ -155,62 +145,56 @@ pub async fn queue_left(plan: &PlanId, start: &CommandStart, app: &App) {
         own.set_queue(plan, Some(entry)).await
     };
     if let Err(failure) = Box::pin(queue).await {
-        let why = failure.text().unwrap_or_default();
+        let why = failure.text();
         complain(&format!("! plan {plan} does not go on here: {why}\n"));
     }
 }
 
-/// Waits until a daemon carries a queued plan out, and shows here what happens after a change. If none does, this process carries it out itself.
-///
-/// # Errors
-/// As [`Work::in_sight`].
-pub async fn hand_over(
-    app: App,
-    (prepared, workers): (super::carry_out_plan::PreparedRun, TeamWorkers),
-    (head, since): (PlanHead, i64),
-    how: &CarryOut,
-    mut process: Process<'_>,
-) -> Result<Exit> {
-    let (plan, offered, mut said) = (head.id.clone(), Instant::now(), None);
-    loop {
-        let now = app.read(&plan, |plan, _| plan.head().clone()).await?;
-        let entry = now.queue.as_deref().cloned().unwrap_or_default();
-        if now.status.settled() || entry.begun > head.queue.as_ref().and_then(|was| was.begun) {
-            if let Some(differs) = &entry.differs {
-                complain(&format!("! {}\n", one_line(differs, 600)));
+impl Work {
+    /// Waits until a daemon carries a queued plan out, and shows here what happens after a change. If none does, this process carries it out itself.
+    ///
+    /// # Errors
+    /// As [`Work::in_sight`].
+    pub async fn hand_over(
+        self,
+        (head, since): (PlanHead, i64),
+        how: &CarryOut,
+        mut ended: Ended,
+    ) -> Result<Exit> {
+        let (app, plan) = (&self.app, &head.id);
+        let (offered, mut said) = (Instant::now(), None);
+        loop {
+            let now = app.read(plan, |plan, _| plan.head().clone()).await?;
+            let entry = now.queue.as_deref().cloned().unwrap_or_default();
+            if now.status.settled() || entry.begun > head.queue.as_ref().and_then(|was| was.begun) {
+                if let Some(differs) = &entry.differs {
+                    complain(&format!("! {}\n", one_line(differs, 600)));
+                }
+                return follow(app, (&now, since), how, ended).await;
             }
-            return follow(&app, (&now, since), how, process).await;
-        }
-        let unseen = entry.waits.is_none() && offered.elapsed() >= OFFER;
-        if (unseen || app.daemon().is_none())
-            && let Ok(lock) = app.take(None).await
-        {
-            // Nothing takes it up between this and its begin: whoever does so needs the lock.
-            app.set_queue(&plan, None).await?;
-            let found = app.found(&plan).await?;
-            let work = Work {
-                app,
-                prepared,
-                workers,
-                lock,
-            };
-            return Box::pin(work.in_sight(&found.head, how, process)).await;
-        }
-        if entry.waits != said
-            && let Some(waits) = &entry.waits
-        {
-            complain(&format!(
-                "plan {plan} is queued: it waits {}\n",
-                one_line(waits, 400)
-            ));
-            said.clone_from(&entry.waits);
-        }
-        tokio::select! {
-            exit = &mut process.ended => {
-                complain(&format!("plan {plan} stays queued; `{} abort {plan}` ends it\n", app.program));
-                return Ok(exit);
+            let unseen = entry.waits.is_none() && offered.elapsed() >= OFFER;
+            if (unseen || app.daemon().is_none())
+                && let Ok(lock) = app.take(None).await
+            {
+                // Nothing takes it up between this and its begin: whoever does so needs the lock.
+                app.set_queue(plan, None).await?;
+                let found = app.found(plan).await?;
+                return Box::pin(self.in_sight(lock, &found.head, how, ended)).await;
             }
-            () = sleep(READ_EVERY) => {}
+            if entry.waits != said
+                && let Some(waits) = &entry.waits
+            {
+                let waits = one_line(waits, 400);
+                complain(&format!("plan {plan} is queued: it waits {waits}\n"));
+                said.clone_from(&entry.waits);
+            }
+            tokio::select! {
+                exit = &mut ended => {
+                    complain(&format!("plan {plan} stays queued; `{} abort {plan}` ends it\n", app.program));
+                    return Ok(exit);
+                }
+                () = sleep(READ_EVERY) => {}
+            }
         }
     }
 }
@@ -220,18 +204,14 @@ async fn follow(
     app: &App,
     (head, since): (&PlanHead, i64),
     how: &CarryOut,
-    process: Process<'_>,
+    ended: Ended,
 ) -> Result<Exit> {
     let of = (&head.id, head.policy.clone());
-    let foreground = Foreground::new(app, of, how, true, process.output).await?;
-    let foreground = foreground.since(since);
+    let mut foreground = Foreground::new(app, of, how, true).await?;
+    foreground.seq = since;
     let (stop, stopping) = watch::channel(false);
-    let (store, plan, asks) = (
-        app.store().await?.clone(),
-        head.id.clone(),
-        run_terminal::may_ask(how),
-    );
-    let volumes = app.volumes.clone();
+    let (store, volumes) = (app.store().await?.clone(), app.volumes.clone());
+    let (plan, asks) = (head.id.clone(), run_terminal::may_ask(how));
     let seen = tokio::spawn(async move {
         let stopped = stopped(&stopping);
         tokio::pin!(stopped);
@@ -248,7 +228,7 @@ async fn follow(
             }
         }
     });
-    let (end, signal) = foreground.follow(seen, &stop, process.ended).await?;
+    let (end, signal) = foreground.follow(seen, &stop, ended).await?;
     Ok(exit_of(&end, signal))
 }
 
@@ -271,23 +251,18 @@ fn end_of(plan: &Plan, asks: bool) -> Option<DaemonEnd> {
 /// # Errors
 /// The store cannot be opened.
 pub async fn take_up(app: &App) -> Result<Arc<TakeUp>> {
-    let (store, clock) = (app.store().await?.clone(), app.clock);
-    let (file, environment) = (
-        app.config.file().map(Path::to_owned),
-        app.environment.clone(),
-    );
-    let root = app.volumes.root().to_owned();
+    let taken = Arc::new(TakenUp {
+        store: app.store().await?.clone(),
+        clock: app.clock,
+        file: app.config.file().map(Path::to_owned),
+        environment: app.environment.clone(),
+        root: app.volumes.root().to_owned(),
+    });
     Ok(Arc::new(move |head| {
-        let taken = TakenUp {
-            store: store.clone(),
-            clock,
-            file: file.clone(),
-            environment: environment.clone(),
-            root: root.clone(),
-        };
+        let taken = Arc::clone(&taken);
         Box::pin(async move {
             let ready = Box::pin(taken.ready(&head)).await;
-            ready.map_err(|failure| anyhow!(failure.text().unwrap_or_default()))
+            ready.map_err(|failure| anyhow!(failure.text()))
         })
     }))
 }
@@ -306,46 +281,40 @@ impl TakenUp {
     ///
     /// # Errors
     /// It is not as it was confirmed, or something cannot be started.
-    async fn ready(self, head: &PlanHead) -> Result<PlanAtWork> {
+    async fn ready(&self, head: &PlanHead) -> Result<PlanAtWork> {
         let entry = head.queue.as_deref().cloned().unwrap_or_default();
         let start = CommandStart {
             folder: None,
-            file: entry.config.as_ref().map(PathBuf::from).or(self.file),
-            environment: match &entry.path {
-                Some(path) => self.environment.with("PATH", path),
-                None => self.environment,
-            },
+            file: entry
+                .config
+                .as_ref()
+                .map(PathBuf::from)
+                .or(self.file.clone()),
+            environment: self.environment.clone().with_path(entry.path.as_deref()),
         };
         let mut app = App::open(&start, Access::Run).await?;
         if app.volumes.root() != self.root {
             let other = app.volumes.root().display();
-            return Err(Failure::failed(anyhow!(
-                "its configuration leads to `{other}`"
-            )));
+            return Err(anyhow!("its configuration leads to `{other}`").into());
         }
         app.clock = self.clock;
-        app.use_store(self.store);
+        app.use_store(self.store.clone());
         // Nobody is asked here, and nothing printed: who queued it may be far away.
         let mut how = CarryOut {
             json: true,
             ..CarryOut::default()
         };
-        app.recall(&head.id, &mut how).await?;
-        app.load_team(&how.team).await?;
-        app.require_same(&entry.confirmed).await?;
         app.require_queued(&entry)?;
-        let workers = TeamWorkers::choose(&how.agent, &mut app).await?;
-        let planner = app.planner(workers.general.as_ref())?;
+        let recalled = app.recalled(&head.id, &entry.confirmed, &mut how);
+        let (work, planner) = recalled.await?;
+        let app = &work.app;
         let mut found = app.found(&head.id).await?;
         app.check_found(&found).await?;
-        let mut output = Output::stdout(&app.environment);
-        let placed = app.resume_isolation(&mut found, &workers, &how, &mut output);
+        let placed = app.resume_isolation(&mut found, &work.workers, &how);
         Box::pin(placed).await?;
-        app.note_differences(&head.id, &entry, (&workers, &planner))
+        app.note_differences(&head.id, &entry, (&work.workers, &planner))
             .await?;
-        let prepared = app.prepare(&planner)?;
-        app.at_work(&prepared, &workers, &found.head, HumanWait::Wait)
-            .await
+        work.start(&found.head, HumanWait::Wait).await
     }
 }
 

@@ -52,8 +52,7 @@ impl App {
     /// Returns what a plan is carried out with, `before` being what it began with.
     pub fn options(
         &self,
-        agent: &AgentArgs,
-        team: &TeamArgs,
+        how: &CarryOut,
         planner: &Planner,
         before: &RunOptions,
     ) -> Result<RunOptions> {
@@ -61,7 +60,7 @@ impl App {
             let path = std::path::absolute(file).context("failed to find the current folder")?;
             Ok::<_, Failure>(path.to_string_lossy().into_owned())
         };
-        let settings = &before.settings;
+        let (agent, team) = (&how.agent, &how.team.file);
         let mut args = agent.argv.clone();
         if let (Some("command"), Some(program)) = (agent.agent.as_deref(), args.first_mut())
             && program.contains('/')
@@ -73,8 +72,8 @@ impl App {
             agent: agent.agent.clone().filter(|name| name != FILES),
             args,
             allow_shell: agent.allow_shell,
-            team: team.file.as_ref().map(absolute).transpose()?,
-            settings: (self.config).to_remember(settings, &self.environment, planner),
+            team: team.as_ref().map(absolute).transpose()?,
+            settings: (self.config).to_remember(&before.settings, &self.environment, planner),
         })
     }
 
@@ -188,11 +187,8 @@ impl App {
             file: options.team.as_ref().map(PathBuf::from),
             recalled: false,
         };
-        let line = format!(
-            "{settings}{program} resume {plan}{}{}",
-            team.again(),
-            agent.again()
-        );
+        let (team, agent) = (team.again(), agent.again());
+        let line = format!("{settings}{program} resume {plan}{team}{agent}");
         let hint = format!("if you know what it runs: `{}`", one_line(&line, 2000));
         Failure::new(error, Exit::Waiting).hint(hint)
     }

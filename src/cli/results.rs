@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::anyhow;
 
 use super::args::{MergeArgs, OnPlan, PruneArgs};
-use super::{App, Exit, Failure, Output, Result, can_ask, complain, confirm, shown_from_here};
+use super::{App, Exit, Failure, Result, can_ask, complain, confirm, shown_from_here};
 use crate::exec::{
     DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference, remove_folder, worktree_of,
 };
@@ -112,7 +112,7 @@ impl Results {
 }
 
 /// Takes the results of a plan over into the branch that is checked out.
-pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result {
+pub async fn merge(args: &MergeArgs, app: &App) -> Result {
     let results = Results::of(app, args.on.plan.as_deref()).await?;
     let place = shown_from_here(Path::new(&results.head.workspace));
     if results.head.results == Some(ResultsMove::Discarded) {
@@ -122,7 +122,9 @@ pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result {
         return Err(Failure::usage(error).hint(hint));
     }
     let Some(commit) = results.commit().await? else {
-        return output.line(&format!("nothing was accepted that changes `{place}`"));
+        return app
+            .out
+            .line(&format!("nothing was accepted that changes `{place}`"));
     };
     let (project, plan, branch) = (&results.project, &results.head.id, &results.branch);
     let Some(onto) = project.branch().await? else {
@@ -147,9 +149,10 @@ pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result {
             let figures = difference(project.git(), &from, &to, DiffDetail::Figures).await?;
             let figures = String::from_utf8_lossy(&figures).trim().to_owned();
             let at = short(&to);
-            output.line(&format!("the results are in `{onto}`, at {at}: {figures}"))?;
+            app.out
+                .line(&format!("the results are in `{onto}`, at {at}: {figures}"))?;
         }
-        TakeOver::Already => output.line(&format!("`{onto}` contains the results"))?,
+        TakeOver::Already => app.out.line(&format!("`{onto}` contains the results"))?,
         TakeOver::Changed(files) => {
             let what = match files.len() {
                 1 => "an uncommitted file".to_owned(),
@@ -173,11 +176,10 @@ pub async fn merge(args: &MergeArgs, app: &App, output: &mut Output) -> Result {
         }
     }
     match results.head.status.settled() {
-        true => {
-            let program = &app.program;
-            let said = format!("Hint: `{program} prune` removes what is left of it\n");
-            complain(&said);
-        }
+        true => complain(&format!(
+            "Hint: `{} prune` removes what is left of it\n",
+            app.program
+        )),
         false => complain("! the plan has not ended: this is what was accepted so far\n"),
     }
     Ok(())
@@ -206,21 +208,18 @@ async fn confirm_branch(results: &Results, onto: &str, into: Option<&str>, app: 
 }
 
 /// Puts the results of a plan aside: they are under names that are no branches.
-pub async fn discard(args: &OnPlan, app: &App, output: &mut Output) -> Result {
+pub async fn discard(args: &OnPlan, app: &App) -> Result {
     let results = Results::of(app, args.plan.as_deref()).await?;
     results.ended(app)?;
     if results.head.results == Some(ResultsMove::TakenOver)
         && let Some(commit) = results.commit().await?
         && results.project.is_taken_over(&commit).await?
     {
+        let (plan, program) = (&results.head.id, &app.program);
         let error = anyhow!(
-            "the results of plan `{}` are taken over already: to discard its branch would not undo that",
-            results.head.id
+            "the results of plan `{plan}` are taken over already: to discard its branch would not undo that"
         );
-        let hint = format!(
-            "`git revert` does; `{} prune` removes the branch",
-            app.program
-        );
+        let hint = format!("`git revert` does; `{program} prune` removes the branch");
         return Err(Failure::usage(error).hint(hint));
     }
     let (project, plan) = (&results.project, &results.head.id);
@@ -251,11 +250,11 @@ pub async fn discard(args: &OnPlan, app: &App, output: &mut Output) -> Result {
         }
     }
     if kept == 0 {
-        return output.line(&format!("plan {plan} has no branches"));
+        return app.out.line(&format!("plan {plan} has no branches"));
     }
     results.log(app, ResultsMove::Discarded, &aside).await?;
     let said = format!("the results of plan {plan} are discarded; they are kept as `{aside}/…`");
-    output.line(&said)?;
+    app.out.line(&said)?;
     let said = format!("Hint: `git branch NAME {aside}/results` brings them back\n");
     complain(&said);
     Ok(())
@@ -278,7 +277,7 @@ async fn keep_work(project: &Project, place: &TaskWorktree) -> Result {
 }
 
 /// Removes worktrees whose work is committed, and branches that are merged, of all plans that have ended.
-pub async fn prune(args: &PruneArgs, app: &App, output: &mut Output) -> Result {
+pub async fn prune(args: &PruneArgs, app: &App) -> Result {
     let (mut removed, mut kept) = (0, 0);
     let mut unmerged = args.unmerged.clone();
     for listed in app.store().await?.plans().await? {
@@ -287,10 +286,10 @@ pub async fn prune(args: &PruneArgs, app: &App, output: &mut Output) -> Result {
             continue;
         }
         let plan = &head.id;
-        match prune_plan(app, plan, &mut unmerged, output).await {
+        match prune_plan(app, plan, &mut unmerged).await {
             Ok((gone, stays)) => (removed, kept) = (removed + gone, kept + stays),
             Err(failure) => {
-                let text = failure.text().unwrap_or_default();
+                let text = failure.text();
                 let why = text.trim_start_matches("error: ");
                 complain(&format!("! what is left of plan `{plan}` stays: {why}"));
             }
@@ -303,7 +302,7 @@ pub async fn prune(args: &PruneArgs, app: &App, output: &mut Output) -> Result {
         return Err(Failure::new(error, Exit::Usage).hint(hint));
     }
     if removed == 0 {
-        output.line("nothing to remove")?;
+        app.out.line("nothing to remove")?;
     }
     if kept > 0 {
         let program = &app.program;
@@ -350,7 +349,6 @@ async fn prune_plan(
     app: &App,
     plan: &PlanId,
     unmerged: &mut Vec<String>,
-    output: &mut Output,
 ) -> Result<(usize, usize)> {
     let Some(results) = Results::open(app, plan).await? else {
         return Ok((0, 0));
@@ -373,7 +371,7 @@ async fn prune_plan(
                 kept += 1;
                 let folder = shown_from_here(&place.folder);
                 let said = format!("kept: `{folder}` has work in no commit (`{branch}`)");
-                output.line(&said)?;
+                app.out.line(&said)?;
                 continue;
             }
             gone.extend(existed.then(|| format!("the worktree of `{branch}`")));
@@ -392,11 +390,11 @@ async fn prune_plan(
         } else {
             kept += 1;
             let why = if merged { "checked out" } else { "not merged" };
-            output.line(&format!("kept: `{branch}` is {why}"))?;
+            app.out.line(&format!("kept: `{branch}` is {why}"))?;
         }
     }
     for what in &gone {
-        output.line(&format!("removed {what}"))?;
+        app.out.line(&format!("removed {what}"))?;
     }
     let removed = gone.join(", ");
     if !gone.is_empty() {
@@ -413,16 +411,13 @@ async fn prune_plan(
 fn locked(error: GitError, app: &App, plan: &PlanId) -> Failure {
     let said = error.to_string();
     let lock = said.split('\'').find(|word| word.ends_with(".lock"));
-    let hint = lock.map(|lock| {
-        let (lock, program) = (one_line(lock, 400), &app.program);
-        format!(
-            "another git works there, or one that was killed has left `{lock}`: if none does, remove that file, then `{program} merge {plan}`"
-        )
-    });
-    match (Failure::failed(error), hint) {
-        (failure, Some(hint)) => failure.hint(hint),
-        (failure, None) => failure,
-    }
+    let Some(lock) = lock.map(|lock| one_line(lock, 400)) else {
+        return Failure::failed(error);
+    };
+    Failure::failed(error).hint(format!(
+        "another git works there, or one that was killed has left `{lock}`: if none does, remove that file, then `{} merge {plan}`",
+        app.program
+    ))
 }
 
 fn short(commit: &str) -> &str {

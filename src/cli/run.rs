@@ -1,23 +1,20 @@
 //! `run`, `plan`, `resume`, `abort`, `worker` and the daemon that `--detach` leaves behind: open what is needed, and carry a
 //! plan out.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
 use super::args::{
-    AbortArgs, AgentArgs, CarryOut, DaemonArgs, MakePlan, QueueArgs, ResumeArgs, RunArgs,
-    WorkerArgs,
+    AbortArgs, CarryOut, DaemonArgs, MakePlan, QueueArgs, ResumeArgs, RunArgs, WorkerArgs,
 };
 use super::carry_out_plan::{Work, exit_of};
 use super::new_plan::Wanted;
-use super::queued_plans::{self, CarriedOutBy};
-use super::worker_pools::{self, TeamWorkers};
 use super::{
-    Access, App, BY, Exit, Failure, Output, Process, Result, can_ask, complain, confirm, detach,
-    remembered, run_terminal, secret_arguments, unless, web,
+    Access, App, BY, CommandStart, Ended, Exit, Failure, Result, can_ask, complain, confirm,
+    detach, queued_plans, remembered, run_terminal, secret_arguments, unless, web, worker_pools,
 };
 use crate::config::Planner;
 use crate::daemon::{self, EndsWhen, HumanWait, PlanAtWork};
@@ -33,12 +30,12 @@ use crate::worker::{self, RoleFilter, WorkerEvent};
 const NO_PLAN: &str = "no plan was made";
 
 /// Plans a goal and carries the plan out.
-pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
+pub async fn run(args: RunArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
+    let how = &args.carry_out;
     let opened = async {
-        secret_arguments::refuse(&args.carry_out.agent.argv)?;
-        let CarryOut { agent, team, .. } = &args.carry_out;
-        let mut app = App::open(process.start, Access::Run).await?;
-        let may_ask = run_terminal::may_ask(&args.carry_out);
+        secret_arguments::refuse(&how.agent.argv)?;
+        let mut app = App::open(start, Access::Run).await?;
+        let may_ask = run_terminal::may_ask(how);
         let file = app.goal_file(args.goal.as_deref(), may_ask).await?;
         let wanted = Wanted {
             command: "run",
@@ -46,97 +43,78 @@ pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
             plan: args.plan.as_deref().or(file.as_deref()),
             new: &args.new,
         };
-        let (workers, planner) = app.with_workers(&args.carry_out).await?;
-        let mut new = app.new_plan(&wanted, &planner).await?;
-        let project = PathBuf::from(&new.0.workspace);
-        app.offer_checks(&project, may_ask).await?;
-        let options = app.options(agent, team, &planner, &RunOptions::default())?;
-        new.0.options = remembered::some(options);
+        let (workers, planner) = app.with_workers(how).await?;
+        let (mut head, tasks) = app.new_plan(&wanted, &planner).await?;
+        let project = Path::new(&head.workspace);
+        app.offer_checks(project, may_ask).await?;
+        head.options = remembered::some(app.options(how, &planner, &RunOptions::default())?);
         app.introduce(&planner).await?;
         let prepared = app.prepare(&planner)?;
-        let by = match args.queue.queue {
-            true => CarriedOutBy::Daemon,
+        let lock = match args.queue.queue {
+            true => None,
             false => app.take_or_hand_over(None).await?,
         };
-        if matches!(by, CarriedOutBy::Daemon) {
+        if lock.is_none() {
             app.make_store().await?;
             let entry = app.queue_entry((&workers, &planner), &args.queue).await?;
-            new.0.queue = Some(Box::new(entry));
+            head.queue = Some(Box::new(entry));
         }
-        Ok((app, prepared, workers, by, new))
+        if args.review {
+            head.review = ReviewPolicy::Wanted;
+        }
+        Ok((Work::new(app, prepared, workers), lock, head, tasks))
     };
-    let (app, prepared, workers, by, (mut head, tasks)) =
-        unless(&mut process.ended, NO_PLAN, opened).await?;
-    if args.review {
-        head.review = ReviewPolicy::Wanted;
-    }
-    let how = &args.carry_out;
-    let placed = app.decide_isolation(&mut head, &workers, how, &mut process.output);
-    unless(&mut process.ended, NO_PLAN, placed).await?;
-    let head = create(&app, head, tasks).await?;
+    let (work, lock, mut head, tasks) = unless(&mut ended, NO_PLAN, opened).await?;
+    let app = &work.app;
+    let placed = app.decide_isolation(&mut head, &work.workers, how);
+    unless(&mut ended, NO_PLAN, placed).await?;
+    let head = create(app, head, tasks).await?;
     let _page = match args.web {
-        true => Some(web::beside(process.start, app.store().await?).await),
+        true => Some(web::beside(start, app.store().await?).await),
         false => None,
     };
-    match by {
-        CarriedOutBy::This(lock) => {
-            let work = Work {
-                app,
-                prepared,
-                workers,
-                lock,
-            };
-            Box::pin(work.in_sight(&head, how, process)).await
-        }
-        CarriedOutBy::Daemon if args.queue.queue || how.detach => {
-            say_queued(&app, &head, &mut process.output)?;
-            Ok(Exit::Done)
-        }
-        CarriedOutBy::Daemon => {
-            Box::pin(queued_plans::hand_over(
-                app,
-                (prepared, workers),
-                (head, 0),
-                how,
-                process,
-            ))
-            .await
-        }
+    match lock {
+        Some(lock) => Box::pin(work.in_sight(lock, &head, how, ended)).await,
+        None if args.queue.queue || how.detach => say_queued(app, &head),
+        None => Box::pin(work.hand_over((head, 0), how, ended)).await,
     }
 }
 
 /// Says who carries a queued plan out, and what to type.
-fn say_queued(app: &App, head: &PlanHead, output: &mut Output) -> Result {
+fn say_queued(app: &App, head: &PlanHead) -> Result<Exit> {
     let (plan, program) = (&head.id, &app.program);
     let who = match app.daemon() {
         Some(pid) => format!("the daemon of this folder (pid {pid}) carries it out"),
         None => format!("no daemon works here yet: `{program} daemon` carries it out"),
     };
-    output.line(&format!(
+    app.out.line(&format!(
         "plan {plan} is queued; {who}\n`{program} plans` shows the queue, `{program} status {plan}` how far it is"
-    ))
+    ))?;
+    Ok(Exit::Done)
 }
 
 /// Makes a plan for a goal, or of a workflow, and shows it.
-pub async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exit> {
+pub async fn plan(args: MakePlan, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
     let wanted = Wanted {
         command: "plan",
         goal: args.goal.as_deref(),
         plan: None,
         new: &args.new,
     };
+    let how = CarryOut {
+        team: args.team,
+        ..CarryOut::default()
+    };
     let opened = async {
-        let mut app = App::open(process.start, Access::Run).await?;
-        app.goal_file(args.goal.as_deref(), false).await?;
-        app.load_sound_team(&args.team).await?;
+        let mut app = App::open(start, Access::Run).await?;
+        app.goal_file(wanted.goal, false).await?;
+        app.load_sound_team(&how.team).await?;
         app.require_trust(!args.json).await?;
         let planner = app.planner(None)?;
         let (mut head, tasks) = app.new_plan(&wanted, &planner).await?;
         // Nothing is started, but the call counts against the budget.
         head.policy = app.config.policy(&planner);
-        let (agent, before) = (AgentArgs::default(), RunOptions::default());
-        let options = app.options(&agent, &args.team, &planner, &before)?;
-        head.options = remembered::some(options);
+        head.options = remembered::some(app.options(&how, &planner, &RunOptions::default())?);
         if tasks.is_empty() {
             app.introduce(&planner).await?;
         }
@@ -144,7 +122,7 @@ pub async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exit> {
         let lock = app.take(None).await?;
         Ok((app, prepared, lock, (head, tasks)))
     };
-    let (app, prepared, lock, (head, tasks)) = unless(&mut process.ended, NO_PLAN, opened).await?;
+    let (app, prepared, lock, (head, tasks)) = unless(&mut ended, NO_PLAN, opened).await?;
     let asks = tasks.is_empty();
     let head = create(&app, head, tasks).await?;
     let (store, plan) = (app.store().await?, &head.id);
@@ -152,7 +130,7 @@ pub async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exit> {
     if asks {
         let settings = app.settings(&prepared, &head, HumanWait::Leave);
         let kept = format!("the goal is kept: {resume} asks again");
-        unless(&mut process.ended, &kept, async {
+        unless(&mut ended, &kept, async {
             let made = daemon::make_plan(&settings, store).await;
             made.map_err(|error| Failure::failed(error).hint(&kept))
         })
@@ -161,90 +139,72 @@ pub async fn plan(args: MakePlan, mut process: Process<'_>) -> Result<Exit> {
     drop(lock);
     if args.json {
         let rows = store.read(plan, |plan, _| plan.rows().collect::<Vec<_>>());
-        process.output.json(&rows.await?)?;
+        app.out.json(&rows.await?)?;
     } else {
         let text = store.read(plan, |plan, _| plan_file::render(plan));
-        process.output.text(&text.await?)?;
+        app.out.text(&text.await?)?;
         complain(&format!("\n{resume} carries it out.\n"));
     }
     Ok(Exit::Done)
 }
 
 /// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
-pub async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit> {
+pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
     let (named, mut how) = (args.on.plan.as_deref(), args.carry_out);
-    let program = process.start.program();
+    let program = start.program();
     let goes_on = program.goes_on(named.unwrap_or_default());
     let opened = async {
         secret_arguments::refuse(&how.agent.argv)?;
-        let mut app = App::open(process.start, Access::Run).await?;
+        let mut app = App::open(start, Access::Run).await?;
         // Nothing is made in a folder without plans.
         let plan = app.plan_to_carry_out(named).await?;
         let before = app.recall(&plan, &mut how).await?;
         let (workers, planner) = app.with_workers(&how).await?;
         let prepared = app.prepare(&planner)?;
-        Ok((app, workers, planner, prepared, plan, before))
+        Ok((Work::new(app, prepared, workers), planner, plan, before))
     };
-    let (app, workers, planner, prepared, plan, before) =
-        unless(&mut process.ended, &goes_on, opened).await?;
-    if go_on(&app, &plan).await? {
-        process.output.line(&format!("plan {plan} goes on"))?;
+    let opened = unless(&mut ended, &goes_on, opened);
+    let (work, planner, plan, before) = opened.await?;
+    let (app, workers) = (&work.app, &work.workers);
+    if go_on(app, &plan).await? {
+        app.out.line(&format!("plan {plan} goes on"))?;
         return Ok(Exit::Done);
     }
-    let by = app.take_or_hand_over(Some(&plan));
-    let by = unless(&mut process.ended, &goes_on, by).await?;
+    let lock = app.take_or_hand_over(Some(&plan));
+    let lock = unless(&mut ended, &goes_on, lock).await?;
     let mut found = app.found(&plan).await?;
     app.check_found(&found).await?;
-    let placed = app.resume_isolation(&mut found, &workers, &how, &mut process.output);
-    unless(&mut process.ended, &goes_on, placed).await?;
+    let placed = app.resume_isolation(&mut found, workers, &how);
+    unless(&mut ended, &goes_on, placed).await?;
     if !found.head.status.settled() {
         if let (true, Some(agent)) = (workers.is_empty(), &before.agent) {
             app.give_back(&plan, agent).await?;
         }
-        let options = app.options(&how.agent, &how.team, &planner, &before)?;
-        let line = app.goes_on_with(&found.head, &options, &workers, &planner);
+        let options = app.options(&how, &planner, &before)?;
+        let line = app.goes_on_with(&found.head, &options, workers, &planner);
         match how.json {
             true => complain(&format!("{line}\n")),
-            false => process.output.line(&line)?,
+            false => app.out.line(&line)?,
         }
         app.introduce(&planner).await?;
         app.remember(&plan, options, &before).await?;
     }
-    match by {
-        CarriedOutBy::This(lock) => {
-            // With this process, and not after it.
-            if found.head.queue.is_some() {
-                app.set_queue(&plan, None).await?;
-            }
-            let work = Work {
-                app,
-                prepared,
-                workers,
-                lock,
-            };
-            Box::pin(work.in_sight(&found.head, &how, process)).await
+    if let Some(lock) = lock {
+        // With this process, and not after it.
+        if found.head.queue.is_some() {
+            app.set_queue(&plan, None).await?;
         }
-        CarriedOutBy::Daemon => {
-            let entry = app
-                .queue_entry((&workers, &planner), &QueueArgs::default())
-                .await?;
-            let since = app.read(&plan, |_, seq| seq).await?;
-            app.set_queue(&plan, Some(entry)).await?;
-            let head = app.found(&plan).await?.head;
-            if how.detach {
-                say_queued(&app, &head, &mut process.output)?;
-                return Ok(Exit::Done);
-            }
-            let handed = (prepared, workers);
-            Box::pin(queued_plans::hand_over(
-                app,
-                handed,
-                (head, since),
-                &how,
-                process,
-            ))
-            .await
-        }
+        return Box::pin(work.in_sight(lock, &found.head, &how, ended)).await;
+    }
+    let entry = app
+        .queue_entry((&work.workers, &planner), &QueueArgs::default())
+        .await?;
+    let since = app.read(&plan, |_, seq| seq).await?;
+    app.set_queue(&plan, Some(entry)).await?;
+    let head = app.found(&plan).await?.head;
+    match how.detach {
+        true => say_queued(app, &head),
+        false => Box::pin(work.hand_over((head, since), &how, ended)).await,
     }
 }
 
@@ -267,9 +227,9 @@ async fn go_on(app: &App, plan: &PlanId) -> Result<bool> {
 }
 
 /// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, stops agents.
-pub async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit> {
+pub async fn abort(args: AbortArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
     let opened = async {
-        let mut app = App::open(process.start, Access::Control).await?;
+        let mut app = App::open(start, Access::Control).await?;
         app.hooks_if_trusted().await;
         let plan = match &args.plan {
             Some(_) => app.plan_to_carry_out(args.plan.as_deref()).await?,
@@ -277,7 +237,7 @@ pub async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit> {
         };
         Ok((app, plan))
     };
-    let (app, plan) = unless(&mut process.ended, "the plan is as it was", opened).await?;
+    let (app, plan) = unless(&mut ended, "the plan is as it was", opened).await?;
     let abandon = |draft: &mut Draft<'_>| draft.abandon("on the command line");
     app.change(&plan, "aborted", abandon).await?;
     // A daemon of this plan does it; one of another plan keeps the folder, and a later `resume` of this one does.
@@ -292,20 +252,15 @@ pub async fn abort(args: AbortArgs, mut process: Process<'_>) -> Result<Exit> {
             end_workers: Box::new(|| Box::pin(async {})),
         };
         let folder = app.folder_settings(&lock, EndsWhen::FirstEnds);
-        let shutdown = async {
-            process.ended.await;
-        };
+        let shutdown = async { _ = ended.await };
         let store = app.store().await?.clone();
         daemon::run(folder, Some(first), None, store, app.clock, shutdown).await?;
     }
-    let (program, kept) = (
-        &app.program,
-        "agents at work are asked to stop, their work stays",
-    );
-    let shows =
-        format!("`{program} status {plan}`, `log {plan}` and `diff {plan}` go on showing it");
-    let said = format!("plan {plan} has ended for good; {kept}\n{shows}");
-    process.output.line(&said)?;
+    app.out.line(&format!(
+        "plan {plan} has ended for good; agents at work are asked to stop, their work stays\n\
+         `{} status {plan}`, `log {plan}` and `diff {plan}` go on showing it",
+        app.program
+    ))?;
     Ok(Exit::Done)
 }
 
@@ -327,50 +282,48 @@ impl App {
 }
 
 /// A daemon: the one that `--detach` leaves behind for a plan, or one for all that is queued.
-pub async fn daemon(args: DaemonArgs, process: Process<'_>) -> Result<Exit> {
+pub async fn daemon(args: DaemonArgs, start: &CommandStart, ended: Ended) -> Result<Exit> {
     match (&args.plan, &args.confirmed) {
-        (Some(plan), Some(confirmed)) => daemon_of(plan, confirmed, process).await,
-        _ => daemon_of_queue(&args, process).await,
+        (Some(plan), Some(confirmed)) => daemon_of(plan, confirmed, start, ended).await,
+        _ => daemon_of_queue(&args, start, ended).await,
     }
 }
 
 /// Carries out what is queued: until every plan has ended, without a terminal, or until it is stopped.
-async fn daemon_of_queue(args: &DaemonArgs, mut process: Process<'_>) -> Result<Exit> {
-    let rest = args.rest;
-    let handed = match rest {
-        true => {
-            detach::leave_terminal();
-            detach::handed_over()?
-        }
-        false => None,
-    };
+async fn daemon_of_queue(
+    args: &DaemonArgs,
+    start: &CommandStart,
+    mut ended: Ended,
+) -> Result<Exit> {
+    let (mut handed, mut left) = (None, Vec::new());
+    if args.rest {
+        detach::leave_terminal();
+        handed = detach::handed_over()?;
+    }
     let opened = async {
-        let app = App::open(process.start, Access::Run).await?;
-        let left = match rest {
-            true => Vec::new(),
-            false => queued_plans::end_other_version(&app).await?,
-        };
+        let app = App::open(start, Access::Run).await?;
+        if !args.rest {
+            left = queued_plans::end_other_version(&app).await?;
+        }
         let lock = app.take(handed).await?;
         app.log()?;
         for plan in left {
-            queued_plans::queue_left(&plan, process.start, &app).await;
+            queued_plans::queue_left(&plan, start, &app).await;
         }
         Ok((app, lock))
     };
-    let (app, lock) = unless(&mut process.ended, "nothing was begun", opened).await?;
+    let (app, lock) = unless(&mut ended, "nothing was begun", opened).await?;
     daemon::end_left_behind(&app.volumes).await;
-    let (ends_when, root) = match rest {
-        true => (EndsWhen::AllEnded, None),
-        false => (EndsWhen::Stopped, Some(app.config.root())),
-    };
-    if let Some(root) = root {
+    let mut ends_when = EndsWhen::AllEnded;
+    if !args.rest {
+        ends_when = EndsWhen::Stopped;
         complain(&format!(
             "carrying out the plans that are queued in `{}`; Ctrl-C ends\n",
-            root.display()
+            app.config.root().display()
         ));
     }
     let _page = match args.web {
-        true => Some(web::beside(process.start, app.store().await?).await),
+        true => Some(web::beside(start, app.store().await?).await),
         false => None,
     };
     let mut exit = None;
@@ -380,65 +333,59 @@ async fn daemon_of_queue(args: &DaemonArgs, mut process: Process<'_>) -> Result<
         Some(queued_plans::take_up(&app).await?),
         app.store().await?.clone(),
         app.clock,
-        async { exit = Some(process.ended.await) },
+        async { exit = Some(ended.await) },
     );
     let end = ended.await?;
     Ok(exit_of(&end, exit))
 }
 
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.
-async fn daemon_of(plan: &str, confirmed: &str, mut process: Process<'_>) -> Result<Exit> {
+async fn daemon_of(
+    plan: &str,
+    confirmed: &str,
+    start: &CommandStart,
+    mut ended: Ended,
+) -> Result<Exit> {
     detach::leave_terminal();
     let kept = "the plan goes on with the next daemon";
     let opened = async {
-        let mut app = App::open(process.start, Access::Run).await?;
+        let app = App::open(start, Access::Run).await?;
         let lock = app.take(detach::handed_over()?).await?;
         let plan = app.plan_to_carry_out(Some(plan)).await?;
         let mut how = CarryOut::default();
-        app.recall(&plan, &mut how).await?;
-        app.load_team(&how.team).await?;
-        app.require_same(confirmed).await?;
-        let workers = TeamWorkers::choose(&how.agent, &mut app).await?;
-        let planner = app.planner(workers.general.as_ref())?;
-        let found = app.found(&plan).await?;
-        app.check_team(&found)?;
-        let work = Work {
-            prepared: app.prepare(&planner)?,
-            workers,
-            lock,
-            app,
-        };
-        Ok((work, found.head))
+        let (work, _) = app.recalled(&plan, confirmed, &mut how).await?;
+        let found = work.app.found(&plan).await?;
+        work.app.check_team(&found)?;
+        Ok((work, lock, found.head))
     };
-    let (work, head) = unless(&mut process.ended, kept, opened).await?;
-    work.unseen(&head, kept, process.ended).await
+    let (work, lock, head) = unless(&mut ended, kept, opened).await?;
+    work.unseen(lock, &head, kept, ended).await
 }
 
 /// Takes commands and runs an agent for each.
-pub async fn worker(args: WorkerArgs, mut process: Process<'_>) -> Result<Exit> {
+pub async fn worker(args: WorkerArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
     let opened = async {
-        let mut app = App::open(process.start, Access::Run).await?;
+        let mut app = App::open(start, Access::Run).await?;
         app.load_sound_team(&args.team).await?;
         app.require_trust(true).await?;
         app.quiet()?;
         let options = worker_pools::alone(&args, &app).await?;
         Ok((app, options))
     };
-    let (app, mut options) = unless(&mut process.ended, "no command was taken", opened).await?;
+    let (app, mut options) = unless(&mut ended, "no command was taken", opened).await?;
     let (events, received) = mpsc::unbounded_channel();
     options.events = Some(events);
     let of_role = match &options.role {
         RoleFilter::Only(role) => format!(" of `{role}`"),
         _ => String::new(),
     };
-    let root = app.config.root();
+    let root = app.config.root().display().to_string();
     complain(&format!(
-        "taking commands{of_role} in `{}`; Ctrl-C ends\n",
-        root.display()
+        "taking commands{of_role} in `{root}`; Ctrl-C ends\n"
     ));
     let shown = tokio::spawn(show_work(received));
     let mut exit = Exit::Done;
-    let worked = worker::run(options, async { exit = process.ended.await }).await;
+    let worked = worker::run(options, async { exit = ended.await }).await;
     // It ends with the worker, which held the other end.
     drop(shown.await);
     worked?;

@@ -62,7 +62,8 @@ pub struct Foreground<'a> {
     /// The command line that goes on with the plan.
     resume: String,
     output: Output,
-    seq: i64,
+    /// The last change that was shown.
+    pub seq: i64,
     names: BTreeMap<TaskId, String>,
     /// The question that stands on the terminal.
     asked: Option<QuestionId>,
@@ -85,7 +86,6 @@ impl<'a> Foreground<'a> {
         (plan, policy): (&PlanId, PlanPolicy),
         how: &CarryOut,
         with_workers: bool,
-        mut output: Output,
     ) -> Result<Self> {
         let (json, silent) = (how.json, how.json || how.quiet);
         let store = app.store().await?;
@@ -93,7 +93,8 @@ impl<'a> Foreground<'a> {
         let (seq, names) = seen.await?;
         if !with_workers && !silent {
             let commands = shown_from_here(&app.volumes.path(Folder::CommandsPending));
-            output.line(&format!("no --agent: commands wait in `{commands}`"))?;
+            app.out
+                .line(&format!("no --agent: commands wait in `{commands}`"))?;
         }
         Ok(Self {
             app,
@@ -104,8 +105,8 @@ impl<'a> Foreground<'a> {
             asks: may_ask(how),
             policy,
             resume: format!("{} resume {plan}", app.program),
-            live: LiveArea::new(app, &output).filter(|_| !silent),
-            output,
+            live: LiveArea::new(app).filter(|_| !silent),
+            output: app.out,
             seq: if seq == 1 { 0 } else { seq },
             names,
             asked: None,
@@ -113,13 +114,6 @@ impl<'a> Foreground<'a> {
             editor: None,
             failures: RepeatedFailures::default(),
         })
-    }
-
-    /// Prints also what has happened since a change.
-    #[must_use]
-    pub fn since(mut self, seq: i64) -> Self {
-        self.seq = seq;
-        self
     }
 
     /// Shows what happens until the daemon ends, and returns how, with the exit code of the signal that ended it, if one did:
@@ -145,7 +139,7 @@ impl<'a> Foreground<'a> {
         };
         // Nothing is asked any more; what is asked nevertheless is printed.
         self.asks = false;
-        self.prompt.end(&mut self.output)?;
+        self.prompt.end(self.output)?;
         if let Some(editor) = self.editor.take()
             && let Some(kept) = editor.end().await
         {
@@ -184,7 +178,7 @@ impl<'a> Foreground<'a> {
         tokio::select! {
             gone = live_area::draw(live, self.app) => return gone,
             Ok(()) = moved.changed() => {}
-            line = self.prompt.line(&mut self.output) => {
+            line = self.prompt.line(self.output) => {
                 let line = line?;
                 self.answer(&line).await?;
             }
@@ -199,7 +193,7 @@ impl<'a> Foreground<'a> {
             while let page = self.store.since(&self.plan, self.seq, PAGE).await?
                 && !page.is_empty()
             {
-                self.prompt.hide(&mut self.output)?;
+                self.prompt.hide(self.output)?;
                 for change in &page {
                     self.show_change(change).await?;
                     // One after the other: this future may be dropped on the way.
@@ -209,7 +203,7 @@ impl<'a> Foreground<'a> {
             if !self.asks {
                 return Ok(());
             }
-            let (asked, paint) = (self.asked.clone(), self.output.paint());
+            let (asked, paint) = (self.asked.clone(), self.output.paint);
             let read = self.app.read(&self.plan, move |plan, seq| {
                 (OpenQuestion::of(plan, asked.as_ref(), paint), seq)
             });
@@ -221,23 +215,18 @@ impl<'a> Foreground<'a> {
     }
 
     async fn show_change(&mut self, change: &Change) -> Result {
+        let time = view::clock_time(change.at, &TimeZone::system());
+        let silent = self.json || self.quiet || self.asks;
         for row in &change.delta.rows {
-            if let Row::Task(task) = row {
-                self.names.extend([named(task)]);
-            }
-        }
-        for row in &change.delta.rows {
-            let said = match row {
+            match row {
+                Row::Task(task) => self.names.extend([named(task)]),
                 // A question on the terminal says it beside itself.
-                Row::Ask(ask) if !self.json && !self.quiet && !self.asks => {
-                    let failed = ask.away.is_some_and(|away| away.at == change.at);
-                    self.away(ask).filter(|_| failed)
+                Row::Ask(ask) if !silent && ask.away.is_some_and(|away| away.at == change.at) => {
+                    if let Some(said) = self.away(ask) {
+                        self.output.line(&format!("{time} {said}"))?;
+                    }
                 }
-                _ => None,
-            };
-            if let Some(said) = said {
-                let time = view::clock_time(change.at, &TimeZone::system());
-                self.output.line(&format!("{time} {said}"))?;
+                _ => {}
             }
         }
         for event in &change.delta.events {
@@ -259,8 +248,7 @@ impl<'a> Foreground<'a> {
             if self.quiet && !asks && style != Style::Bad {
                 continue;
             }
-            let paint = self.output.paint();
-            let time = view::clock_time(change.at, &TimeZone::system());
+            let paint = self.output.paint;
             let (time, text) = (paint.text(Style::Dim, &time), paint.text(style, &text));
             self.output.line(&format!("{time} {text}"))?;
             if let Event::Planned { .. } = event {
@@ -275,11 +263,7 @@ impl<'a> Foreground<'a> {
                 for line in tasks.await? {
                     self.output.line(&line)?;
                 }
-                if let Some(expected) = self
-                    .app
-                    .expected(&self.plan, self.policy.max_parallel, true)
-                    .await?
-                {
+                if let Some(expected) = self.expected(true).await? {
                     self.output.line(&format!("           {expected}"))?;
                 }
                 // What a model has planned was not known before.
@@ -291,6 +275,12 @@ impl<'a> Foreground<'a> {
         Ok(())
     }
 
+    /// Says what the tasks may take, or have taken.
+    async fn expected(&self, guess: bool) -> Result<Option<String>> {
+        let lanes = self.policy.max_parallel;
+        self.app.expected(&self.plan, lanes, guess).await
+    }
+
     /// Returns since when a model is away, and when it is asked again.
     fn away(&self, ask: &ModelQuestion) -> Option<String> {
         view::away(ask, self.app.config.timing.plan.away, &TimeZone::system())
@@ -300,7 +290,7 @@ impl<'a> Foreground<'a> {
     async fn close(&mut self, end: &DaemonEnd, signal: Option<Exit>) -> Result {
         self.show().await?;
         self.live = None;
-        let paint = self.output.paint();
+        let paint = self.output.paint;
         let read = self.app.read(&self.plan, move |plan, _| {
             let open: Vec<HumanQuestion> = plan.open_questions().cloned().collect();
             let results = view::results(plan, paint);
@@ -321,11 +311,8 @@ impl<'a> Foreground<'a> {
             DaemonEnd::Settled(status) => {
                 let good = *status == PlanState::Completed;
                 let style = if good { Style::Good } else { Style::Bad };
-                let status = self.output.paint().text(style, status.as_str());
-                let expected = self
-                    .app
-                    .expected(plan, self.policy.max_parallel, false)
-                    .await?;
+                let status = self.output.paint.text(style, status.as_str());
+                let expected = self.expected(false).await?;
                 let expected = expected.map_or(String::new(), |expected| format!("{expected}\n"));
                 let summary = printable(head.outcome.as_deref().unwrap_or_default());
                 let place = self.app.place_of_work(&head);
@@ -336,8 +323,9 @@ impl<'a> Foreground<'a> {
             }
             DaemonEnd::Waits if open.is_empty() => {
                 self.output.text(&results)?;
-                let said = format!("\nplan {plan} is paused\nHint: `{resume}` goes on\n");
-                complain(&said);
+                complain(&format!(
+                    "\nplan {plan} is paused\nHint: `{resume}` goes on\n"
+                ));
             }
             DaemonEnd::Waits | DaemonEnd::Budget => {
                 let state = match &head.status {
@@ -375,15 +363,13 @@ impl<'a> Foreground<'a> {
 
     fn close_stopped(&mut self) -> Result {
         let daemon = self.app.volumes.daemon_of(&self.plan);
-        let stopped = match daemon.filter(|daemon| daemon.pid != std::process::id()) {
+        let (plan, program, resume) = (&self.plan, &self.app.program, &self.resume);
+        self.output.prose(&match daemon.filter(|daemon| daemon.pid != std::process::id()) {
             Some(DaemonInfo { pid, .. }) => format!(
-                "\nplan {} goes on in the background (pid {pid}): `{program} status` shows it, `pause` and `abort` end it\n",
-                self.plan,
-                program = self.app.program
+                "\nplan {plan} goes on in the background (pid {pid}): `{program} status` shows it, `pause` and `abort` end it\n"
             ),
-            None => format!("\nstopped; `{}` goes on where it was\n", self.resume),
-        };
-        self.output.prose(&stopped)
+            None => format!("\nstopped; `{resume}` goes on where it was\n"),
+        })
     }
 
     /// Prints the last line for a program that reads along.

@@ -2,7 +2,7 @@
 //! plan-agent's is left as it is.
 
 use std::fs;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use super::args::ServiceAct;
 use super::isolation::folder_name;
 use super::{CommandStart, Failure, Output, Result};
 use crate::bounded_read;
+use crate::own_files;
 use crate::wire::text::one_line;
 
 /// The beginning of every unit that this program wrote.
@@ -27,7 +28,7 @@ const MAX_UNIT: usize = 64 * 1024;
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Installs, removes or shows the unit of the current folder.
-pub async fn service(act: ServiceAct, start: &CommandStart, output: &mut Output) -> Result {
+pub async fn service(act: ServiceAct, start: &CommandStart, output: Output) -> Result {
     let folder = std::env::current_dir().context("failed to find the current folder")?;
     let name = &format!("plan-agent-{}.service", folder_name(&folder));
     let unit = units(start)?.join(name);
@@ -42,8 +43,7 @@ pub async fn service(act: ServiceAct, start: &CommandStart, output: &mut Output)
                 .with_context(|| format!("failed to write `{path}`"))?;
             output.line(&format!("`{path}` starts the daemon at login"))?;
             let commands = ["daemon-reload".to_owned(), format!("enable {name}")];
-            let enabled = systemctl(&commands, output).await?;
-            match enabled {
+            match systemctl(&commands, output).await? {
                 true => output.line(&format!("`systemctl --user start {name}` starts it now")),
                 false => Ok(()),
             }
@@ -54,9 +54,8 @@ pub async fn service(act: ServiceAct, start: &CommandStart, output: &mut Output)
             systemctl(&[format!("disable --now {name}")], output).await?;
             fs::remove_file(&unit).with_context(|| format!("failed to remove `{path}`"))?;
             output.line(&format!("`{path}` is removed"))?;
-            systemctl(&["daemon-reload".to_owned()], output)
-                .await
-                .map(drop)
+            let commands = ["daemon-reload".to_owned()];
+            systemctl(&commands, output).await.map(drop)
         }
         ServiceAct::Status => {
             let state = match &there {
@@ -95,22 +94,15 @@ fn read(unit: &Path) -> Result<Option<String>> {
 
 /// Writes it beside its place and renames it: systemd never reads half a unit.
 fn write(unit: &Path, text: &str) -> io::Result<()> {
-    let folder = unit.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(text.as_bytes())?;
-    file.persist(unit)?;
-    Ok(())
+    fs::create_dir_all(unit.parent().unwrap_or(Path::new("/")))?;
+    own_files::replace(unit, text.as_bytes())
 }
 
 /// Returns the text of the unit. It holds no key: who can read it is not decided here.
 fn text(folder: &Path, start: &CommandStart) -> Result<String> {
     let program = std::env::current_exe().context("failed to find this program")?;
-    let mut words = vec![
-        word(&program)?.replace("$$", "$"),
-        "-C".into(),
-        word(folder)?,
-    ];
+    let program = word(&program)?.replace("$$", "$");
+    let mut words = vec![program, "-C".into(), word(folder)?];
     if let Some(file) = &start.file {
         let file = std::path::absolute(file).context("failed to find the configuration")?;
         words.extend(["--config".to_owned(), word(&file)?]);
@@ -129,9 +121,8 @@ fn text(folder: &Path, start: &CommandStart) -> Result<String> {
 /// Returns a path as a word of a command in a unit.
 fn word(path: &Path) -> Result<String> {
     let refused = || Failure::usage(anyhow!("`{}` is no path for a unit", path.display()));
-    let text = path
-        .to_str()
-        .filter(|text| !text.contains(char::is_control));
+    let text = path.to_str();
+    let text = text.filter(|text| !text.contains(char::is_control));
     let mut text = text.ok_or_else(refused)?.to_owned();
     for (special, escaped) in [("\\", "\\\\"), ("\"", "\\\""), ("%", "%%"), ("$", "$$")] {
         text = text.replace(special, escaped);
@@ -140,7 +131,7 @@ fn word(path: &Path) -> Result<String> {
 }
 
 /// Has systemd carry commands out; if it does not, says what to type. Returns whether it did.
-async fn systemctl(commands: &[String], output: &mut Output) -> Result<bool> {
+async fn systemctl(commands: &[String], output: Output) -> Result<bool> {
     for (place, command) in commands.iter().enumerate() {
         if ask(command).await.is_none() {
             let left = commands[place..].iter();

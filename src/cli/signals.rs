@@ -32,13 +32,10 @@ pub type Ended = Pin<Box<dyn Future<Output = Exit>>>;
 /// Takes Ctrl-C and requests to terminate from now on. Call it before anything else: what comes earlier ends the process without
 /// a word.
 pub fn ended() -> Ended {
-    let signals = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-        signal(SignalKind::hangup()),
-    );
+    use SignalKind as Kind;
+    let signals = [Kind::interrupt(), Kind::terminate(), Kind::hangup()].map(signal);
     Box::pin(async {
-        let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) = signals else {
+        let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = signals else {
             // Without handlers the signals end the process by themselves, and nothing is lost by that either.
             return std::future::pending().await;
         };

@@ -4,7 +4,7 @@ use anyhow::anyhow;
 
 use super::args::{AddArgs, RetryArgs, SettleArgs, TellArgs};
 use super::control::free_of_daemons;
-use super::{App, BY, Exit, Failure, Output, Result, can_ask, confirm};
+use super::{App, BY, Exit, Failure, Result, can_ask, confirm};
 use crate::agents::CodingAgent;
 use crate::bounded_read;
 use crate::plan::{AttemptState, Criteria, Draft, PlanId, PlanState, Refusal, TaskId, TaskSpec};
@@ -20,7 +20,7 @@ const LONGEST: usize = 1024;
 const WITHOUT_NOW: &str = "without --now your words go along with the next command of the task";
 
 /// Says something to the agent of a task.
-pub async fn tell(args: &TellArgs, app: &App, output: &mut Output) -> Result {
+pub async fn tell(args: &TellArgs, app: &App) -> Result {
     let (plan, id, words) = (args.meant()).map_err(|error| Failure::usage(anyhow!(error)))?;
     let (words, now) = (words.to_owned(), args.now);
     let plan = app.plan_to_carry_out(plan).await?;
@@ -28,11 +28,11 @@ pub async fn tell(args: &TellArgs, app: &App, output: &mut Output) -> Result {
         can_be_cut_off(app, &plan, id).await?;
     }
     let change = move |draft: &mut Draft<'_>| steering::tell(draft, id, &words, now);
-    app.apply(&plan, None, "said", change, output).await
+    app.apply(&plan, None, "said", change).await
 }
 
 /// Has a task tried again.
-pub async fn retry(args: &RetryArgs, app: &App, output: &mut Output) -> Result {
+pub async fn retry(args: &RetryArgs, app: &App) -> Result {
     let (id, words) = (args.on.task, trimmed(&args.note));
     let plan = app.plan_to_carry_out(args.on.plan.as_deref()).await?;
     let read = app.read(&plan, move |plan, _| {
@@ -51,28 +51,27 @@ pub async fn retry(args: &RetryArgs, app: &App, output: &mut Output) -> Result {
         }
     }
     let lock = app.free_if_over(&plan).await?;
-    let why = if words.is_empty() {
-        "tried again"
-    } else {
-        &words
+    let why = match words.as_str() {
+        "" => "tried again".to_owned(),
+        words => words.to_owned(),
     };
-    let why = why.to_owned();
     let change = move |draft: &mut Draft<'_>| steering::retry(draft, id, &words, &again);
-    app.apply(&plan, lock, &why, change, output).await
+    app.apply(&plan, lock, &why, change).await
 }
 
-/// Leaves a task out.
-pub async fn skip(args: &SettleArgs, app: &App, output: &mut Output) -> Result {
-    app.settle(args, false, output).await
-}
-
-/// Completes a task because the person says that it is done.
-pub async fn done(args: &SettleArgs, app: &App, output: &mut Output) -> Result {
-    app.settle(args, true, output).await
+/// Completes a task because the person says that it is `done`, or leaves it out.
+pub async fn settle(args: &SettleArgs, done: bool, app: &App) -> Result {
+    let (id, words) = (args.on.task, trimmed(&args.note));
+    let plan = app.plan_to_carry_out(args.on.plan.as_deref()).await?;
+    let usual = if done { "done" } else { "skipped" };
+    let why = if words.is_empty() { usual } else { &words };
+    let why = why.to_owned();
+    let change = move |draft: &mut Draft<'_>| steering::settle(draft, id, &words, done);
+    app.apply(&plan, None, &why, change).await
 }
 
 /// Adds a task.
-pub async fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result {
+pub async fn add(args: &AddArgs, app: &App) -> Result {
     let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
     let known = &app.config.checks;
     if let Some(check) = args.checks.iter().find(|check| !known.contains_key(*check)) {
@@ -96,53 +95,37 @@ pub async fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result {
     let lock = app.free_if_over(&plan).await?;
     let before = args.before;
     let change = move |draft: &mut Draft<'_>| steering::add(draft, task, before);
-    app.apply(&plan, lock, "added", change, output).await
+    app.apply(&plan, lock, "added", change).await
 }
 
 impl App {
-    async fn settle(&self, args: &SettleArgs, done: bool, output: &mut Output) -> Result {
-        let (id, words) = (args.on.task, trimmed(&args.note));
-        let plan = self.plan_to_carry_out(args.on.plan.as_deref()).await?;
-        let usual = if done { "done" } else { "skipped" };
-        let why = if words.is_empty() { usual } else { &words };
-        let why = why.to_owned();
-        let change = move |draft: &mut Draft<'_>| steering::settle(draft, id, &words, done);
-        self.apply(&plan, None, &why, change, output).await
-    }
-
     async fn apply(
         &self,
         plan: &PlanId,
         lock: Option<DaemonLock>,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<String, Refusal> + Send + 'static,
-        output: &mut Output,
     ) -> Result {
-        let said = self.steer(plan, why, change).await?;
+        let changed = self.store().await?.change(plan, BY, why, change).await;
+        let said = changed.map_err(|error| match error {
+            StoreError::Refused(refusal) => self.refused(refusal, plan),
+            error => error.into(),
+        })?;
         drop(lock);
-        self.report(plan, &said, output).await
+        self.report(plan, &said).await
     }
 
-    /// Changes a plan for the person; what is refused says what to do instead.
-    pub async fn steer<T: Send + 'static>(
-        &self,
-        plan: &PlanId,
-        why: &str,
-        change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T> {
-        let changed = self.store().await?.change(plan, BY, why, change).await;
-        changed.map_err(|error| match error {
-            StoreError::Refused(refusal) => match way_out(&refusal, plan, &self.program) {
-                Some(hint) => Failure::from(refusal).hint(hint),
-                None => refusal.into(),
-            },
-            error => error.into(),
-        })
+    /// Returns that a change is refused, and what to do instead.
+    pub fn refused(&self, refusal: Refusal, plan: &PlanId) -> Failure {
+        match way_out(&refusal, plan, &self.program) {
+            Some(hint) => Failure::from(refusal).hint(hint),
+            None => refusal.into(),
+        }
     }
 
     /// Says what came of a change, and what has to happen before the plan goes on, if anything.
-    pub async fn report(&self, plan: &PlanId, said: &str, output: &mut Output) -> Result {
-        output.line(said)?;
+    pub async fn report(&self, plan: &PlanId, said: &str) -> Result {
+        self.out.line(said)?;
         let status = self.read(plan, |plan, _| plan.status().clone()).await?;
         let at_work = self.is_carried_out(plan);
         let waits = match status {
@@ -151,7 +134,8 @@ impl App {
             _ if !at_work => "No daemon works on the plan",
             _ => return Ok(()),
         };
-        output.line(&format!("{waits}: {}", self.program.goes_on(plan.as_str())))
+        self.out
+            .line(&format!("{waits}: {}", self.program.goes_on(plan.as_str())))
     }
 
     /// Keeps daemons away from a plan that has ended and is to go on: one that is about to end would not notice.
@@ -208,9 +192,8 @@ fn way_out(refusal: &Refusal, plan: &PlanId, program: &ProgramName) -> Option<St
     Some(match refusal {
         Refusal::UnknownTask(_) => format!("`{program} status {plan}` shows the tasks"),
         Refusal::NotEditable { task, status } if status.settled() => {
-            format!(
-                "`{program} retry {plan} {task}` has it tried again; --note says what is missing"
-            )
+            let retry = format!("`{program} retry {plan} {task}` has it tried again");
+            format!("{retry}; --note says what is missing")
         }
         Refusal::NotEditable { task, .. } => {
             format!("`{program} tell {plan} {task} \"…\"` goes along with its next command")

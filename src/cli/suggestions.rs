@@ -32,10 +32,8 @@ pub fn suggest(mut error: clap::Error) -> clap::Error {
     {
         let tip = format!("`plan-agent {meant}` may be what you mean");
         error.remove(ContextKind::SuggestedSubcommand);
-        error.insert(
-            ContextKind::Suggested,
-            ContextValue::StyledStrs(vec![tip.into()]),
-        );
+        let tips = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tips);
     }
     error
 }

@@ -112,10 +112,8 @@ impl App {
                 RoleFolder::Own => format!("roles/{id}/commands/pending"),
             };
             let folder = self.volumes.root().join(folder);
-            let (folder, worker) = (
-                folder.display(),
-                format!("{program} worker --role {id}{team}"),
-            );
+            let folder = folder.display();
+            let worker = format!("{program} worker --role {id}{team}");
             complain(&format!(
                 "the role `{id}` is external, its commands are in `{folder}`: `{worker} --agent claude`, or another agent, takes them\n"
             ));

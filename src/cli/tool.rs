@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 
 use super::args::{Dialects, ToolArgs, ToolsArgs};
-use super::{Access, App, BY, Exit, Failure, Output, Process, Result, beside, unless};
+use super::{Access, App, BY, CommandStart, Ended, Exit, Failure, Output, Result, beside, unless};
 use crate::bounded_read;
 use crate::tools::{ControlSettings, Dialect, Tool, Toolbox};
 use crate::view::Style;
@@ -16,7 +16,7 @@ use crate::volumes::EXCHANGE;
 const MAX_INPUT: usize = 64 * 1024 * 1024;
 
 /// Lists the tools with their arguments.
-pub fn list(args: &ToolsArgs, output: &mut Output) -> Result {
+pub fn list(args: &ToolsArgs, output: Output) -> Result {
     let Dialects(dialects) = &args.dialect;
     if args.json {
         let json = |dialect: &Dialect, tool: &Tool| {
@@ -33,7 +33,7 @@ pub fn list(args: &ToolsArgs, output: &mut Output) -> Result {
             .flat_map(|dialect| dialect.tools().iter().map(move |tool| json(dialect, tool)));
         return output.json(&tools.collect::<Vec<_>>());
     }
-    let paint = output.paint();
+    let paint = output.paint;
     for (place, dialect) in dialects.iter().enumerate() {
         let gap = if place > 0 { "\n" } else { "" };
         let name = paint.text(Style::Bold, dialect.as_str());
@@ -83,9 +83,9 @@ fn words(list: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// Calls a tool and prints its answer.
-pub async fn call(args: ToolArgs, mut process: Process<'_>) -> Result<Exit> {
+pub async fn call(args: ToolArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
     let opened = async {
-        let mut app = App::open(process.start, Access::Read).await?;
+        let mut app = App::open(start, Access::Read).await?;
         app.quiet()?;
         let Dialects(dialects) = &args.dialect;
         let dialect = Dialect::answering(dialects, &args.name);
@@ -99,17 +99,18 @@ pub async fn call(args: ToolArgs, mut process: Process<'_>) -> Result<Exit> {
                 (Toolbox::in_memory().await).context("failed to answer for an unknown tool")?
             }
         };
-        Ok((toolbox, dialect, arguments))
+        Ok((app.out, toolbox, dialect, arguments))
     };
-    let opened = unless(&mut process.ended, "nothing was called", opened);
-    let (toolbox, dialect, arguments) = opened.await?;
+    let opened = unless(&mut ended, "nothing was called", opened);
+    let (out, toolbox, dialect, arguments) = opened.await?;
     let called = async { Ok(toolbox.call(dialect, &args.name, arguments).await) };
-    let called = unless(&mut process.ended, "the call may have taken effect", called);
+    let called = unless(&mut ended, "the call may have taken effect", called);
     let answer = called.await?;
-    process.output.json_line(&answer.value)?;
-    Ok(match answer.success {
-        true => Exit::Done,
-        false => Exit::Failed,
+    out.json_line(&answer.value)?;
+    Ok(if answer.success {
+        Exit::Done
+    } else {
+        Exit::Failed
     })
 }
 
@@ -157,14 +158,14 @@ pub async fn open(app: &mut App, plan: Option<&str>, dialects: &[Dialect]) -> Re
 /// Resolves what plans of the tools of control are made with, as `run` does.
 async fn control(app: &mut App) -> Result<ControlSettings> {
     if app.environment.get(EXCHANGE).is_some() {
-        let error =
-            anyhow!("`control` hands goals over, and {EXCHANGE} is set: an agent works here");
+        let what = "`control` hands goals over";
+        let error = anyhow!("{what}, and {EXCHANGE} is set: an agent works here");
         return Err(Failure::usage(error).hint("the other dialects work here"));
     }
     app.require_trust(false).await?;
     let goals = app.goal_settings().await;
     Ok(ControlSettings {
-        goals: goals.map_err(|failure| failure.text().unwrap_or_default()),
+        goals: goals.map_err(|failure| failure.text()),
         volumes: app.volumes.clone(),
         program: app.program.to_string(),
     })

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
-use super::args::TrustArgs;
 use super::team_file::TeamFile;
 use super::{
     App, CommandStart, Exit, Failure, Output, Result, beside, can_ask, complain, confirm,
@@ -61,10 +60,10 @@ pub fn refuse_agents(command: &str, environment: &Environment) -> Result {
 }
 
 /// Shows what a configuration runs and allows, and confirms it; a person at a terminal is asked first.
-pub async fn trust(args: TrustArgs, start: &CommandStart, output: &mut Output) -> Result {
+pub async fn trust(path: Option<PathBuf>, start: &CommandStart, output: Output) -> Result {
     let (named, environment) = (start.file.clone(), start.environment.clone());
     let app = beside(move || {
-        let config = match args.path.as_deref() {
+        let config = match path.as_deref() {
             Some(folder) if folder.is_dir() => {
                 let folder = std::path::absolute(folder)?;
                 Config::in_folder(&folder, &environment)
@@ -97,7 +96,7 @@ pub fn trust_folder(folder: &Path, environment: &Environment) -> Result<(), Stri
         let app = App::to_confirm(config, environment.clone())?;
         Ok(app.keep(&app.unconfirmed(false))?)
     };
-    keep().map_err(|failure: Failure| failure.text().unwrap_or_default())
+    keep().map_err(|failure: Failure| failure.text())
 }
 
 impl App {
@@ -177,10 +176,7 @@ impl App {
 
     /// Returns whether a person has confirmed that a folder with a configuration written by hand becomes plan-agent's.
     pub fn may_take_over(&self) -> bool {
-        let record = self
-            .records()
-            .and_then(|it| it.get(self.config.home().folder()));
-        matches!(record, Ok(Some(_)))
+        matches!(self.confirmed(self.config.home().folder()), Ok(Some(_)))
     }
 
     /// Forgets what was confirmed here, for files that are removed.
@@ -196,7 +192,7 @@ impl App {
 
     async fn read_prompts(&mut self) -> Result {
         let dir = self.config.prompts_dir();
-        self.prompts = beside(move || read_prompts(&dir)).await?;
+        self.prompts = beside(move || Ok(PromptFiles::read(&dir)?)).await?;
         Ok(())
     }
 
@@ -206,7 +202,7 @@ impl App {
         if let Some(path) = TeamFile::find(None, &app.config) {
             app.team = Some(TeamFile::load(path, &app.config)?);
         }
-        app.prompts = read_prompts(&app.config.prompts_dir())?;
+        app.prompts = PromptFiles::read(&app.config.prompts_dir())?;
         Ok(app)
     }
 
@@ -217,6 +213,14 @@ impl App {
     pub fn records(&self) -> io::Result<ConfirmedRecords> {
         let workspace = self.config.workspace();
         ConfirmedRecords::outside_of(&[self.config.folder(), &workspace], &self.environment)
+    }
+
+    /// Returns what was confirmed of a file.
+    ///
+    /// # Errors
+    /// It is not known.
+    pub fn confirmed(&self, path: &Path) -> io::Result<Option<Parts>> {
+        self.records()?.get(path)
     }
 
     fn keep(&self, confirmed: &[Subject]) -> io::Result<()> {
@@ -238,7 +242,7 @@ impl App {
         if self.config.home().is_by_hand().unwrap_or_default() {
             let path = self.config.home().folder().to_owned();
             subjects.push(Subject {
-                before: self.records().and_then(|records| records.get(&path)),
+                before: self.confirmed(&path),
                 path,
                 does: "becomes the folder of plan-agent",
                 parts: Parts::from([(BY_HAND.to_owned(), content_hash(""))]),
@@ -256,7 +260,7 @@ impl App {
     fn subjects(&self, named: bool) -> Vec<Subject> {
         let config = &self.config;
         let subject = |path: PathBuf, does, parts, key: Option<&str>| Subject {
-            before: self.records().and_then(|records| records.get(&path)),
+            before: self.confirmed(&path),
             named: named || key.is_some_and(|key| self.environment.overrides(key)),
             path,
             does,
@@ -268,13 +272,11 @@ impl App {
         settings.extend(self.programs());
         let prompts = self.prompts.replaced();
         let prompts = prompts.map(|(name, text)| (name.to_owned(), content_hash(text)));
-        let (dir, told) = (
-            config.prompts_dir(),
-            "replaces what models and agents are told",
-        );
+        let (dir, prompts) = (config.prompts_dir(), prompts.collect());
+        let told = "replaces what models and agents are told";
         let mut subjects = vec![
             subject(file, "runs programs or widens rights", settings, None),
-            subject(dir, told, prompts.collect(), Some("prompts.dir")),
+            subject(dir, told, prompts, Some("prompts.dir")),
         ];
         if let Some(team) = &self.team {
             let (path, parts) = (team.path.clone(), team.parts.clone());
@@ -310,10 +312,6 @@ impl App {
         });
         hashed.collect()
     }
-}
-
-fn read_prompts(dir: &Path) -> Result<PromptFiles> {
-    Ok(PromptFiles::read(dir)?)
 }
 
 fn listed(open: &[Subject]) -> String {

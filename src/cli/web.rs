@@ -1,8 +1,8 @@
 //! `web`: the plans here as a page in a browser of this machine. It works beside a daemon of another process and with none; its
 //! end changes nothing.
 
-use std::io::{ErrorKind, Write};
-use std::net::Ipv4Addr;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::args::WebArgs;
-use super::{Access, App, CommandStart, Exit, Failure, Process, Result, complain, unless};
+use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, unless};
 use crate::serve::ServedTools;
 use crate::steering::GoalSettings;
 use crate::store::Store;
@@ -44,20 +44,20 @@ struct ReadyPage {
 }
 
 /// Serves the page until a signal comes.
-pub async fn web(args: WebArgs, mut process: Process<'_>) -> Result<Exit> {
+pub async fn web(args: WebArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
     let opened = async {
-        let app = App::open(process.start, Access::Control).await?;
+        let app = App::open(start, Access::Control).await?;
         app.quiet()?;
         app.make_store().await?;
-        ReadyPage::new(app, &args).await
+        Ok((app.out, ReadyPage::new(app, &args).await?))
     };
-    let page = unless(&mut process.ended, "nothing was served", opened).await?;
-    process.output.line(&page.address)?;
-    let _opened = match args.open && process.output.is_terminal() {
+    let (out, page) = unless(&mut ended, "nothing was served", opened).await?;
+    out.line(&page.address)?;
+    let _opened = match args.open && out.terminal {
         true => open_browser(&page.address, &page.folder),
         false => None,
     };
-    Ok(Box::pin(page.serve(process.ended)).await)
+    Ok(Box::pin(page.serve(ended)).await)
 }
 
 /// Serves the page beside a daemon of this process, as long as what is returned lives, and says where. If that is impossible, the
@@ -75,7 +75,7 @@ pub async fn beside(start: &CommandStart, store: &Store) -> JoinSet<()> {
             served.spawn(page.serve(std::future::pending()));
         }
         Err(failure) => {
-            let why = failure.text().unwrap_or_default();
+            let why = failure.text();
             let why = why.trim_start_matches("error: ").trim_end();
             complain(&format!("! the page is not served: {why}\n"));
         }
@@ -147,10 +147,9 @@ async fn goals(app: &mut App) -> Result<GoalSettings, [String; 2]> {
 /// Opens the page in the browser, by a file that leads there: all users of this machine can read the arguments of a program. The
 /// file is removed when it is dropped.
 fn open_browser(address: &str, folder: &Path) -> Option<NamedTempFile> {
-    let opener = if cfg!(target_os = "macos") {
-        "open"
-    } else {
-        "xdg-open"
+    let opener = match cfg!(target_os = "macos") {
+        true => "open",
+        false => "xdg-open",
     };
     let opened = || {
         let mut file = tempfile::Builder::new();
@@ -161,10 +160,8 @@ fn open_browser(address: &str, folder: &Path) -> Option<NamedTempFile> {
         )?;
         let mut program = Command::new(opener);
         let program = program.arg(file.path()).stdin(Stdio::null());
-        let mut child = program
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
+        let program = program.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = program.spawn()?;
         std::thread::spawn(move || child.wait());
         Ok::<_, std::io::Error>(file)
     };
@@ -198,22 +195,15 @@ fn token(file: &TokenFile, new: bool) -> Result<String> {
 
 /// Listens on this machine: at the port that is named, else at the usual one or the next that is free.
 async fn listen(named: Option<u16>) -> Result<TcpListener> {
-    let mut port = named.unwrap_or(PORT);
-    loop {
-        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
-            Err(error)
-                if error.kind() == ErrorKind::AddrInUse
-                    && named.is_none()
-                    && port < PORT + TRIED =>
-            {
-                port += 1;
-            }
-            bound => {
-                let bound = bound.with_context(|| format!("failed to listen at port {port}"));
-                return bound.map_err(|error| {
-                    Failure::failed(error).hint("`--port 0` takes any that is free")
-                });
-            }
-        }
-    }
+    let ports = match named {
+        Some(port) => port..=port,
+        None => PORT..=PORT + TRIED,
+    };
+    let last = *ports.end();
+    let places: Vec<SocketAddr> = ports
+        .map(|port| (Ipv4Addr::LOCALHOST, port).into())
+        .collect();
+    let bound = TcpListener::bind(&*places).await;
+    let bound = bound.with_context(|| format!("failed to listen at port {last}"));
+    bound.map_err(|error| Failure::failed(error).hint("`--port 0` takes any that is free"))
 }

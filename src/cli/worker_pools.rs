@@ -16,7 +16,7 @@ use super::team_file::TeamFile;
 use super::{App, Failure, Result, complain};
 use crate::agents::{self, Agent};
 use crate::daemon::{DaemonSettings, StartedWorkers};
-use crate::plan::{PlanId, RoleRules};
+use crate::plan::RoleRules;
 use crate::volumes::VolumesError;
 use crate::wire::Problem;
 use crate::wire::team_file::{RoleFolder, RoleKind, RoleSpec, RoleWorker};
@@ -140,13 +140,18 @@ impl TeamWorkers {
         stop: &watch::Receiver<bool>,
     ) -> JoinSet<()> {
         let (report, gone) = watch::channel(BTreeSet::new());
-        let plan = &daemon.plan;
         let mut unfit = BTreeMap::new();
         let mut ends = JoinSet::new();
         for pool in &self.pools {
             let (lost, role) = (pool.options.health.watch(), pool.role.clone());
             unfit.insert(role.clone(), lost.clone());
-            let (lanes, report) = (pool.start(plan, stop), report.clone());
+            // Workers of another plan may run another agent.
+            let options = WorkerOptions {
+                plan: Some(daemon.plan.clone()),
+                ..pool.options.clone()
+            };
+            let lane = |_| worker::run(options.clone(), stopped(stop));
+            let (lanes, report) = ((0..pool.lanes).map(lane).collect(), report.clone());
             ends.spawn(async move {
                 until_ended(lanes, role.as_deref()).await;
                 if *lost.borrow() {
@@ -156,22 +161,6 @@ impl TeamWorkers {
         }
         daemon.started_workers = StartedWorkers { unfit, gone };
         ends
-    }
-}
-
-impl WorkerPool {
-    /// Starts workers for one plan: those of another one may run another agent.
-    fn start(
-        &self,
-        plan: &PlanId,
-        stop: &watch::Receiver<bool>,
-    ) -> JoinSet<Result<(), WorkerError>> {
-        let options = WorkerOptions {
-            plan: Some(plan.clone()),
-            ..self.options.clone()
-        };
-        let lane = |_| worker::run(options.clone(), stopped(stop));
-        (0..self.lanes).map(lane).collect()
     }
 }
 

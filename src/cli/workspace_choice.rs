@@ -126,21 +126,15 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 
 fn usable(workspace: &Path) -> Result {
     let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
-    let (why, hint) = if !workspace.exists() {
-        (
-            "does not exist".to_owned(),
-            "make the folder, or name another one",
-        )
-    } else if !workspace.is_dir() {
-        ("is no folder".to_owned(), "name a folder")
-    } else if let Err(error) = rustix::fs::access(workspace, access) {
+    let denied = rustix::fs::access(workspace, access).map_err(|error| {
         let error = std::io::Error::from(error);
-        (
-            format!("cannot be written to: {error}"),
-            "make it writable, or name another one",
-        )
-    } else {
-        return Ok(());
+        format!("cannot be written to: {error}")
+    });
+    let (why, hint) = match &denied {
+        _ if !workspace.exists() => ("does not exist", "make the folder, or name another one"),
+        _ if !workspace.is_dir() => ("is no folder", "name a folder"),
+        Ok(()) => return Ok(()),
+        Err(denied) => (denied.as_str(), "make it writable, or name another one"),
     };
     let error = anyhow!("the workspace `{}` {why}", workspace.display());
     Err(Failure::usage(error).hint(format!("{hint}: --workspace DIR")))

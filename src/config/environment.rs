@@ -24,10 +24,11 @@ impl Environment {
         value.filter(|value| !value.is_empty())
     }
 
-    /// Returns the same environment with another value of a variable.
+    /// Returns the same environment with another `PATH`, if one is given.
     #[must_use]
-    pub fn with(mut self, name: &str, value: &str) -> Self {
-        self.0.insert(name.to_owned(), value.to_owned());
+    pub fn with_path(mut self, path: Option<&str>) -> Self {
+        self.0
+            .extend(path.map(|path| ("PATH".to_owned(), path.to_owned())));
         self
     }
 

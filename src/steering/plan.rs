@@ -85,10 +85,8 @@ pub fn preview_restore(
     let mut draft = Draft::new(&mut restored, now);
     draft.restore(earlier, seq)?;
     draft.finish();
-    let tasks: BTreeSet<TaskId> = [plan, &restored]
-        .into_iter()
-        .flat_map(|plan| plan.tasks().map(|task| task.number))
-        .collect();
+    let tasks = plan.tasks().chain(restored.tasks());
+    let tasks: BTreeSet<TaskId> = tasks.map(|task| task.number).collect();
     let change = |id| {
         let (before, after) = (plan.task(id), restored.task(id));
         let state = |plan, task: Option<&Task>| Some(StateWord::of_task(plan, task?).as_str());

@@ -96,31 +96,22 @@ fn set(head: &mut PlanHead, [was, is]: [PlanSpec; 2]) {
 
 /// Returns what an edit does, in one line.
 pub fn summary(edited: &EditedPlan) -> String {
-    let count =
-        |kind: fn(&TaskEdit) -> bool| edited.tasks.iter().filter(|edit| kind(edit)).count() as u64;
-    let counts = [
-        (
-            count(|edit| matches!(edit, TaskEdit::Change(..))),
-            "changed",
-        ),
-        (count(|edit| matches!(edit, TaskEdit::Add(_))), "added"),
-        (
-            count(|edit| matches!(edit, TaskEdit::Done(_))),
-            "done by hand",
-        ),
-        (count(|edit| matches!(edit, TaskEdit::Skip(_))), "skipped"),
-    ];
-    let header = edited
-        .header
-        .as_ref()
-        .map(|_| "its header changed".to_owned());
-    let tasks = counts.into_iter().filter(|(count, _)| *count > 0);
-    let tasks = tasks.map(|(count, what)| format!("{} {what}", counted(count, "task")));
-    header
-        .into_iter()
-        .chain(tasks)
-        .collect::<Vec<_>>()
-        .join(", ")
+    let what = |edit: &TaskEdit| match edit {
+        TaskEdit::Change(..) => "changed",
+        TaskEdit::Add(_) => "added",
+        TaskEdit::Done(_) => "done by hand",
+        TaskEdit::Skip(_) => "skipped",
+        TaskEdit::Keep(_) => "kept",
+    };
+    let mut parts = Vec::from_iter(edited.header.as_ref().map(|_| "its header changed".into()));
+    for word in ["changed", "added", "done by hand", "skipped"] {
+        let count = edited.tasks.iter().filter(|edit| what(edit) == word);
+        match count.count() {
+            0 => {}
+            count => parts.push(format!("{} {word}", counted(count, "task"))),
+        }
+    }
+    parts.join(", ")
 }
 
 /// Returns what is in the way of an edit, with the way back.

@@ -33,7 +33,7 @@ pub struct AtWork {
 }
 
 /// One task at work, or one question to the model that is about no task.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkRow {
     pub task: Option<TaskId>,
     pub name: String,
@@ -58,13 +58,10 @@ impl AtWork {
             ModelQuestionKind::Judge(_) | ModelQuestionKind::Step(_) => None,
             _ if ask.error.is_some() => None,
             ref subject => Some(WorkRow {
-                task: None,
                 name: "plan".to_owned(),
                 doing: format!("asks the model to {}", task_of(subject)),
                 since: Some(ask.asked),
-                command: None,
-                workspace: String::new(),
-                asks: false,
+                ..WorkRow::default()
             }),
         });
         let tasks = plan.in_progress().map(|task| WorkRow::of(plan, task));
@@ -83,9 +80,8 @@ impl AtWork {
 impl WorkRow {
     fn of(plan: &Plan, task: &Task) -> Self {
         let attempt = plan.current_attempt(task);
-        let asks = plan
-            .open_questions()
-            .any(|open| open.task == Some(task.number));
+        let mut questions = plan.open_questions();
+        let asks = questions.any(|open| open.task == Some(task.number));
         let (doing, since) = match attempt {
             _ if asks => (Mark::Asks.word().to_owned(), None),
             Some(attempt) => doing(attempt),
@@ -94,15 +90,14 @@ impl WorkRow {
         let open = attempt.filter(|attempt| !asks && attempt.state == AttemptState::Open);
         let claimed = open.filter(|attempt| attempt.claimed.is_some());
         let folder = claimed.and_then(|attempt| CommandFile::parse(&attempt.text).ok());
+        // What a role waits for is said by the plan alone.
+        let works = claimed.filter(|attempt| attempt.waits.is_empty());
         Self {
             task: Some(task.number),
             name: name(&task.name),
             doing,
             since,
-            // What a role waits for is said by the plan alone.
-            command: claimed
-                .filter(|attempt| attempt.waits.is_empty())
-                .map(|attempt| attempt.id.clone()),
+            command: works.map(|attempt| attempt.id.clone()),
             workspace: folder.map_or_else(String::new, |command| command.workspace),
             asks,
         }
@@ -176,13 +171,11 @@ impl AtWork {
             return Vec::new();
         }
         let fit = screen.rows.saturating_sub(LEFT_FREE).max(1);
-        let rows: Vec<(&WorkRow, AgentSays)> =
-            self.rows.iter().map(|row| (row, says(row))).collect();
-        let titles: Vec<String> = rows.iter().map(|(row, _)| row.title()).collect();
-        let used: Vec<String> = rows
-            .iter()
-            .map(|(row, says)| row.used(says, now, screen))
-            .collect();
+        let says: Vec<AgentSays> = self.rows.iter().map(says).collect();
+        let rows = || self.rows.iter().zip(&says);
+        let titles: Vec<String> = self.rows.iter().map(WorkRow::title).collect();
+        let used = rows().map(|(row, says)| row.used(says, now, screen));
+        let used: Vec<String> = used.collect();
         let widest =
             |texts: &[String]| texts.iter().take(fit).map(|text| display_width(text)).max();
         let (title, right) = (widest(&titles).unwrap_or(0), widest(&used).unwrap_or(0));
@@ -190,34 +183,29 @@ impl AtWork {
         let free = screen.columns.saturating_sub(4);
         let title = title.min(free / 3);
         let doing = free.saturating_sub(title + right + 4);
-        let shown = rows.iter().zip(titles).zip(used).take(fit);
-        let mut lines: Vec<String> = shown
-            .map(|(((row, says), name), used)| {
-                let said = if says.doing.is_empty() {
-                    &row.doing
-                } else {
-                    &says.doing
-                };
-                let (name, said) = (padded(&name, title), padded(said, doing));
-                let text = fitted(format!("{name}  {said}  {used}").trim_end(), free);
-                row.marked(&text, screen)
-            })
-            .collect();
-        let more = self.more + rows.len().saturating_sub(fit);
+        let shown = rows().zip(titles).zip(used).take(fit);
+        let shown = shown.map(|(((row, says), name), used)| {
+            let said = match says.doing.as_str() {
+                "" => &row.doing,
+                said => said,
+            };
+            let (name, said) = (padded(&name, title), padded(said, doing));
+            let text = fitted(format!("{name}  {said}  {used}").trim_end(), free);
+            row.marked(&text, screen)
+        });
+        let mut lines: Vec<String> = shown.collect();
+        let more = self.more + self.rows.len().saturating_sub(fit);
         if more > 0 {
             lines.push(format!("   … {more} more at work"));
         }
-        let says: Vec<AgentSays> = rows.into_iter().map(|(_, says)| says).collect();
         lines.push(self.bar(&says, since, now, screen));
         lines
     }
 
     /// Returns which tasks are at work beside a question, on one line that is narrower than the screen; empty if none is.
     pub fn beside_question(&self, columns: usize) -> String {
-        let rows = self
-            .rows
-            .iter()
-            .filter(|row| !row.asks && row.task.is_some());
+        let rows = self.rows.iter();
+        let rows = rows.filter(|row| !row.asks && row.task.is_some());
         let titles: Vec<String> = rows.map(WorkRow::title).collect();
         let count = titles.len() + self.more;
         if count == 0 {
@@ -228,12 +216,11 @@ impl AtWork {
     }
 
     fn bar(&self, says: &[AgentSays], since: Time, now: Time, screen: Screen) -> String {
-        let tokens = says
-            .iter()
-            .fold(self.tokens, |sum, says| sum.saturating_add(says.tokens));
-        let cost = says
-            .iter()
-            .fold(self.cost_usd, |sum, says| sum + says.cost_usd);
+        let (mut tokens, mut cost) = (self.tokens, self.cost_usd);
+        for says in says {
+            tokens = tokens.saturating_add(says.tokens);
+            cost += says.cost_usd;
+        }
         let failed = (self.failed > 0).then(|| format!("{} failed", self.failed));
         let used = [
             failed,
@@ -241,11 +228,8 @@ impl AtWork {
             screen.tokens(tokens),
             usage::money(cost),
         ];
-        let used: String = used
-            .iter()
-            .flatten()
-            .map(|part| format!(" · {part}"))
-            .collect();
+        let used = used.iter().flatten().map(|part| format!(" · {part}"));
+        let used: String = used.collect();
         let cells = (screen.columns / 6).clamp(8, 30);
         let filled = (cells * self.done).checked_div(self.total).unwrap_or(0);
         let (filled, rest) = ("█".repeat(filled), "░".repeat(cells - filled));
@@ -253,10 +237,8 @@ impl AtWork {
             0 => "no tasks yet".to_owned(),
             total => format!("{} of {total} done", self.done),
         };
-        let text = fitted(
-            &format!("{text}{used}"),
-            screen.columns.saturating_sub(cells + 3),
-        );
+        let fit = screen.columns.saturating_sub(cells + 3);
+        let text = fitted(&format!("{text}{used}"), fit);
         format!(" {}{rest} {text}", screen.paint.text(Style::Good, &filled))
     }
 }
@@ -278,17 +260,12 @@ impl WorkRow {
 
     /// Returns the text behind what turns, or behind the mark of a question.
     fn marked(&self, text: &str, screen: Screen) -> String {
-        let paint = screen.paint;
-        match self.asks {
-            true => paint.text(
-                Mark::Asks.style(),
-                &format!(" {} {text}", Mark::Asks.glyph()),
-            ),
-            false => {
-                let spinner = SPINNER[screen.step % SPINNER.len()];
-                format!(" {} {text}", paint.text(Style::Busy, spinner))
-            }
+        let (paint, mark) = (screen.paint, Mark::Asks);
+        if self.asks {
+            return paint.text(mark.style(), &format!(" {} {text}", mark.glyph()));
         }
+        let spinner = SPINNER[screen.step % SPINNER.len()];
+        format!(" {} {text}", paint.text(Style::Busy, spinner))
     }
 }
 
@@ -313,19 +290,13 @@ fn fitted(text: &str, columns: usize) -> String {
     if display_width(text) <= columns {
         return text.to_owned();
     }
-    let mut kept = String::new();
     let mut used = 1;
-    for c in text.chars() {
+    let fits = |c: &char| {
         used += display_width(c.encode_utf8(&mut [0; 4]));
-        if used > columns {
-            break;
-        }
-        kept.push(c);
-    }
-    if columns > 0 {
-        kept.push('…');
-    }
-    kept
+        used <= columns
+    };
+    let kept: String = text.chars().take_while(fits).collect();
+    kept + if columns > 0 { "…" } else { "" }
 }
 
 #[cfg(test)]

@@ -27,10 +27,11 @@ pub fn lines(change: &Change, zone: &TimeZone, paint: Paint) -> Vec<String> {
     let when = paint.text(Style::Dim, &when);
     let line = |text: &str| format!("{when}  {text}");
     let events = &change.delta.events;
-    let happened = events.iter().map(|event| happened(change, event, numbered));
-    let mut lines: Vec<String> = happened
-        .map(|(text, style)| line(&paint.text(style, &text)))
-        .collect();
+    let said = |event| {
+        let (text, style) = happened(change, event, numbered);
+        line(&paint.text(style, &text))
+    };
+    let mut lines: Vec<String> = events.iter().map(said).collect();
     let says_itself =
         |event: &Event| matches!(event, Event::Requested { .. } | Event::RequestEnded { .. });
     let said_of = events.iter().position(|event| !says_itself(event));

@@ -30,12 +30,11 @@ impl LanesView {
     pub fn of(plan: &Plan) -> Option<Self> {
         let lanes = Lanes::of(plan);
         let busy = lanes.busy();
+        let role_view = |(role, lanes)| RoleView { role, lanes };
         (!lanes.roles.is_empty()).then(|| Self {
             most: lanes.most,
             busy,
-            roles: (lanes.roles.into_iter())
-                .map(|(role, lanes)| RoleView { role, lanes })
-                .collect(),
+            roles: lanes.roles.into_iter().map(role_view).collect(),
             others: lanes.others,
         })
     }
@@ -45,19 +44,15 @@ impl LanesView {
         let mut roles: Vec<&RoleView> = self.roles.iter().collect();
         roles.sort_by_key(|role| (role.lanes.busy.is_empty(), role.lanes.asked.is_empty()));
         let hidden = roles.len().saturating_sub(ROLES);
-        let known = roles
-            .into_iter()
-            .take(ROLES)
-            .map(|role| role.text(language));
+        let known = roles.into_iter().take(ROLES);
+        let known = known.map(|role| role.text(language));
         let others = (!self.others.is_empty()).then(|| {
             let others = language.pick("others", "其他");
             format!("{others}{}", on(&self.others, language))
         });
         let more = (hidden > 0).then(|| {
-            language.pick(
-                format!("and {hidden} more roles"),
-                format!("另有 {hidden} 个角色"),
-            )
+            let en = format!("and {hidden} more roles");
+            language.pick(en, format!("另有 {hidden} 个角色"))
         });
         let parts: Vec<String> = known.chain(others).chain(more).collect();
         parts.join(" · ")
@@ -71,10 +66,8 @@ impl RoleView {
             0 if *most == 1 => None,
             count => {
                 let on = on(busy, language);
-                Some(language.pick(
-                    format!("{count} of {most}{on}"),
-                    format!("{count}/{most}{on}"),
-                ))
+                let en = format!("{count} of {most}{on}");
+                Some(language.pick(en, format!("{count}/{most}{on}")))
             }
         };
         let asked = (!asked.is_empty()).then(|| {
@@ -82,10 +75,9 @@ impl RoleView {
             format!("{help}{}", tasks(asked, language))
         });
         let parts: Vec<String> = busy.into_iter().chain(asked).collect();
-        let text = if parts.is_empty() {
-            language.pick("free", "空闲").to_owned()
-        } else {
-            parts.join(language.pick(", ", "，"))
+        let text = match parts.as_slice() {
+            [] => language.pick("free", "空闲").to_owned(),
+            parts => parts.join(language.pick(", ", "，")),
         };
         format!("{} {text}", role(&self.role))
     }

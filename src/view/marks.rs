@@ -1,7 +1,7 @@
 //! How what a person must notice looks everywhere on the screen: a glyph, a word, a style. Without colours, glyph and word say
 //! the same.
 
-use super::Style;
+use super::{Paint, Style};
 
 /// What a person must notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,12 @@ impl Mark {
     /// Returns the glyph with the word.
     pub fn text(self) -> String {
         format!("{} {}", self.glyph(), self.word())
+    }
+
+    /// Returns the mark with a count, if there are any.
+    pub fn count(self, count: usize, paint: Paint) -> Option<String> {
+        let text = format!("{} {count} {}", self.glyph(), self.word());
+        (count > 0).then(|| paint.text(self.style(), &text))
     }
 
     fn look(self) -> (&'static str, &'static str, Style) {

@@ -140,9 +140,8 @@ fn task(task: &TaskView, language: Language) -> String {
     let mark = if task.status.satisfies() { 'x' } else { ' ' };
     let name = inline(&task.name, MAX_NAME);
     let role = task.assignee.as_deref().map(role_text::role);
-    let role = role.map_or(String::new(), |role| {
-        format!(" ({})", inline(&role, MAX_NAME))
-    });
+    let role = role.map(|role| format!(" ({})", inline(&role, MAX_NAME)));
+    let role = role.unwrap_or_default();
     let (id, standing) = (task.id, standing(task, language));
     let mut text = format!("- [{mark}] {id} · {name}{role} — {standing}\n");
     let colon = language.pick(": ", "：");
@@ -213,17 +212,12 @@ fn standing(task: &TaskView, language: Language) -> String {
             ),
             None if task.state == StateWord::Ready => word.to_owned(),
             None if task.unmet.is_empty() => {
-                format!(
-                    "{word}{}",
-                    language.pick(" for the tasks before it", "（在前面的任务之后）")
-                )
+                word.to_owned() + language.pick(" for the tasks before it", "（在前面的任务之后）")
             }
             None => {
                 let unmet = first_numbers(&task.unmet);
-                language.pick(
-                    format!("{word} for {unmet}"),
-                    format!("{word}（任务 {unmet} 之后）"),
-                )
+                let en = format!("{word} for {unmet}");
+                language.pick(en, format!("{word}（任务 {unmet} 之后）"))
             }
         },
         _ => word.to_owned(),
@@ -231,20 +225,15 @@ fn standing(task: &TaskView, language: Language) -> String {
 }
 
 fn stage(current: Option<&CurrentAttempt>, attempts: u32, language: Language) -> String {
-    let (number, en, zh) = match current {
-        None => (attempts, "", ""),
-        Some(attempt) if attempt.reported => (attempt.number, " is reported", "已报告"),
-        Some(CurrentAttempt {
-            number,
-            claimed: Some(_),
-            ..
-        }) => (*number, " is being worked on", "正在执行"),
-        Some(attempt) => (attempt.number, " waits for an agent", "等待智能体领取"),
+    let (en, zh) = match current {
+        None => ("", ""),
+        Some(attempt) if attempt.reported => (" is reported", "已报告"),
+        Some(attempt) if attempt.claimed.is_some() => (" is being worked on", "正在执行"),
+        Some(_) => (" waits for an agent", "等待智能体领取"),
     };
-    language.pick(
-        format!("attempt {number}{en}"),
-        format!("第 {number} 次尝试{zh}"),
-    )
+    let number = current.map_or(attempts, |attempt| attempt.number);
+    let en = format!("attempt {number}{en}");
+    language.pick(en, format!("第 {number} 次尝试{zh}"))
 }
 
 fn decision(decision: Decision, language: Language) -> &'static str {

@@ -79,18 +79,14 @@ impl ListedView<'_> {
             tasks => format!("{} of {tasks}", self.tally.completed),
         };
         let age = age(now.since(head.created_at));
-        let marked = |mark: Mark, count: usize| {
-            let text = format!("{} {count} {}", mark.glyph(), mark.word());
-            (count > 0).then(|| paint.text(mark.style(), &text))
-        };
         let asks = paint.text(Style::Bold, StateWord::AsksYou.as_str());
         let details = [
             (self.tally.questions > 0 && !head.status.settled()).then_some(asks),
             head.status.why().map(|why| format!("waits: {}", name(why))),
             (head.queued_for()).map(|what| format!("waits {}", name(what))),
-            marked(Mark::Proven, self.tally.proven),
-            marked(Mark::Accepted, self.accepted()),
-            marked(Mark::Failed, self.tally.failed),
+            Mark::Proven.count(self.tally.proven, paint),
+            Mark::Accepted.count(self.accepted(), paint),
+            Mark::Failed.count(self.tally.failed, paint),
             usage::money(self.cost_usd()),
         ];
         let details = details.into_iter().flatten();

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::usage::{money, of_tasks, time};
 use super::{Mark, Paint};
-use crate::plan::{Decision, Event, Plan, QuestionId, TaskId, TaskState, Time, counted};
+use crate::plan::{Decision, Event, Plan, QuestionId, Task, TaskId, TaskState, Time, counted};
 use crate::store::Change;
 use crate::wire::text::one_line;
 
@@ -59,13 +59,8 @@ impl Outcomes {
     pub fn add(&mut self, plan: &Plan, changes: &[Change], since: Time) {
         let mut asked_at: HashMap<&QuestionId, Time> = HashMap::new();
         let mut completed: BTreeMap<TaskId, bool> = BTreeMap::new();
-        let [
-            mut failed,
-            mut skipped,
-            mut retried,
-            mut replanned,
-            mut asked,
-        ] = [const { BTreeSet::<TaskId>::new() }; 5];
+        let [mut failed, mut skipped, mut retried] = <[BTreeSet<TaskId>; 3]>::default();
+        let [mut replanned, mut asked] = <[BTreeSet<TaskId>; 2]>::default();
         let recent = changes.iter().filter(|change| change.at >= since);
         let events =
             recent.flat_map(|change| change.delta.events.iter().map(|event| (change.at, event)));
@@ -73,32 +68,19 @@ impl Outcomes {
         for (at, event) in events {
             any = true;
             match event {
-                Event::Completed { task, proven } => {
-                    completed.insert(*task, *proven);
-                }
+                Event::Completed { task, proven } => completed.extend([(*task, *proven)]),
                 Event::Reopened { task } => {
                     self.reopened += usize::from(completed.remove(task).is_some());
                     // What it ends with now is counted.
                     skipped.remove(task);
                     failed.remove(task);
                 }
-                Event::Issued { task, attempt, .. } if *attempt > 1 => {
-                    retried.insert(*task);
-                }
-                Event::Judged {
-                    task,
-                    decision: Decision::Retry,
-                    ..
-                } => {
-                    retried.insert(*task);
-                }
-                Event::Judged {
-                    task,
-                    decision: Decision::Replan,
-                    ..
-                } => {
-                    replanned.insert(*task);
-                }
+                Event::Issued { task, attempt, .. } if *attempt > 1 => retried.extend([task]),
+                Event::Judged { task, decision, .. } => match decision {
+                    Decision::Retry => retried.extend([task]),
+                    Decision::Replan => replanned.extend([task]),
+                    Decision::Next | Decision::Abort => {}
+                },
                 Event::Asked { question, task, .. } => {
                     asked_at.insert(question, at);
                     asked.extend(task);
@@ -109,12 +91,8 @@ impl Outcomes {
                     self.answers_at_once +=
                         usize::from(shown.is_some_and(|shown| at.since(*shown) <= AT_ONCE));
                 }
-                Event::Failed { task, .. } => {
-                    failed.insert(*task);
-                }
-                Event::Skipped { task, .. } => {
-                    skipped.insert(*task);
-                }
+                Event::Failed { task, .. } => failed.extend([task]),
+                Event::Skipped { task, .. } => skipped.extend([task]),
                 _ => {}
             }
         }
@@ -132,12 +110,8 @@ impl Outcomes {
 
     fn count_agent(&mut self, plan: &Plan, completed: impl Iterator<Item = TaskId>) {
         let used = of_tasks(plan);
-        let mut completed = completed.peekable();
-        if completed.peek().is_none() {
-            return;
-        }
-        let agent = self.agents.entry(agent_of(plan)).or_default();
         for task in completed {
+            let agent = self.agents.entry(agent_of(plan)).or_default();
             let used = used.get(&task).copied().unwrap_or_default();
             agent.tasks += 1;
             agent.attempts += plan.task(task).map_or(0, |task| u64::from(task.attempts));
@@ -153,10 +127,8 @@ impl Outcomes {
             return "no task has ended yet\n".to_owned();
         }
         let marked = |mark: Mark, count| {
-            paint.text(
-                mark.style(),
-                &format!("{} {count} {}", mark.glyph(), mark.word()),
-            )
+            let text = format!("{} {count} {}", mark.glyph(), mark.word());
+            paint.text(mark.style(), &text)
         };
         let mut lines = vec![format!(
             "{} of {}: {} · {} · {} · {} skipped",
@@ -199,15 +171,11 @@ pub fn agent_of(plan: &Plan) -> String {
         return "other workers".to_owned();
     };
     let arguments = options.map_or(&[][..], |options| &options.args);
-    let mut after = arguments
-        .iter()
-        .skip_while(|argument| !["--model", "-m"].contains(&argument.as_str()));
-    let model = after.nth(1).map(String::as_str);
-    let model = model.or_else(|| {
-        arguments
-            .iter()
-            .find_map(|one| one.strip_prefix("--model="))
-    });
+    let mut arguments = arguments.iter().map(String::as_str);
+    let mut all = arguments.clone();
+    let model = all.find_map(|one| one.strip_prefix("--model="));
+    let after = arguments.find(|one| ["--model", "-m"].contains(one));
+    let model = after.and_then(|_| arguments.next()).or(model);
     let model = model.map_or(String::new(), |model| format!(" ({model})"));
     one_line(&format!("{agent}{model}"), NAME)
 }
@@ -226,11 +194,13 @@ impl PastTasks {
             return;
         }
         let used = of_tasks(plan);
-        let done = plan
+        let early = |task: &&Task| task.finished_at.is_some_and(|at| at < before);
+        let done = |task: &&Task| task.status == TaskState::Completed && early(task);
+        for used in plan
             .tasks()
-            .filter(|task| task.status == TaskState::Completed);
-        let early = done.filter(|task| task.finished_at.is_some_and(|at| at < before));
-        for used in early.filter_map(|task| used.get(&task.number)) {
+            .filter(done)
+            .filter_map(|task| used.get(&task.number))
+        {
             self.seconds.push(used.seconds);
             self.dollars.push(used.cost_usd);
         }
@@ -264,12 +234,8 @@ impl PastTasks {
 fn middle_half(values: &[f64]) -> (f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let at = |quarter: usize| {
-        sorted
-            .get((sorted.len() - 1) * quarter / 4)
-            .copied()
-            .unwrap_or_default()
-    };
+    let at = |quarter: usize| sorted.get((sorted.len() - 1) * quarter / 4);
+    let at = |quarter| at(quarter).copied().unwrap_or_default();
     (at(1), at(3))
 }
 

@@ -127,11 +127,10 @@ pub struct ListedView<'a> {
 impl PlanView {
     /// Returns the view of a plan with at most `limit` tasks, from a little before the first unsettled one.
     pub fn of(plan: &Plan, seq: i64, limit: usize, now: Time) -> Self {
-        let first_unsettled = plan.unsettled().next();
-        let first_unsettled = first_unsettled.map_or(0, |task| plan.index_of(task));
-        let before = first_unsettled
-            .saturating_sub(limit / 4)
-            .min(plan.counts().total().saturating_sub(limit));
+        let unsettled = plan.unsettled().next();
+        let before = unsettled.map_or(0, |task| plan.index_of(task));
+        let most = plan.counts().total().saturating_sub(limit);
+        let before = before.saturating_sub(limit / 4).min(most);
         let tasks: Vec<&Task> = plan.tasks().skip(before).take(limit).collect();
         let mut used = usage::of_tasks(plan);
         let mut view = Self::with(plan, seq, before, &tasks, now);
@@ -147,6 +146,7 @@ impl PlanView {
         let progress = Progress::of(plan);
         let roles_only = head.policy.roles_only;
         let after = progress.total - before - tasks.len();
+        let view = |task: &&Task| TaskView::of(plan, task, now);
         Self {
             plan: HeadView {
                 id: head.id.clone(),
@@ -163,10 +163,7 @@ impl PlanView {
                 waits: (head.status.why().or(head.queued_for())).map(str::to_owned),
             },
             progress,
-            tasks: tasks
-                .iter()
-                .map(|task| TaskView::of(plan, task, now))
-                .collect(),
+            tasks: tasks.iter().map(view).collect(),
             truncated: before + after > 0,
             waits: plan.waits().map(WaitView::of).collect(),
             questions: plan.open_questions().map(QuestionView::of).collect(),

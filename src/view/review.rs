@@ -15,9 +15,8 @@ const LONGEST: usize = 2000;
 /// Returns every task that is not left out with its description, who does it, what it waits for, what it makes and what is checked.
 pub fn review(plan: &Plan, paint: Paint) -> String {
     let kept = || (plan.tasks()).filter(|task| task.status != TaskState::Skipped);
-    let mut lines: Vec<String> = (kept().take(SHOWN))
-        .flat_map(|one| task(one, paint))
-        .collect();
+    let shown = kept().take(SHOWN).flat_map(|one| task(one, paint));
+    let mut lines: Vec<String> = shown.collect();
     let more = kept().count().saturating_sub(SHOWN);
     if more > 0 {
         lines.push(format!("  … {more} more: `edit` shows all"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::event_lines::{happened, numbered};
 use super::{Mark, Paint, Style, name, numbers, usage};
-use crate::plan::{BudgetLimit, Decision, Event, Plan, Task, TaskId, TaskState};
+use crate::plan::{BudgetLimit, Decision, Event, Plan, Task, TaskId};
 use crate::store::Change;
 use crate::wire::role_text::role;
 
@@ -18,11 +18,10 @@ pub fn progress(
     names: &BTreeMap<TaskId, String>,
 ) -> Option<(String, Style)> {
     match event {
-        Event::Claimed { .. } | Event::Merged { .. } | Event::Started => return None,
-        Event::Judged { decision, .. } if *decision == Decision::Next => return None,
-        _ => {}
+        Event::Claimed { .. } | Event::Merged { .. } | Event::Started => None,
+        Event::Judged { decision, .. } if *decision == Decision::Next => None,
+        _ => Some(happened(change, event, |task| called(task, names))),
     }
-    Some(happened(change, event, |task| called(task, names)))
 }
 
 /// Returns how a task is called, with its name where that is known.
@@ -57,28 +56,17 @@ pub fn tasks(plan: &Plan) -> Vec<String> {
 /// plan without tasks.
 pub fn results(plan: &Plan, paint: Paint) -> Option<String> {
     let counts = plan.counts();
-    let proven = |task: &&Task| {
-        task.evidence
-            .as_ref()
-            .is_some_and(|evidence| evidence.proven)
-    };
-    let completed = plan
-        .tasks()
-        .filter(|task| task.status == TaskState::Completed);
-    let proven = completed.filter(proven).count();
+    let proven = plan.proven_count();
+    let accepted = counts.completed.saturating_sub(proven);
     let settled = counts.completed + counts.failed + counts.skipped;
-    let marked = |mark: Mark, count: usize| {
-        let text = format!("{} {count} {}", mark.glyph(), mark.word());
-        (count > 0).then(|| paint.text(mark.style(), &text))
-    };
     let plain = |word: &str, count: usize| (count > 0).then(|| format!("{count} {word}"));
     let usage = &plan.head().usage;
     let (tokens, cost) = usage::whole(usage);
     let took = plan.used(BudgetLimit::WallTime, usage.lived);
     let parts = [
-        marked(Mark::Proven, proven),
-        marked(Mark::Accepted, counts.completed.saturating_sub(proven)),
-        marked(Mark::Failed, counts.failed),
+        Mark::Proven.count(proven, paint),
+        Mark::Accepted.count(accepted, paint),
+        Mark::Failed.count(counts.failed, paint),
         plain("skipped", counts.skipped),
         plain("not done", counts.total().saturating_sub(settled)),
         usage::time(took),

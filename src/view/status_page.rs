@@ -37,10 +37,8 @@ impl PlanView {
         }
         lines.extend(self.used.clone());
         if !head.allowed.is_empty() {
-            let quoted = head
-                .allowed
-                .iter()
-                .map(|one| format!("`{}`", one_line(one, 200)));
+            let quoted = head.allowed.iter();
+            let quoted = quoted.map(|one| format!("`{}`", one_line(one, 200)));
             let quoted: Vec<String> = quoted.collect();
             lines.push(format!("Allowed to every agent: {}", quoted.join(", ")));
         }
@@ -65,9 +63,8 @@ impl PlanView {
         }
         if self.no_worker {
             let no_role = format!("{ONLY_ITS_OWN}; {WAY_TO_A_WORKER}");
-            lines.push(format!(
-                "\nA task without an assignee is for no role: {no_role}."
-            ));
+            let said = "A task without an assignee is for no role";
+            lines.push(format!("\n{said}: {no_role}."));
         }
         if self.state() == StateWord::Stopped {
             let goes_on = program.goes_on(&name(head.id.as_str()));
@@ -122,11 +119,10 @@ impl Progress {
             return "no tasks yet".to_owned();
         }
         let done = format!("{} of {} done", self.completed, counted(self.total, "task"));
-        let rest = self.by_state.iter();
-        rest.filter(|(state, count)| **count > 0 && **state != StateWord::Completed)
-            .fold(done, |line, (state, count)| {
-                format!("{line} · {count} {}", state.as_str())
-            })
+        let shown = |(state, count): &(&_, &_)| **count > 0 && **state != StateWord::Completed;
+        let rest = self.by_state.iter().filter(shown);
+        let rest = rest.map(|(state, count)| format!(" · {count} {}", state.as_str()));
+        done + &rest.collect::<String>()
     }
 }
 
@@ -172,10 +168,8 @@ impl TaskView {
             TaskState::InProgress => Some((self.under_way(plan, stopped, now), Style::Plain)),
             TaskState::Completed if self.by_hand => {
                 let mark = Mark::accepted(false);
-                Some((
-                    format!("{} by hand, {}", mark.glyph(), mark.word()),
-                    mark.style(),
-                ))
+                let text = format!("{} by hand, {}", mark.glyph(), mark.word());
+                Some((text, mark.style()))
             }
             TaskState::Completed => self.proven.map(|proven| {
                 let mark = Mark::accepted(proven);

@@ -39,12 +39,12 @@ pub fn task_detail(
     view.usage = usage::of_tasks(plan).remove(&id).unwrap_or_default();
     view.waits_for_lock = lock_wait(plan, id, others);
     let mut row = json!(view);
-    let dependants: Vec<Value> = (plan.dependants(id))
-        .map(|task| {
-            let state = StateWord::of_task(plan, task);
-            json!({"id": task.number, "name": task.name, "state": state})
-        })
-        .collect();
+    let dependant = |task: &Task| {
+        let state = StateWord::of_task(plan, task);
+        json!({"id": task.number, "name": task.name, "state": state})
+    };
+    let dependants: Vec<Value> = plan.dependants(id).map(dependant).collect();
+    let why = why(plan, id, now, Paint::none(), program, others);
     let history: Vec<Value> = last_attempts(plan, id).map(attempt).collect();
     let more = [
         ("description", json!(task.description)),
@@ -57,10 +57,7 @@ pub fn task_detail(
         ("told", json!(task.told)),
         ("dependants", dependants.into()),
         ("history", history.into()),
-        (
-            "why",
-            json!(why(plan, id, now, Paint::none(), program, others)),
-        ),
+        ("why", json!(why)),
     ];
     for (name, value) in more {
         row[name] = value;
@@ -111,14 +108,12 @@ fn attempt(attempt: &Attempt) -> Value {
             "at": time_text(verdict.at),
         })
     });
+    let rejected = attempt.rejected.as_ref().map(|it| &it.reason);
     let more = [
         ("command", json!(attempt.id)),
         ("told", json!(attempt.told)),
         ("report", json!(report)),
-        (
-            "rejected",
-            json!(attempt.rejected.as_ref().map(|it| &it.reason)),
-        ),
+        ("rejected", json!(rejected)),
         ("checks", json!(attempt.checks)),
         ("changes", json!(attempt.changes)),
         ("ran", json!(attempt.ran)),

@@ -102,10 +102,8 @@ pub fn line(plan: &Plan) -> Option<String> {
     let of =
         |limit: BudgetLimit| (plan.used(limit, lived) > 0.0).then(|| plan.used_of(limit, lived));
     let agent_tokens = tokens(usage.agent_input_tokens, usage.agent_output_tokens);
-    let model = joined(
-        [of(BudgetLimit::LlmCalls), of(BudgetLimit::LlmTokens)],
-        ", ",
-    );
+    let model = [of(BudgetLimit::LlmCalls), of(BudgetLimit::LlmTokens)];
+    let model = joined(model, ", ");
     let agents = joined([of(BudgetLimit::Attempts), agent_tokens], ", ");
     let parts = [
         model.map(|used| format!("model {used}")),

@@ -67,17 +67,17 @@ pub fn why(
     if let Some(result) = &task.result {
         lines.push(indented(result, "  ").trim_end().to_owned());
     }
-    let asked = plan
-        .questions()
-        .filter(|question| question.task == Some(id));
-    let answered = asked.filter_map(|question| Some((question, question.answer.as_ref()?)));
-    let answered: Vec<String> = answered
-        .map(|(question, answer)| {
-            let (reason, note) = (line(&question.reason), line(&answer.note));
-            let said = format!("{} {note}", answer.choice.as_str());
-            format!("  asked: {reason}\n  answered: {}", said.trim_end())
-        })
-        .collect();
+    let asked = plan.questions().filter(|it| it.task == Some(id));
+    let answered = asked.filter_map(|question| {
+        let answer = question.answer.as_ref()?;
+        let (reason, note) = (line(&question.reason), line(&answer.note));
+        let said = format!("{} {note}", answer.choice.as_str());
+        Some(format!(
+            "  asked: {reason}\n  answered: {}",
+            said.trim_end()
+        ))
+    });
+    let answered: Vec<String> = answered.collect();
     lines.extend_from_slice(&answered[answered.len().saturating_sub(ANSWERS)..]);
     if let Some(words) = plan.task(id).and_then(|task| task.told.as_ref())
         && task.status.settled()
@@ -103,17 +103,17 @@ fn reasons(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -> Ve
         }
         TaskState::Pending => waits_for(plan, task),
         TaskState::InProgress => {
-            let stray = stray_file(plan, task, now);
-            std::iter::once(under_way(plan, task, now))
-                .chain(stray)
-                .collect()
+            let mut reasons = vec![under_way(plan, task, now)];
+            reasons.extend(stray_file(plan, task, now));
+            reasons
         }
         TaskState::Completed => accepted(task),
-        TaskState::Failed if plan.dependants(task.id).next().is_some() => {
+        TaskState::Failed => {
             let waiting: Vec<TaskId> = plan.dependants(task.id).map(|t| t.number).collect();
-            vec![format!("because of that {} cannot start", tasks(&waiting))]
+            let said = || format!("because of that {} cannot start", tasks(&waiting));
+            Vec::from_iter((!waiting.is_empty()).then(said))
         }
-        TaskState::Failed | TaskState::Skipped => Vec::new(),
+        TaskState::Skipped => Vec::new(),
     }
 }
 
@@ -136,12 +136,10 @@ fn accepted(task: &TaskView) -> Vec<String> {
             text => format!("{number}. {text}: {state}: {why}"),
         }
     };
-    let criteria = (1..).zip(&task.criteria).map(criterion);
-    let facts = task.evidence.iter().map(|fact| line(fact));
-    std::iter::once(how.to_owned())
-        .chain(criteria)
-        .chain(facts)
-        .collect()
+    let mut lines = vec![how.to_owned()];
+    lines.extend((1..).zip(&task.criteria).map(criterion));
+    lines.extend(task.evidence.iter().map(|fact| line(fact)));
+    lines
 }
 
 /// Returns why a task has not been started though it might be.
@@ -214,10 +212,9 @@ fn asked(plan: &Plan, task: &TaskView) -> Option<String> {
 
 fn waits_for(plan: &Plan, task: &TaskView) -> Vec<String> {
     if task.unmet.is_empty() {
-        let first = plan.unsettled().take(1).map(|first| first.number);
-        return first
-            .map(|first| format!("tasks go one after the other: task {first} is first"))
-            .collect();
+        let said = |first| format!("tasks go one after the other: task {first} is first");
+        let first = plan.unsettled().next().map(|first| first.number);
+        return first.map(said).into_iter().collect();
     }
     let waits = |id: &TaskId| {
         let Some(other) = plan.task(*id) else {
@@ -305,11 +302,8 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         });
     }
     for check in attempt.checks.iter().flatten() {
-        add(format!(
-            "check {}: {}",
-            line(&check.name),
-            line(&check.outcome())
-        ));
+        let (name, outcome) = (line(&check.name), line(&check.outcome()));
+        add(format!("check {name}: {outcome}"));
         let shown = if check.passed { "" } else { &check.tail };
         for said in last_lines(shown) {
             add(format!("  | {said}"));
@@ -333,14 +327,10 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
 /// Returns the last lines of a failing check's output, as a person reads them.
 pub fn last_lines(output: &str) -> Vec<String> {
     let text = printable(output);
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
-    let from = lines.len().saturating_sub(OUTPUT_LINES);
-    let shown = lines[from..]
-        .iter()
-        .map(|line| clip(line.trim_end(), OUTPUT_WIDTH));
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let lines: Vec<&str> = lines.collect();
+    let shown = lines[lines.len().saturating_sub(OUTPUT_LINES)..].iter();
+    let shown = shown.map(|line| clip(line.trim_end(), OUTPUT_WIDTH));
     shown.collect()
 }
 

@@ -48,8 +48,7 @@ impl OpenQuestion {
         };
         let last = question.task.and_then(|id| plan.attempts_of(id).last());
         let failing = last.into_iter().flat_map(Attempt::failing);
-        let output = failing.last();
-        let output = output.map(|check| view::last_lines(&check.tail));
+        let output = (failing.last()).map(|check| view::last_lines(&check.tail));
         let review = question.about == HumanQuestionKind::Review && asked != Some(&question.id);
         Some(Self {
             question: question.clone(),
@@ -73,23 +72,21 @@ impl Foreground<'_> {
         let Some(open) = open else {
             // Only once: the terminal would show keys for a moment each time.
             return match self.asked.take() {
-                Some(_) => self.prompt.end(&mut self.output),
+                Some(_) => self.prompt.end(self.output),
                 None => Ok(()),
             };
         };
         let question = &open.question;
         if self.asked.as_ref() != Some(&question.id) {
-            self.prompt.end(&mut self.output)?;
+            self.prompt.end(self.output)?;
             self.asked = Some(question.id.clone());
             self.output.ring(&format!("asks about {}", open.subject))?;
-            let paint = self.output.paint();
+            let paint = self.output.paint;
             let title = paint.text(Style::Bold, &format!("? {}", open.subject));
             let reason = printable(&question.reason);
-            let reason: Vec<String> = (reason.lines())
-                .map(|line| format!("  {line}").trim_end().to_owned())
-                .collect();
+            let reason = (reason.lines()).map(|line| format!("  {line}").trim_end().to_owned());
             let output = open.output.iter().map(|line| format!("  | {line}"));
-            let reason: Vec<String> = reason.into_iter().chain(output).collect();
+            let reason: Vec<String> = reason.chain(output).collect();
             let (reason, plan) = (reason.join("\n"), &open.plan);
             self.output.prose(&format!("\n{title}\n{reason}\n{plan}"))?;
         }
@@ -106,7 +103,7 @@ impl Foreground<'_> {
         let columns = self.live.as_ref().and(self.output.size());
         let beside = columns.map(|(columns, _)| open.at_work.beside_question(columns));
         let (above, keys) = (beside.unwrap_or_default(), keys(question));
-        self.prompt.ask(&above, &text, &keys, &mut self.output)
+        self.prompt.ask(&above, &text, &keys, self.output)
     }
 
     /// Takes a line that the person typed as the answer to the question on the terminal.
@@ -125,13 +122,10 @@ impl Foreground<'_> {
             Typed::Wrong(why) => self.output.line(&format!("  {why}")),
             Typed::Edit => self.edit_plan().await,
             Typed::Answer(choice, note) => {
-                let answer =
-                    move |draft: &mut Draft<'_>| draft.answer(&id, choice, &note, "terminal");
-                match (self
-                    .store
-                    .change(&self.plan, "terminal", "answered", answer))
-                .await
-                {
+                let by = "terminal";
+                let answer = move |draft: &mut Draft<'_>| draft.answer(&id, choice, &note, by);
+                let answered = self.store.change(&self.plan, by, "answered", answer);
+                match answered.await {
                     Err(StoreError::Refused(refusal)) => self.output.line(&format!("  {refusal}")),
                     answered => Ok(answered?),
                 }
@@ -141,13 +135,11 @@ impl Foreground<'_> {
 
     /// Lets the person edit the plan that is to be approved, until the text is right or comes back as it was given.
     async fn edit_plan(&mut self) -> Result<(), Failure> {
-        let read = self
-            .app
-            .read(&self.plan, |plan, _| PlanToEdit::new(plan, None));
-        let given = read.await?;
+        let read = |plan: &Plan, _| PlanToEdit::new(plan, None);
+        let given = self.app.read(&self.plan, read).await?;
         let mut text = given.text.clone();
         loop {
-            self.prompt.end(&mut self.output)?;
+            self.prompt.end(self.output)?;
             // Kept outside of this future, which is dropped when a signal comes or the daemon ends meanwhile.
             let edited = match Editor::open(&text, &given.text) {
                 Ok(editor) => self.editor.insert(editor).closed().await,
