@@ -311,8 +311,6 @@ impl PlansAtWork {
     /// Shares the lanes between the plans: each gets as many as it wants as long as there are enough, else none gets more
     /// than another one wants; of equal ones the plan that began a task longest ago comes first.
     pub fn share_lanes(&mut self) {
-        let several = self.runs.len() > 1;
-        self.runs.values_mut().for_each(|run| run.several = several);
         let Some(most) = self.folder.max_parallel.filter(|_| self.runs.len() > 1) else {
             let alone = self.runs.values_mut();
             return alone.for_each(|run| run.set_lanes(None));
