@@ -5,7 +5,6 @@
 
 mod apply_input;
 mod background_effects;
-mod budget_day;
 mod carry_out_steps;
 mod changed_files;
 mod effect_work;

@@ -21,9 +21,7 @@ use super::notify::{NotifyState, TryFailed};
 use super::proof_runs::{self, EarlierRuns, recorded_runs};
 use super::settings::EndWorkers;
 use super::worktrees::{self, BranchReport};
-use super::{
-    BY, DaemonSettings, HumanWait, LoopView, PlanAtWork, StartedWorkers, budget_day, effect_work,
-};
+use super::{BY, DaemonSettings, HumanWait, LoopView, PlanAtWork, StartedWorkers, effect_work};
 use crate::plan::{
     CheckBefore, CheckResult, CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan,
     QuestionId, Refusal, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
@@ -365,7 +363,7 @@ impl PlanRun {
     async fn observe_day(&mut self) -> Result<(), StoreError> {
         self.world.day = match self.settings.policy.day.is_none() {
             true => None,
-            false => budget_day::of(&self.store, self.world.now).await?,
+            false => self.store.budget_day(self.world.now).await?,
         };
         Ok(())
     }
@@ -433,7 +431,8 @@ impl PlanRun {
         }
         self.scan_wanted |= view.due.rescan;
         let ready = self.effects.next_ready(self.world.now);
-        for at in [view.due.look_again, ready].into_iter().flatten() {
+        let due = [view.due.look_again, view.due.next_day, ready];
+        for at in due.into_iter().flatten() {
             self.wake_by(at);
         }
     }

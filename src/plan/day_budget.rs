@@ -87,6 +87,23 @@ impl Plan {
         })
     }
 
+    /// Returns how many calls of the model the day allows after the next one.
+    ///
+    /// # Errors
+    /// It allows none.
+    pub fn take_call_of_day(&self, day: &BudgetDay) -> Result<u32, Refusal> {
+        if let Some(limit) = self.day_reached(day) {
+            let allowed = self.day_allowed(limit, day.ends).unwrap_or(0.0);
+            let (used, allowed) = (limit.amount(day.used(limit)), limit.counted(allowed));
+            return Err(Refusal::UsedUp(format!("{used} of {allowed} of the day")));
+        }
+        let limit = BudgetLimit::LlmCalls;
+        let left = self.day_allowed(limit, day.ends);
+        // Saturates at both ends.
+        let left = left.map(|allowed| (allowed - day.used(limit)) as u32);
+        Ok(left.map_or(u32::MAX, |left| left.saturating_sub(1)))
+    }
+
     /// Returns whether a human is asked for more of the day's budget.
     pub fn asks_for_day(&self) -> bool {
         self.open_questions().any(is_of_day)
