@@ -151,7 +151,7 @@ impl Daemon {
         if let Some(first) = first {
             let run = open(first, self.store.clone(), self.clock).await?;
             self.first = Some(run.settings.plan.clone());
-            self.plans.runs.insert(run.settings.plan.clone(), run);
+            self.plans.begin_with(run);
         }
         self.exchange.list_questions()?;
         loop {

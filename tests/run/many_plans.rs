@@ -1,5 +1,7 @@
 //! Several plans in one daemon: handed over, queued, followed, shared lanes, and what a kill leaves.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 impl Scene {
@@ -253,4 +255,31 @@ fn daemon_of_another_version_takes_over_what_an_older_one_carried_out() {
         let dispatched = log.iter().filter(|event| event["event"] == "issued");
         assert_eq!(dispatched.count(), 1, "{log:?}");
     }
+}
+
+/// The plans are in folders of the person, where that name may be taken.
+#[test]
+fn each_plan_has_a_mission_of_its_own() {
+    let scene = Scene::by_rules("").with_folders();
+    for folder in ["a", "b"] {
+        scene.works(format!(
+            "run --queue --plan one.md --name plan-{folder} --workspace {folder}"
+        ));
+    }
+    let daemon = scene.start_as("daemon", "daemon");
+    let commands = [scene.take_any(), scene.take_any()];
+    let shown = || -> BTreeSet<String> {
+        let aside = |command| scene.path("missions").join(plan_of(command));
+        let places = commands.iter().map(aside).chain([scene.path("")]);
+        let texts = places.filter_map(|place| fs::read_to_string(place.join("MISSION.md")).ok());
+        let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
+        texts.map(first).collect()
+    };
+    wait_until("each has one", || shown().len() == 2);
+    for command in &commands {
+        scene.succeed(command, "done");
+    }
+    scene.await_states(&["completed"; 2]);
+    assert_eq!(shown().len(), 2);
+    daemon.kill();
 }
