@@ -8,7 +8,7 @@ mod isolation;
 mod lanes;
 mod ledger;
 mod scene;
-mod stage;
+pub mod stage;
 mod tools;
 mod trace;
 mod worker;

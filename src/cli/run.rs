@@ -344,15 +344,11 @@ async fn daemon_of_queue(args: &DaemonArgs, mut process: Process<'_>) -> Result<
     };
     let opened = async {
         let app = App::open(process.start, Access::Run).await?;
-        let left = match rest {
-            true => Vec::new(),
-            false => queued_plans::end_other_version(&app).await?,
-        };
+        if !rest {
+            queued_plans::end_other_version(&app, process.start).await?;
+        }
         let lock = app.take(handed).await?;
         app.log()?;
-        for plan in left {
-            queued_plans::queue_left(&plan, process.start, &app).await;
-        }
         Ok((app, lock))
     };
     let (app, lock) = unless(&mut process.ended, "nothing was begun", opened).await?;

@@ -1,8 +1,11 @@
 //! Several plans in one daemon: handed over, queued, followed, shared lanes, and what a kill leaves.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::*;
+use crate::common::env::times;
+use crate::crash::stage::Chance;
 
 impl Scene {
     /// Starts the program in the foreground, beside others.
@@ -282,4 +285,35 @@ fn each_plan_has_a_mission_of_its_own() {
     scene.await_states(&["completed"; 2]);
     assert_eq!(shown().len(), 2);
     daemon.kill();
+}
+
+/// The plan of the older daemon's own terminal is not queued before.
+#[test]
+fn plans_of_an_older_version_survive_kills_of_the_newer() {
+    let (mut chance, folders) = (Chance::new("PLAN_AGENT_CRASH_SEED"), ["a", "b"]);
+    for _ in 0..times(4, 60) {
+        let scene = Scene::by_rules("").with_folders();
+        let [own, queued] = folders;
+        let _host = scene.start_as("host", format!("run --plan one.md --workspace {own}"));
+        let first = scene.take_any();
+        scene.works(format!("run --queue --plan one.md --workspace {queued}"));
+        let second = scene.take_any();
+        let note = scene.path("daemon.json");
+        let older = fs::read_to_string(&note).unwrap();
+        let version = format!("\"{}\"", env!("CARGO_PKG_VERSION"));
+        fs::write(&note, older.replace(&version, "\"0.0.1\"")).unwrap();
+        let newer = scene.start_as("newer", "daemon");
+        std::thread::sleep(Duration::from_millis(chance.below(250)));
+        newer.kill();
+        let _daemon = scene.start_as("daemon", "daemon");
+        scene.await_said("daemon", "carrying out");
+        scene.succeed(&first, "done");
+        scene.succeed(&second, "done");
+        scene.await_states(&["completed", "completed"]);
+        for command in [&first, &second] {
+            let log = lines(&scene.works(format!("log {} --json", plan_of(command))));
+            let issued = log.iter().filter(|event| event["event"] == "issued");
+            assert_eq!(issued.count(), 1, "{log:?}");
+        }
+    }
 }
