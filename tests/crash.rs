@@ -4,6 +4,7 @@
 mod agent;
 mod before;
 mod disk;
+mod handing_over;
 mod isolation;
 mod lanes;
 mod ledger;
