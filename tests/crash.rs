@@ -4,11 +4,12 @@
 mod agent;
 mod before;
 mod disk;
+mod handing_over;
 mod isolation;
 mod lanes;
 mod ledger;
 mod scene;
-mod stage;
+pub mod stage;
 mod tools;
 mod trace;
 mod worker;
@@ -18,12 +19,17 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
-use ledger::{Ledger, Watch};
+use ledger::{Ledger, Watch, audit};
 use scene::Scene;
 use stage::{Chance, Life, Stage, Tempo, announced};
 use trace::{CALLS, Fault};
 
 use crate::common::env::{TestEnv, has, times, wait_until};
+
+/// The folders of three plans that are carried out side by side.
+const OWN: [&str; 3] = ["a", "b", "c"];
+/// The folder of three plans that are carried out one after the other.
+const SHARED: [&str; 3] = ["", "", ""];
 
 /// Returns how many pairs of daemons start simultaneously; each folder has two pairs.
 fn races() -> usize {
@@ -64,15 +70,29 @@ fn pass(moment: Moment, stage: &Stage, life: &mut Life, tempo: &mut Tempo) {
 
 #[test]
 fn hundred_kills_lose_nothing() {
-    // The agent holds its reports back until there were so many kills.
-    let kills = times(100, 1_000);
-    let calm = calm(&scene::long());
+    kills_lose_nothing(&scene::long(), times(100, 1_000));
+}
+
+#[test]
+fn kills_of_three_plans_lose_nothing() {
+    let scene = times(scene::short(), scene::long());
+    kills_lose_nothing(&scene.within(&OWN), times(20, 100));
+}
+
+#[test]
+fn kills_of_three_plans_in_one_folder_lose_nothing() {
+    kills_lose_nothing(&scene::short().within(&SHARED), times(15, 100));
+}
+
+/// Carries the plans out among so many kills: the agent holds its reports back until then.
+fn kills_lose_nothing(scene: &Scene, kills: usize) {
+    let calm = calm(scene);
     let (mut chance, mut tempo) = (Chance::new("PLAN_AGENT_CRASH_SEED"), Tempo::default());
-    let stage = Stage::new(&scene::long(), agent::Pace::Kills(kills));
+    let stage = Stage::new(scene, agent::Pace::Kills(kills));
     let mut watch = Watch::default();
     let mut settled = false;
     while !settled {
-        let mut life = stage.begin(stage.next_words());
+        let mut life = stage.begin_any(&mut chance);
         pass(moment(&mut chance), &stage, &mut life, &mut tempo);
         if let Some(status) = life.kill() {
             assert!(
@@ -86,9 +106,10 @@ fn hundred_kills_lose_nothing() {
         settled = watch.look(&stage);
     }
     assert!(stage.agent.kills() >= kills, "{}", stage.agent.kills());
-    finish(&stage, &mut watch);
-    assert_eq!(stage.agent.record().while_dead, scene::WHILE_DEAD);
-    assert_same(&calm, &stage);
+    let left = finish(&stage, &mut watch);
+    let while_dead = scene.while_dead * scene.folders.len();
+    assert_eq!(stage.agent.record().while_dead, while_dead);
+    assert_same(&calm, &left);
 }
 
 #[test]
@@ -97,24 +118,48 @@ fn terminated_daemon_exits_and_resumes() {
     let (mut chance, mut tempo) = (Chance::new("PLAN_AGENT_CRASH_SEED"), Tempo::default());
     let stage = Stage::new(&scene::short(), agent::Pace::Kills(times(30, 300)));
     let mut watch = Watch::default();
-    let mut life = stage.begin(stage.next_words());
+    let mut life = stage.begin_any(&mut chance);
     tempo.measure(&stage.env, &mut life.running, || false);
     let mut settled = end_one(&stage, life, &mut watch);
     while !settled {
-        let mut life = stage.begin(stage.next_words());
+        let mut life = stage.begin_any(&mut chance);
         pass(moment(&mut chance), &stage, &mut life, &mut tempo);
         settled = end_one(&stage, life, &mut watch);
     }
-    finish(&stage, &mut watch);
-    assert_same(&calm, &stage);
+    let left = finish(&stage, &mut watch);
+    assert_same(&calm, &left);
 }
 
-/// Lets a daemon carry the plan out to its end, and checks what is left.
-fn finish(stage: &Stage, watch: &mut Watch) {
-    let status = stage.begin(stage.next_words()).end();
-    assert!(status.success(), "{status}\n{}", stage.said());
+/// Lets daemons carry the plans out to their end, checks what is left, and returns it.
+fn finish(stage: &Stage, watch: &mut Watch) -> Vec<Left> {
+    let numbers = 1..=stage.scene.folders.len();
+    for number in numbers.clone().skip(1) {
+        if !stage.has(number) {
+            stage.env.exits(0, stage.scene.words(number));
+        }
+    }
+    if stage.scene.folders.len() > 1 {
+        numbers.clone().for_each(|number| carry_out(stage, number));
+    }
+    let left = numbers.map(|number| {
+        // MISSION.md at the usual place is of the last one.
+        carry_out(stage, number);
+        left(stage, number)
+    });
+    let left = left.collect();
     watch.look(stage);
-    watch.audit(stage);
+    audit(stage);
+    left
+}
+
+/// Carries a plan out to its end, and those that are queued.
+fn carry_out(stage: &Stage, number: usize) {
+    let status = stage.begin(&stage.next_words(number)).end();
+    assert!(status.success(), "{status}\n{}", stage.said());
+    let folder = stage.env.path("");
+    wait_until("the last daemon ends", || {
+        stage::at_work(&folder).is_empty()
+    });
 }
 
 /// Asks a daemon to end; returns whether the plan has ended.
@@ -166,7 +211,7 @@ fn one_of_two_concurrent_resumes_carries_the_plan_out() {
     for _ in 0..races() {
         let env = TestEnv::new();
         env.write("config.toml", "[llm]\nprovider = \"none\"\n");
-        env.write("plan.md", &scene::short().plan);
+        env.write("plan.md", &scene::short().plan(1));
         env.run("run --plan plan.md --queue");
         race(&env);
         race(&env);
@@ -177,9 +222,9 @@ fn one_of_two_concurrent_resumes_carries_the_plan_out() {
 #[test]
 fn resume_completes_unfinished_plan_end() {
     let stage = Stage::new(&scene::long(), agent::Pace::Free);
-    assert!(stage.begin(stage.next_words()).end().success());
-    Watch::default().audit(&stage);
-    let before = left(&stage);
+    carry_out(&stage, 1);
+    audit(&stage);
+    let before = [left(&stage, 1)];
     let volumes = stage.env.path("volumes");
     // This is the state after a kill immediately after the end of the plan was committed.
     let report = stage.agent.record().reports.pop().unwrap().name;
@@ -191,16 +236,16 @@ fn resume_completes_unfinished_plan_end() {
     fs::remove_file(volumes.join("workspace/MISSION.md")).unwrap();
     let status = stage.begin("resume").end();
     assert!(status.success(), "{status}\n{}", stage.said());
-    Watch::default().audit(&stage);
-    assert_same(&before, &stage);
+    audit(&stage);
+    assert_same(&before, &[left(&stage, 1)]);
 }
 
 /// Carries the short scene out with a fault, and the rest of it without. Returns which call met the fault, counted over all
 /// threads; `None` if there were fewer calls.
-fn survive(calm: &Left, fault: Fault) -> Option<usize> {
+fn survive(calm: &[Left], fault: Fault) -> Option<usize> {
     let stage = Stage::new(&scene::short(), agent::Pace::Free);
     let mut watch = Watch::default();
-    let status = stage.begin_with(stage.next_words(), fault).end();
+    let status = stage.begin_with(&stage.next_words(1), fault).end();
     let met = stage.met(status);
     stage.agent.dead();
     watch.look(&stage);
@@ -211,12 +256,12 @@ fn survive(calm: &Left, fault: Fault) -> Option<usize> {
             "{fault:?}: {status}\n{}",
             stage.said()
         );
-        let status = stage.begin(stage.next_words()).end();
+        let status = stage.begin(&stage.next_words(1)).end();
         assert!(status.success(), "{fault:?}: {status}\n{}", stage.said());
         watch.look(&stage);
     }
-    watch.audit(&stage);
-    assert_same(calm, &stage);
+    audit(&stage);
+    assert_same(calm, &[left(&stage, 1)]);
     met
 }
 
@@ -290,14 +335,17 @@ struct Left {
     mission: String,
 }
 
-fn calm(scene: &Scene) -> Left {
+fn calm(scene: &Scene) -> Vec<Left> {
     let stage = Stage::new(scene, agent::Pace::Free);
-    finish(&stage, &mut Watch::default());
-    left(&stage)
+    finish(&stage, &mut Watch::default())
 }
 
-fn left(stage: &Stage) -> Left {
-    let status = stage.env.run("status --json");
+/// Returns what is left of the plan that was carried out last.
+fn left(stage: &Stage, number: usize) -> Left {
+    let ledgers = Ledger::all(&stage.env);
+    let ledger = &ledgers[number - 1];
+    let plan = ledger.plan.id();
+    let status = stage.env.run(format!("status {plan} --json"));
     assert_eq!(status.code, Some(0), "{}", status.stderr);
     let mut status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
     for volatile in ["/plan/id", "/plan/seq", "/usage"] {
@@ -307,18 +355,22 @@ fn left(stage: &Stage) -> Left {
         task["usage"].take();
         task["evidence"].take();
     }
+    let mission = match stage.scene.folders[number - 1] {
+        "" => "volumes/workspace/MISSION.md",
+        _ => "volumes/MISSION.md",
+    };
     Left {
-        plan: Ledger::of(&stage.env).unwrap().outline(),
+        plan: ledger.outline(),
         status: format!("{status:#}"),
-        mission: stage
-            .env
-            .normal(&stage.env.read("volumes/workspace/MISSION.md")),
+        mission: stage.env.normal(&stage.env.read(mission)),
     }
 }
 
-fn assert_same(calm: &Left, stage: &Stage) {
-    let left = left(stage);
-    assert_eq!(calm.plan, left.plan, "calm, and killed");
-    assert_eq!(calm.status, left.status, "calm, and killed");
-    assert_eq!(calm.mission, left.mission, "calm, and killed");
+fn assert_same(calm: &[Left], left: &[Left]) {
+    assert_eq!(calm.len(), left.len());
+    for (calm, left) in calm.iter().zip(left) {
+        assert_eq!(calm.plan, left.plan, "calm, and killed");
+        assert_eq!(calm.status, left.status, "calm, and killed");
+        assert_eq!(calm.mission, left.mission, "calm, and killed");
+    }
 }

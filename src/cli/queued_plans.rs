@@ -107,29 +107,31 @@ fn takes_over(daemon: &DaemonInfo) -> bool {
     daemon.plans.is_some() && daemon.version == env!("CARGO_PKG_VERSION")
 }
 
-/// Ends the daemon of another version that has the folder, and returns the plans that it carried out: no result is lost by its end,
-/// and what agents do meanwhile is found afterwards.
+/// Ends the daemon of another version that has the folder. Its plans are queued first, so that none is lost if this process is
+/// killed: no result is lost by its end, and what agents do meanwhile is found afterwards.
 ///
 /// # Errors
 /// It does not end.
-pub async fn end_other_version(app: &App) -> Result<Vec<PlanId>> {
+pub async fn end_other_version(app: &App, start: &CommandStart) -> Result {
     let other = |daemon: &DaemonInfo| daemon.version != env!("CARGO_PKG_VERSION");
     let Some(daemon) = app.volumes.running().filter(other) else {
-        return Ok(Vec::new());
+        return Ok(());
     };
+    for plan in daemon.plans.iter().flatten() {
+        queue_left(&PlanId::new(plan), start, app).await;
+    }
     control::end(&daemon, app).await?;
     let version = one_line(&daemon.version, 20);
     complain(&format!(
         "the daemon of version {version} (pid {}) has ended; its plans go on here\n",
         daemon.pid
     ));
-    let plans = daemon.plans.unwrap_or_default();
-    Ok(plans.into_iter().map(PlanId::new).collect())
+    Ok(())
 }
 
 /// Queues a plan that another daemon carried out for its own terminal, with what the plan began with. One that cannot go on here is
 /// named, with the reason.
-pub async fn queue_left(plan: &PlanId, start: &CommandStart, app: &App) {
+async fn queue_left(plan: &PlanId, start: &CommandStart, app: &App) {
     let queue = async {
         let mut own = App::open(start, Access::Run).await?;
         own.use_store(app.store().await?.clone());

@@ -295,7 +295,7 @@ async fn daemon_of_queue(
     start: &CommandStart,
     mut ended: Ended,
 ) -> Result<Exit> {
-    let (mut handed, mut left) = (None, Vec::new());
+    let mut handed = None;
     if args.rest {
         detach::leave_terminal();
         handed = detach::handed_over()?;
@@ -303,13 +303,10 @@ async fn daemon_of_queue(
     let opened = async {
         let app = App::open(start, Access::Run).await?;
         if !args.rest {
-            left = queued_plans::end_other_version(&app).await?;
+            queued_plans::end_other_version(&app, start).await?;
         }
         let lock = app.take(handed).await?;
         app.log()?;
-        for plan in left {
-            queued_plans::queue_left(&plan, start, &app).await;
-        }
         Ok((app, lock))
     };
     let (app, lock) = unless(&mut ended, "nothing was begun", opened).await?;

@@ -160,6 +160,11 @@ mod tests {
                     r#"run.confirm_abort = "never""#,
                 ],
             ),
+            // Also one that is lower than before: without a record of it nobody would see that it is gone.
+            (
+                "[budget.day]\nllm_calls = 9\ncost_usd = 5",
+                vec!["budget.day.cost_usd = 5.0", "budget.day.llm_calls = 9"],
+            ),
             (
                 "[run]\nworkspace = 'link'\n[volumes]\nroot = '/none/../x'",
                 vec![

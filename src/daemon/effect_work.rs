@@ -112,15 +112,15 @@ pub(super) async fn ask(
     };
     let checks: Vec<String> = settings.checks.keys().cloned().collect();
     let (about, team) = (subject.clone(), settings.team.clone());
-    let begin = move |draft: &mut Draft<'_>| {
+    let begin = move |draft: &mut Draft<'_>, left_of_day: u32| {
         let ask = draft.begin_ask(&about)?;
         let plan = draft.plan();
         let question = question(plan, &about, &facts, &checks, team.as_deref())?;
         let was_away = plan.ask(&ask).is_some_and(|ask| ask.away.is_some());
-        Ok((ask, was_away, plan.calls_left(), question))
+        Ok((ask, was_away, plan.calls_left().min(left_of_day), question))
     };
-    let why = "a model is asked";
-    let begun = store.change(&settings.plan, BY, why, begin).await;
+    let why = [BY, "a model is asked"];
+    let begun = store.begin_call(&settings.plan, why, begin).await;
     let (ask, was_away, left, question) = match begun {
         Ok(begun) => begun,
         Err(StoreError::Refused(Refusal::UsedUp(_))) => return Ok(None),

@@ -5,7 +5,6 @@
 
 mod apply_input;
 mod background_effects;
-mod budget_day;
 mod carry_out_steps;
 mod changed_files;
 mod effect_work;
@@ -143,7 +142,7 @@ impl Daemon {
         if let Some(first) = first {
             let run = open(first, self.store.clone(), self.clock).await?;
             self.first = Some(run.settings.plan.clone());
-            self.plans.runs.insert(run.settings.plan.clone(), run);
+            self.plans.begin_with(run);
         }
         self.exchange.list_questions()?;
         loop {

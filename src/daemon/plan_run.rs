@@ -21,12 +21,10 @@ use super::notify::{NotifyState, TryFailed};
 use super::proof_runs::{self, ProofRuns, recorded_runs};
 use super::settings::EndWorkers;
 use super::worktrees::{self, BranchReport};
-use super::{
-    BY, DaemonSettings, HumanWait, LoopView, PlanAtWork, StartedWorkers, budget_day, effect_work,
-};
+use super::{BY, DaemonSettings, HumanWait, LoopView, PlanAtWork, StartedWorkers, effect_work};
 use crate::plan::{
-    CheckBefore, CheckResult, CommandId, Draft, DueStep, HeldLocks, ModelQuestionKind,
-    Observations, Plan, QuestionId, Refusal, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
+    CheckBefore, CheckResult, CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan,
+    QuestionId, Refusal, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
 };
 use crate::plan_time::{Clock, LATE};
 use crate::store::{Store, StoreError};
@@ -137,8 +135,6 @@ pub(super) struct PlanRun {
     pub settled_at: Option<Time>,
     /// Something happened to it since its last turn.
     pub due: bool,
-    /// The daemon carries out others, too.
-    pub several: bool,
     /// What it needs beside other plans, when it was last read.
     pub demand: Demand,
     /// When a command of it was last sent.
@@ -215,7 +211,6 @@ impl PlanRun {
                 ..HookState::default()
             },
             due: true,
-            several: false,
             demand: Demand::default(),
             began_task_at: now,
             end_workers: at_work.end_workers,
@@ -346,10 +341,7 @@ impl PlanRun {
 
     /// Returns the plan as it is committed now.
     pub async fn view(&mut self) -> Result<LoopView, StoreError> {
-        self.world.held_locks = match self.several {
-            true => self.store.locks_beside(&self.settings.plan).await?,
-            false => HeldLocks::default(),
-        };
+        self.world.held_locks = self.store.locks_beside(&self.settings.plan).await?;
         self.observe_day().await?;
         let world = self.world();
         let read = move |plan: &Plan, seq| LoopView::of(plan, seq, &world);
@@ -365,7 +357,7 @@ impl PlanRun {
     async fn observe_day(&mut self) -> Result<(), StoreError> {
         self.world.day = match self.settings.policy.day.is_none() {
             true => None,
-            false => budget_day::of(&self.store, self.world.now).await?,
+            false => self.store.budget_day(self.world.now).await?,
         };
         Ok(())
     }
@@ -433,7 +425,8 @@ impl PlanRun {
         }
         self.scan_wanted |= view.due.rescan;
         let ready = self.effects.next_ready(self.world.now);
-        for at in [view.due.look_again, ready].into_iter().flatten() {
+        let due = [view.due.look_again, view.due.next_day, ready];
+        for at in due.into_iter().flatten() {
             self.wake_by(at);
         }
     }
@@ -547,10 +540,9 @@ impl PlanRun {
         let (settings, plan) = (Arc::clone(&self.settings), &self.settings.plan);
         let mut world = world;
         world.day.clone_from(&self.world.day);
-        if self.several {
-            // Read now: the other plans of this daemon decide before or after this one, never at the same time.
-            world.held_locks = self.store.locks_beside(plan).await?;
-        }
+        // Read now: the other plans of this daemon decide before or after this one, never at the same time. A plan that no
+        // daemon carries out now may have agents at work, too.
+        world.held_locks = self.store.locks_beside(plan).await?;
         let volumes = self.settings.volumes.clone();
         // The commands are written while the change is flushed. After the flush only a rename is left, which the
         // store's thread does: no other thread has to wake for it.

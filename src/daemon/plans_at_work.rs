@@ -4,13 +4,13 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{pending, select_all};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
-use super::{BY, FolderSettings, PlanAtWork, TakeUp};
+use super::{BY, DaemonSettings, FolderSettings, PlanAtWork, TakeUp};
 use crate::plan::{Plan, PlanHead, PlanId, PlanState};
 use crate::plan_time::Clock;
 use crate::store::{ListedPlan, Store, StoreError};
@@ -30,6 +30,8 @@ pub(super) struct PlansAtWork {
     opening: JoinSet<anyhow::Result<PlanRun>>,
     /// The plans that are being opened, with the tasks that open them.
     opened_by: BTreeMap<Id, PlanHead>,
+    /// Where the plans at work write MISSION.md: the first one has the usual place.
+    missions: Arc<Mutex<BTreeSet<PathBuf>>>,
     /// The plans that have ended, while the last of their effects end.
     closing: JoinSet<PlanId>,
     closes: BTreeSet<PlanId>,
@@ -64,10 +66,17 @@ impl PlansAtWork {
             take_up,
             opening: JoinSet::new(),
             opened_by: BTreeMap::new(),
+            missions: Arc::default(),
             closing: JoinSet::new(),
             closes: BTreeSet::new(),
             left: BTreeMap::new(),
         }
+    }
+
+    /// Adds the plan that the daemon begins with.
+    pub fn begin_with(&mut self, run: PlanRun) {
+        locked(&self.missions).insert(run.settings.mission.clone());
+        self.runs.insert(run.settings.plan.clone(), run);
     }
 
     /// Returns whether no plan is carried out or about to be.
@@ -85,6 +94,7 @@ impl PlansAtWork {
     /// Lets go of a plan that has ended for now, and leaves it alone until it changes.
     pub fn close(&mut self, id: &PlanId, settled: bool, own_folder: bool) {
         if let Some(run) = self.runs.remove(id) {
+            locked(&self.missions).remove(&run.settings.mission);
             self.left.insert(id.clone(), run.demand.seq);
             self.closes.insert(id.clone());
             let id = id.clone();
@@ -128,14 +138,15 @@ impl PlansAtWork {
             }
             let (store, clock, head) = (self.store.clone(), self.clock, listed.head);
             let prepared = take_up(head.clone());
-            let mission = self.mission_aside(&head);
+            let missions = Arc::clone(&self.missions);
             let opened = self.opening.spawn(async move {
                 let mut at_work = prepared.await?;
-                if let Some(aside) = mission {
-                    std::fs::create_dir_all(&aside)?;
-                    at_work.settings.mission = aside;
+                let mission = choose_mission(&mut at_work.settings, &missions)?;
+                let opened = open(at_work, store, clock).await;
+                if opened.is_err() {
+                    locked(&missions).remove(&mission);
                 }
-                open(at_work, store, clock).await
+                opened
             });
             self.opened_by.insert(opened.id(), head);
         }
@@ -221,15 +232,6 @@ impl PlansAtWork {
         }
     }
 
-    /// Returns where MISSION.md of a plan goes if another plan has the usual place.
-    fn mission_aside(&self, head: &PlanHead) -> Option<PathBuf> {
-        let same = |folder: &str| folder == head.workspace;
-        let taken = (self.runs.values()).any(|run| same(&run.settings.workspace.to_string_lossy()))
-            || self.others().any(|other| same(&other.workspace));
-        let missions = self.folder.volumes.root().join("missions");
-        taken.then(|| missions.join(head.id.as_str()))
-    }
-
     /// Adds a plan that was opened.
     pub async fn opened(&mut self, opened: Opened) {
         let (id, opened) = match opened {
@@ -307,7 +309,6 @@ impl PlansAtWork {
     /// than another one wants; of equal ones the plan that began a task longest ago comes first.
     pub fn share_lanes(&mut self) {
         let several = self.runs.len() > 1;
-        self.runs.values_mut().for_each(|run| run.several = several);
         let Some(most) = self.folder.max_parallel.filter(|_| several) else {
             let alone = self.runs.values_mut();
             return alone.for_each(|run| run.set_lanes(None));
@@ -325,6 +326,24 @@ impl PlansAtWork {
             run.set_lanes(Some(share.min(run.demand.busy) + more));
         }
     }
+}
+
+/// Lets a plan write MISSION.md at the usual place, or aside if another plan does so there; returns the place.
+fn choose_mission(
+    settings: &mut DaemonSettings,
+    missions: &Mutex<BTreeSet<PathBuf>>,
+) -> std::io::Result<PathBuf> {
+    let usual = settings.mission.clone();
+    if !locked(missions).insert(usual) {
+        let aside = settings.volumes.root().join("missions");
+        settings.mission = aside.join(settings.plan.as_str());
+        std::fs::create_dir_all(&settings.mission)?;
+    }
+    Ok(settings.mission.clone())
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Shares lanes: in rounds, one to each that wants another one.

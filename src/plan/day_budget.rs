@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::draft::{Draft, Result};
+use super::draft::{Draft, Refusal, Result};
 use super::model::{
     BudgetLimit, Granted, HumanQuestion, HumanQuestionKind, PlanState, QuestionId, Spent, Time,
     number,
@@ -85,6 +85,23 @@ impl Plan {
             let allowed = self.day_allowed(*limit, day.ends).filter(|_| counts);
             allowed.is_some_and(|allowed| day.used(*limit) >= allowed)
         })
+    }
+
+    /// Returns how many calls of the model the day allows after the next one.
+    ///
+    /// # Errors
+    /// It allows none.
+    pub fn take_call_of_day(&self, day: &BudgetDay) -> Result<u32> {
+        if let Some(limit) = self.day_reached(day) {
+            let allowed = self.day_allowed(limit, day.ends).unwrap_or(0.0);
+            let (used, allowed) = (limit.amount(day.used(limit)), limit.counted(allowed));
+            return Err(Refusal::UsedUp(format!("{used} of {allowed} of the day")));
+        }
+        let limit = BudgetLimit::LlmCalls;
+        let left = self.day_allowed(limit, day.ends);
+        // Saturates at both ends.
+        let left = left.map(|allowed| (allowed - day.used(limit)) as u32);
+        Ok(left.map_or(u32::MAX, |left| left.saturating_sub(1)))
     }
 
     /// Returns whether a human is asked for more of the day's budget.

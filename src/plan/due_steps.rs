@@ -185,6 +185,8 @@ pub struct Due {
     pub steps: Vec<DueStep>,
     /// When something may become due by itself.
     pub look_again: Option<Time>,
+    /// When the day ends whose budget stopped the plan.
+    pub next_day: Option<Time>,
     /// A timeout is due, but only a scan of the folders that begins now may confirm it.
     pub rescan: bool,
     /// Something would be under way if the workers for it could work.
@@ -210,7 +212,7 @@ impl Due {
         steps.any(|step| matches!(step, StopAtBudget(_) | StopAtDayBudget(_)))
     }
 
-    /// Returns whether nothing is due, now or later.
+    /// Returns whether nothing is due, now or later this day.
     pub fn nothing(&self) -> bool {
         self.steps.is_empty() && self.look_again.is_none() && !self.rescan
     }
@@ -330,7 +332,7 @@ impl DueSearch<'_> {
             return;
         }
         match &self.world.day {
-            Some(day) if self.day_reached().is_some() => self.due.look(day.ends),
+            Some(day) if self.day_reached().is_some() => self.due.next_day = Some(day.ends),
             // Not observed yet.
             None if !self.plan.head().policy.day.is_none() => {}
             _ => self.due.step(DueStep::GoOnAfterDay),

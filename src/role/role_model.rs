@@ -125,9 +125,10 @@ impl PlanQuestion<'_> {
     /// Counts the first call of a question on the plan whose budget holds, and returns how many are allowed with it.
     async fn allowed(&self, top: &PlanId) -> Result<u32, RoleError> {
         let PlanKeeper { store, by, .. } = self.keeper;
-        let begun = store.change(top, by, "a role asks a model", |draft| {
+        let begun = store.begin_call(top, [by, "a role asks a model"], |draft, left_of_day| {
             draft.begin_call_of_role()?;
-            Ok(draft.plan().calls_left().saturating_add(1))
+            let left = draft.plan().calls_left().min(left_of_day);
+            Ok(left.saturating_add(1))
         });
         match begun.await {
             Err(StoreError::Refused(refusal @ Refusal::UsedUp(_))) => {

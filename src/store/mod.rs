@@ -4,6 +4,7 @@
 //! brings its plan up to date within the transaction, so no update is lost and no caller has to retry after a
 //! conflict.
 
+mod budget_day;
 mod committed_notes;
 mod database_drivers;
 mod sql_statements;
@@ -124,6 +125,8 @@ pub struct Store {
     moved: watch::Receiver<u64>,
     lost: Arc<[Lost]>,
     only_while: Option<OnlyWhile>,
+    /// Locked while a call of the model is counted.
+    calls: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A condition that must still hold when a change is made.
@@ -241,6 +244,7 @@ impl Store {
             moved,
             lost: lost.into(),
             only_while: None,
+            calls: Arc::default(),
         })
     }
 

@@ -364,6 +364,16 @@ impl Tables {
         rows.into_iter().map(tally).collect()
     }
 
+    /// Returns the numbers of the plans of an owner whose tasks hold locks.
+    pub(super) fn tallies_with_locks(&mut self, owner: &str) -> Result<Vec<(String, String)>> {
+        let rows = self.database.query(
+            "SELECT id, tally FROM plans WHERE owner = $1 AND tallied = seq AND tally LIKE '%\"held\"%'",
+            &[&owner],
+        )?;
+        let tally = |mut row: Record| Ok((row.text(0)?, row.text(1)?));
+        rows.into_iter().map(tally).collect()
+    }
+
     /// Adds to what plans used in the quarter of an hour that began at a time.
     pub(super) fn add_spent(&mut self, quarter: i64, spent: &Spent) -> Result<()> {
         let [calls, tokens, cost] = [spent.llm_calls, spent.llm_tokens, spent.micro_usd]

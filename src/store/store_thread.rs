@@ -172,6 +172,10 @@ impl Owner {
         })
     }
 
+    pub(super) fn now(&self) -> Time {
+        (self.now)()
+    }
+
     /// Serves jobs until the last handle is dropped.
     pub(super) fn run(mut self, mut jobs: mpsc::Receiver<StoreJob>) {
         while let Some(first) = jobs.blocking_recv() {

@@ -107,6 +107,8 @@ struct Job {
     command: String,
     task: u32,
     attempt: u32,
+    /// The name of the folder that it works in.
+    folder: String,
     act: Act,
     /// A report that is being written in its place, and how much of it is written.
     begun: Option<(File, usize)>,
@@ -235,6 +237,7 @@ impl Shared {
         }
         let number = |name| field(text, name).unwrap().parse().unwrap();
         let (task, attempt) = (number("task"), number("attempt"));
+        let folder = Path::new(field(text, "workspace").unwrap());
         let mut act = (self.scene.act)(task, attempt);
         if act.status.is_none() && text.contains("could not be read") {
             act.status = Some("SUCCESS");
@@ -242,13 +245,27 @@ impl Shared {
         if act.way != Way::Unclaimed {
             self.claim(command);
         }
-        self.jobs.lock().unwrap().push(Job {
+        let job = Job {
             command: command.to_owned(),
             task,
             attempt,
+            folder: folder.file_name().unwrap().display().to_string(),
             act,
             begun: None,
-        });
+        };
+        self.begin(job);
+    }
+
+    fn begin(&self, job: Job) {
+        let mut jobs = self.jobs.lock().unwrap();
+        if (self.scene.locked)(job.task)
+            && let Some(other) = jobs.iter().find(|job| (self.scene.locked)(job.task))
+        {
+            let (one, other) = (&job.command, &other.command);
+            let fault = format!("{one} and {other} have one lock");
+            self.record().faults.push(fault);
+        }
+        jobs.push(job);
     }
 
     fn claim(&self, command: &str) {
@@ -267,7 +284,8 @@ impl Shared {
             Pace::Kills(all) => {
                 let brought = self.record().reports.len();
                 let kills = self.daemon.lock().unwrap().kills;
-                kills * self.scene.reports >= (brought + 1) * all
+                let reports = self.scene.reports * self.scene.folders.len();
+                kills * reports >= (brought + 1) * all
             }
         }
     }
@@ -345,18 +363,18 @@ impl Shared {
 
 impl Job {
     fn text(&self) -> String {
-        let (task, attempt) = (self.task, self.attempt);
+        let (task, attempt, folder) = (self.task, self.attempt, &self.folder);
         let Some(status) = self.act.status else {
             return format!("Part {task} is done, I think.\n");
         };
         format!(
-            "---\nstatus: {status}\nsession_id: session-{task}\n---\n\n## Core results\n\nPart {task} at attempt {attempt}.\n"
+            "---\nstatus: {status}\nsession_id: session-{task}\n---\n\n## Core results\n\nPart {task} at attempt {attempt} in {folder}.\n"
         )
     }
 }
 
 /// Returns a field of a command's front matter.
-fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+pub fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))?;

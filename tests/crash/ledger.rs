@@ -4,16 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use plan_agent::plan::{
-    AskId, AttemptKind, Event, ModelQuestionKind, Plan, Row, TaskId, TaskState, Time,
+    AskId, AttemptKind, Event, ModelQuestionKind, Plan, PlanId, Row, TaskId, TaskState, Time,
 };
 use plan_agent::store::{Change, Store};
 use sha2::{Digest, Sha256};
 
+use super::agent::{Record, field};
+use super::scene::number;
 use super::stage::Stage;
 use crate::common::core::block_on;
 use crate::common::env::{TestEnv, wait_until};
 
-/// The only plan of a folder, with its complete log.
+/// A plan of a folder, with its complete log.
 pub struct Ledger {
     pub plan: Plan,
     pub log: Vec<Change>,
@@ -28,8 +30,16 @@ pub fn next_words(env: &TestEnv) -> &'static str {
 }
 
 impl Ledger {
-    /// Reads a copy of the store, so that the next daemon finds it as the last one left it; `None` before there is a plan.
+    /// Reads the only plan of a folder; `None` before there is one.
     pub fn of(env: &TestEnv) -> Option<Self> {
+        let mut plans = Self::all(env);
+        assert!(plans.len() < 2, "one plan was made, not {}", plans.len());
+        plans.pop()
+    }
+
+    /// Reads a copy of the store, so that the next daemon finds it as the last one left it. The plans are in the order of their
+    /// goals.
+    pub fn all(env: &TestEnv) -> Vec<Self> {
         let copy = tempfile::tempdir().unwrap();
         for name in ["plan-agent.db", "plan-agent.db-wal"] {
             let path = env.path("volumes").join(name);
@@ -41,14 +51,26 @@ impl Ledger {
             let store = Store::open(&copy.path().join("plan-agent.db"), Time::default)
                 .await
                 .unwrap();
-            let plans = store.plans().await.unwrap();
-            assert!(plans.len() < 2, "one plan was made, not {}", plans.len());
-            let id = plans.first()?.head.id.clone();
-            Some(Self {
-                plan: store.read(&id, |plan, _| plan.clone()).await.unwrap(),
-                log: store.since(&id, 0, usize::MAX).await.unwrap(),
-            })
+            let mut plans = Vec::new();
+            for listed in store.plans().await.unwrap() {
+                let id = listed.head.id;
+                plans.push(Self {
+                    plan: store.read(&id, |plan, _| plan.clone()).await.unwrap(),
+                    log: store.since(&id, 0, usize::MAX).await.unwrap(),
+                });
+            }
+            plans.sort_by_key(Self::number);
+            plans
         })
+    }
+
+    /// Returns the number of the plan in its scene.
+    pub fn number(&self) -> usize {
+        number(&self.plan.head().goal)
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.plan.status().settled()
     }
 
     /// Lists what must be the same in every run of a scene: structure, states, results, attempts, verdicts.
@@ -103,7 +125,7 @@ impl Ledger {
     }
 
     fn words(&self, subject: &ModelQuestionKind) -> String {
-        match subject {
+        let about = match subject {
             ModelQuestionKind::Plan => "plan".to_owned(),
             ModelQuestionKind::Replan => "replan".to_owned(),
             ModelQuestionKind::Audit => "audit".to_owned(),
@@ -114,31 +136,54 @@ impl Ledger {
                 let attempt = self.plan.attempt(command).unwrap();
                 format!("judge {}.{}", attempt.task, attempt.number)
             }
-        }
+        };
+        format!("{about} of plan {}", self.number())
     }
 }
 
-/// Reads the store each time a daemon is dead, and remembers its state.
+/// Reads the store each time all daemons are dead, and remembers its state.
 #[derive(Default)]
 pub struct Watch {
-    /// The last change that each daemon committed.
+    lives: usize,
+    plans: BTreeMap<PlanId, PlanWatch>,
+}
+
+/// What was seen of a plan.
+#[derive(Default)]
+struct PlanWatch {
+    /// The last change that was committed in each life.
     lives: Vec<i64>,
     results: BTreeMap<TaskId, (TaskState, Option<String>)>,
 }
 
 impl Watch {
-    /// Checks what holds after every kill; returns whether the plan has ended.
+    /// Checks what holds after every kill; returns whether all plans have ended.
     pub fn look(&mut self, stage: &Stage) -> bool {
         let record = stage.agent.record();
         assert_eq!(record.faults, [""; 0]);
-        let Some(ledger) = Ledger::of(&stage.env) else {
-            assert!(
-                record.seen.is_empty(),
-                "commands without a plan: {:?}",
-                record.seen
-            );
-            return false;
-        };
+        let ledgers = Ledger::all(&stage.env);
+        let numbers: Vec<usize> = ledgers.iter().map(Ledger::number).collect();
+        let mut once = numbers.clone();
+        once.dedup();
+        assert_eq!(numbers, once, "a plan was made twice");
+        for (command, text) in &record.seen {
+            let mut plans = ledgers.iter().map(|ledger| ledger.plan.id());
+            let known = plans.any(|plan| is_of(text, plan));
+            assert!(known, "{command} is of no plan: {text}");
+        }
+        for ledger in &ledgers {
+            let watch = self.plans.entry(ledger.plan.id().clone()).or_default();
+            watch.lives.resize(self.lives, 0);
+            watch.look(ledger, &record);
+            watch.count_questions(ledger, stage);
+        }
+        self.lives += 1;
+        ledgers.len() == stage.scene.folders.len() && ledgers.iter().all(Ledger::is_over)
+    }
+}
+
+impl PlanWatch {
+    fn look(&mut self, ledger: &Ledger, record: &Record) {
         let seqs: Vec<i64> = ledger.log.iter().map(|change| change.seq).collect();
         let last = i64::try_from(seqs.len()).unwrap();
         // No change is missing or twice.
@@ -148,7 +193,8 @@ impl Watch {
         self.lives.push(last);
         // Everything that was visible outside had been decided before.
         let commands = ledger.commands();
-        for (command, text) in &record.seen {
+        let seen = record.seen.iter();
+        for (command, text) in seen.filter(|(_, text)| is_of(text, ledger.plan.id())) {
             assert_eq!(
                 commands.get(command),
                 Some(text),
@@ -168,46 +214,7 @@ impl Watch {
             self.results
                 .insert(task.number, (task.status, task.result.clone()));
         }
-        self.count_decisions(&ledger);
-        self.count_questions(&ledger, stage);
-        ledger.plan.status().settled()
-    }
-
-    /// Checks that every attempt is issued, reported and judged once, and every task settled once.
-    fn count_decisions(&self, ledger: &Ledger) {
-        let mut once = BTreeSet::new();
-        for event in ledger.log.iter().flat_map(|change| &change.delta.events) {
-            let words = match event {
-                Event::Issued {
-                    task,
-                    attempt,
-                    kind,
-                    ..
-                } if *kind != AttemptKind::Repair => {
-                    format!("attempt {attempt} of task {task} is issued")
-                }
-                Event::Issued { command, .. } => format!("{command} is issued"),
-                Event::Reported { command, .. } => format!("{command} is reported"),
-                Event::Rejected { command, .. } => format!("{command} is rejected"),
-                Event::Judged { command, .. } => format!("{command} is judged"),
-                Event::Completed { task, .. }
-                | Event::Skipped { task, .. }
-                | Event::Failed { task, .. } => {
-                    format!("task {task} is settled")
-                }
-                Event::Replanned { .. } => "the plan is changed".to_owned(),
-                Event::Audited { .. } => "the goal is audited".to_owned(),
-                Event::Settled { .. } => "the plan is settled".to_owned(),
-                Event::TimedOut { .. }
-                | Event::Stale { .. }
-                | Event::Asked { .. }
-                | Event::ModelFailed { .. } => {
-                    panic!("not in the script: {event:?}")
-                }
-                _ => continue,
-            };
-            assert!(once.insert(words.clone()), "{words} twice");
-        }
+        count_decisions(ledger);
     }
 
     /// Checks that a daemon asks each question at most once, and never one that has its answer; and that the model gets no
@@ -221,6 +228,10 @@ impl Watch {
         for change in &ledger.log {
             while lives.peek().is_some_and(|last| *last < change.seq) {
                 lives.next();
+                in_this_life.clear();
+            }
+            // One that took over from another in the same life.
+            if change.why == "the daemon starts" {
                 in_this_life.clear();
             }
             for event in &change.delta.events {
@@ -246,7 +257,9 @@ impl Watch {
                 }
             }
         }
-        for (words, times) in stage.asked() {
+        let of_plan = format!(" of plan {}", ledger.number());
+        let asked = stage.asked().into_iter();
+        for (words, times) in asked.filter(|(words, _)| words.ends_with(&of_plan)) {
             let begun = begun.get(&words).copied().unwrap_or(0);
             assert!(
                 times <= begun,
@@ -254,64 +267,106 @@ impl Watch {
             );
         }
     }
+}
 
-    /// Checks what holds at the end: nothing is left over, nothing is lost.
-    pub fn audit(&self, stage: &Stage) {
-        let ledger = Ledger::of(&stage.env).unwrap();
-        assert!(ledger.plan.status().settled());
-        wait_until("the agent takes the last commands", || {
-            files(stage, "commands/pending").is_empty()
-        });
-        let record = stage.agent.record();
-        assert_eq!(record.faults, [""; 0]);
-        let commands = ledger.commands();
-        // Every command that was decided was seen.
-        assert_eq!(commands, record.seen);
-        let files = |folder| files(stage, folder);
-        for empty in ["commands/withdrawn", "reports/pending", "questions/pending"] {
-            assert_eq!(files(empty), BTreeMap::new(), "{empty}");
-        }
-        let taken = files("commands/processed");
-        let named = commands.into_iter();
-        let named = named.map(|(command, text)| (format!("{command}.md"), text));
-        assert_eq!(taken, named.collect::<BTreeMap<_, _>>());
-        let mut rejected = files("reports/rejected");
-        let mut processed = files("reports/processed");
-        for report in &record.reports {
-            let filed = if report.readable {
-                &mut processed
-            } else {
-                &mut rejected
-            };
+/// Checks that every attempt is issued, reported and judged once, and every task settled once.
+fn count_decisions(ledger: &Ledger) {
+    let mut once = BTreeSet::new();
+    for event in ledger.log.iter().flat_map(|change| &change.delta.events) {
+        let words = match event {
+            Event::Issued {
+                task,
+                attempt,
+                kind,
+                ..
+            } if *kind != AttemptKind::Repair => {
+                format!("attempt {attempt} of task {task} is issued")
+            }
+            Event::Issued { command, .. } => format!("{command} is issued"),
+            Event::Reported { command, .. } => format!("{command} is reported"),
+            Event::Rejected { command, .. } => format!("{command} is rejected"),
+            Event::Judged { command, .. } => format!("{command} is judged"),
+            Event::Completed { task, .. }
+            | Event::Skipped { task, .. }
+            | Event::Failed { task, .. } => {
+                format!("task {task} is settled")
+            }
+            Event::Replanned { .. } => "the plan is changed".to_owned(),
+            Event::Audited { .. } => "the goal is audited".to_owned(),
+            Event::Settled { .. } => "the plan is settled".to_owned(),
+            Event::TimedOut { .. }
+            | Event::Stale { .. }
+            | Event::Asked { .. }
+            | Event::ModelFailed { .. } => {
+                panic!("not in the script: {event:?}")
+            }
+            _ => continue,
+        };
+        assert!(once.insert(words.clone()), "{words} twice");
+    }
+}
+
+/// Checks what holds at the end: nothing is left over, nothing is lost.
+pub fn audit(stage: &Stage) {
+    let ledgers = Ledger::all(&stage.env);
+    assert!(ledgers.iter().all(Ledger::is_over));
+    wait_until("the agent takes the last commands", || {
+        files(stage, "commands/pending").is_empty()
+    });
+    let record = stage.agent.record();
+    assert_eq!(record.faults, [""; 0]);
+    let commands: BTreeMap<_, _> = ledgers.iter().flat_map(Ledger::commands).collect();
+    // Every command that was decided was seen.
+    assert_eq!(commands, record.seen);
+    let files = |folder| files(stage, folder);
+    for empty in ["commands/withdrawn", "reports/pending", "questions/pending"] {
+        assert_eq!(files(empty), BTreeMap::new(), "{empty}");
+    }
+    let taken = files("commands/processed");
+    let named = commands.into_iter();
+    let named = named.map(|(command, text)| (format!("{command}.md"), text));
+    assert_eq!(taken, named.collect::<BTreeMap<_, _>>());
+    let mut rejected = files("reports/rejected");
+    let mut processed = files("reports/processed");
+    for report in &record.reports {
+        let filed = if report.readable {
+            &mut processed
+        } else {
+            &mut rejected
+        };
+        assert_eq!(
+            filed.remove(&report.name).as_ref(),
+            Some(&report.text),
+            "{}",
+            report.name
+        );
+        if report.readable {
+            let attempt = ledgers
+                .iter()
+                .flat_map(|ledger| ledger.plan.attempts())
+                .find(|attempt| attempt.id.as_str() == report.command)
+                .unwrap();
             assert_eq!(
-                filed.remove(&report.name).as_ref(),
-                Some(&report.text),
+                attempt.report.as_ref().unwrap().hash,
+                sha256(&report.text),
                 "{}",
                 report.name
             );
-            if report.readable {
-                let attempt = ledger
-                    .plan
-                    .attempts()
-                    .find(|attempt| attempt.id.as_str() == report.command)
-                    .unwrap();
-                assert_eq!(
-                    attempt.report.as_ref().unwrap().hash,
-                    sha256(&report.text),
-                    "{}",
-                    report.name
-                );
-            } else {
-                let reason = rejected
-                    .remove(&format!("{}.reason.md", report.name))
-                    .unwrap_or_default();
-                assert!(!reason.is_empty(), "no reason beside {}", report.name);
-            }
+        } else {
+            let reason = rejected
+                .remove(&format!("{}.reason.md", report.name))
+                .unwrap_or_default();
+            assert!(!reason.is_empty(), "no reason beside {}", report.name);
         }
-        // The agent brought all of them.
-        assert_eq!((processed, rejected), (BTreeMap::new(), BTreeMap::new()));
-        assert_eq!(files("reports/stale"), BTreeMap::new());
     }
+    // The agent brought all of them.
+    assert_eq!((processed, rejected), (BTreeMap::new(), BTreeMap::new()));
+    assert_eq!(files("reports/stale"), BTreeMap::new());
+}
+
+/// Returns whether a command is of a plan.
+fn is_of(command: &str, plan: &PlanId) -> bool {
+    field(command, "plan") == Some(plan.as_str())
 }
 
 fn files(stage: &Stage, folder: &str) -> BTreeMap<String, String> {

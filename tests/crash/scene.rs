@@ -7,14 +7,21 @@ use serde_json::{Value, json};
 
 use crate::common::llm::{Answer, Asked};
 
-/// Reports of the long scene that are finished only while no daemon runs.
-pub const WHILE_DEAD: usize = 5;
+/// The goal of the plan with a number; the model's questions have it.
+const GOAL: &str = "Everything is done, way ";
 
-/// A plan and its actors.
+/// A plan and its actors, or several plans of the same shape that are carried out together.
 #[derive(Clone)]
 pub struct Scene {
-    pub plan: String,
+    plan: String,
+    /// The folder of each plan; the usual one if empty.
+    pub folders: Vec<&'static str>,
+    /// Reports of each plan.
     pub reports: usize,
+    /// Those of them that are finished only while no daemon runs.
+    pub while_dead: usize,
+    /// Tasks that have a lock which is the same in all plans.
+    pub locked: fn(u32) -> bool,
     pub act: fn(u32, u32) -> Act,
     pub verdict: fn(u32, u32) -> Value,
     pub edits: Value,
@@ -45,6 +52,10 @@ pub enum Way {
     WhileDead,
 }
 
+fn locked(task: u32) -> bool {
+    matches!(task, 2 | 4 | 8 | 19)
+}
+
 /// Returns twenty tasks on two lanes, with three retries, an unreadable report and a change of the plan.
 pub fn long() -> Scene {
     let after: [&[u32]; 20] = [
@@ -70,8 +81,11 @@ pub fn long() -> Scene {
         &[18, 19],
     ];
     Scene {
-        plan: plan(&after),
+        plan: plan(&after, locked),
+        folders: vec![""],
         reports: 25,
+        while_dead: 5,
+        locked,
         act: |task, attempt| Act {
             way: match task {
                 2 | 4 | 7 | 15 | 18 => Way::WhileDead,
@@ -108,8 +122,11 @@ pub fn long() -> Scene {
 /// Returns three tasks, one of which is retried and one of which changes the plan.
 pub fn short() -> Scene {
     Scene {
-        plan: plan(&[&[], &[1], &[2]]),
+        plan: plan(&[&[], &[1], &[2]], locked),
+        folders: vec![""],
         reports: 6,
+        while_dead: 0,
+        locked,
         act: |_, _| Act {
             way: Way::Usual,
             status: Some("SUCCESS"),
@@ -129,14 +146,17 @@ pub fn short() -> Scene {
     }
 }
 
-fn plan(after: &[&[u32]]) -> String {
-    let mut text = "---\nname: The long way\ngoal: Everything is done\n---\n".to_owned();
+fn plan(after: &[&[u32]], locked: fn(u32) -> bool) -> String {
+    let mut text = format!("---\nname: The long way\ngoal: {GOAL}[NUMBER]\n---\n");
     for (index, after) in after.iter().enumerate() {
         let number = index + 1;
         write!(text, "\n## Part {number}\n\n").unwrap();
         if !after.is_empty() {
             let after: Vec<String> = after.iter().map(ToString::to_string).collect();
             writeln!(text, "- after: {}", after.join(", ")).unwrap();
+        }
+        if locked(index as u32 + 1) {
+            text += "- locks: port:8080\n";
         }
         write!(
             text,
@@ -160,9 +180,47 @@ fn replan() -> Value {
     json!({"criteria": [{"number": 1, "met": "no"}], "reason": "The library is gone.", "decision": "replan", "feedback": "Use another one.", "result_summary": ""})
 }
 
+/// Returns the number of the plan with a goal, or that a text with the goal is about.
+pub fn number(text: &str) -> usize {
+    let (_, rest) = text.split_once(GOAL).unwrap_or_default();
+    let digits = rest.split(|letter: char| !letter.is_ascii_digit()).next();
+    digits.unwrap_or_default().parse().unwrap_or_default()
+}
+
 impl Scene {
+    /// Returns as many plans as there are folders.
+    pub fn within(self, folders: &[&'static str]) -> Self {
+        Self {
+            folders: folders.to_vec(),
+            ..self
+        }
+    }
+
+    /// Returns the plan file of the plan with a number, from 1.
+    pub fn plan(&self, number: usize) -> String {
+        self.plan.replace("[NUMBER]", &number.to_string())
+    }
+
+    /// Returns what begins the plan with a number, or queues it.
+    pub fn words(&self, number: usize) -> String {
+        let queue = if number == 1 { "" } else { "--queue" };
+        let folder = match self.folders[number - 1] {
+            "" => String::new(),
+            folder => format!("--workspace {folder}"),
+        };
+        format!("run --plan plan-{number}.md {queue} {folder}")
+    }
+
     /// Answers a question to the model, and says in a few words what it was about.
     pub fn answer(&self, asked: &Asked) -> (String, Answer) {
+        let (about, answer) = self.answer_one(asked);
+        (
+            format!("{} of plan {}", about, number(asked.prompt())),
+            answer,
+        )
+    }
+
+    fn answer_one(&self, asked: &Asked) -> (String, Answer) {
         match asked.kind.as_str() {
             "judge" => {
                 let (task, attempt) = judged(asked.prompt());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
@@ -10,14 +11,15 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::agent::{Agent, Bell, News, Pace};
-use super::ledger::next_words;
+use super::ledger::Ledger;
 use super::scene::Scene;
 use super::trace::kill_traced;
 use crate::common::env::{Running, TestEnv, wait_until};
 use crate::common::llm::{Answer, LlmServer};
 
-/// A folder in which a plan is carried out.
+/// A folder in which the plans of a scene are carried out.
 pub struct Stage {
+    pub scene: Scene,
     pub agent: Agent,
     pub bell: Arc<Bell>,
     asked: Arc<Mutex<BTreeMap<String, usize>>>,
@@ -42,14 +44,20 @@ impl Stage {
             })
         };
         let url = llm.openai_url();
+        let lanes = 1 + scene.folders.len();
         env.write(
             "config.toml",
-            &format!("[llm]\nprovider = \"openai\"\nbase_url = \"{url}\"\nmodel = \"scripted\"\n\n[run]\nmax_parallel = 2\n"),
+            &format!("[llm]\nprovider = \"openai\"\nbase_url = \"{url}\"\nmodel = \"scripted\"\n\n[run]\nmax_parallel = {lanes}\n"),
         );
         env.set("OPENAI_API_KEY", "scripted");
-        env.write("plan.md", &scene.plan);
+        for (index, folder) in scene.folders.iter().enumerate() {
+            let number = index + 1;
+            env.write(&format!("plan-{number}.md"), &scene.plan(number));
+            std::fs::create_dir_all(env.path(folder)).unwrap();
+        }
         let agent = Agent::start(&env.path("volumes"), scene, pace, &bell);
         Self {
+            scene: scene.clone(),
             agent,
             bell,
             asked,
@@ -58,8 +66,43 @@ impl Stage {
         }
     }
 
-    pub fn next_words(&self) -> &'static str {
-        next_words(&self.env)
+    /// Returns whether there is a plan of this number.
+    pub fn has(&self, number: usize) -> bool {
+        let ledgers = Ledger::all(&self.env);
+        ledgers.iter().any(|ledger| ledger.number() == number)
+    }
+
+    /// Returns the command line that a person would type next for a plan.
+    pub fn next_words(&self, number: usize) -> String {
+        let ledgers = Ledger::all(&self.env);
+        match ledgers.iter().find(|ledger| ledger.number() == number) {
+            Some(ledger) => format!("resume {}", ledger.plan.id()),
+            None => self.scene.words(number),
+        }
+    }
+
+    /// Starts a daemon for the first plan, or for one of several as chance has it, and queues those that are not there yet.
+    pub fn begin_any(&self, chance: &mut Chance) -> Life {
+        let ledgers = Ledger::all(&self.env);
+        let all = 1..=self.scene.folders.len();
+        let there = |number| ledgers.iter().any(|ledger| ledger.number() == number);
+        let open = ledgers.iter().filter(|ledger| !ledger.is_over());
+        let mut words: Vec<String> = open
+            .map(|ledger| format!("resume {}", ledger.plan.id()))
+            .collect();
+        if all.clone().count() > 1 {
+            words.push("daemon".to_owned());
+        }
+        let first = match there(1) {
+            true => words.swap_remove(chance.below(words.len() as u64) as usize),
+            false => self.scene.words(1),
+        };
+        let mut life = self.begin(&first);
+        let missing = all.skip(1).filter(|number| !there(*number));
+        life.beside = missing
+            .map(|number| self.env.start(self.scene.words(number)))
+            .collect();
+        life
     }
 
     /// Starts a daemon.
@@ -82,6 +125,8 @@ impl Stage {
             .unwrap();
         Life {
             running: Running { child },
+            beside: Vec::new(),
+            folder: self.env.path(""),
         }
     }
 
@@ -96,9 +141,12 @@ impl Stage {
     }
 }
 
-/// A daemon from its start to its end.
+/// A daemon from its start to its end, with the one that it leaves behind for the plans of others.
 pub struct Life {
     pub running: Running,
+    /// What queues plans meanwhile.
+    beside: Vec<Running>,
+    folder: PathBuf,
 }
 
 impl Life {
@@ -107,8 +155,16 @@ impl Life {
         self.running.child.try_wait().unwrap().is_some()
     }
 
-    /// Kills it with the signal that it cannot catch; returns its exit status if it ended before.
+    /// Kills it, and all others in its folder; returns its exit status if it ended before.
     pub fn kill(mut self) -> Option<ExitStatus> {
+        let status = self.kill_alone();
+        self.beside.clear();
+        kill_all(&self.folder);
+        status
+    }
+
+    /// Kills it with the signal that it cannot catch; returns its exit status if it ended before.
+    pub fn kill_alone(&mut self) -> Option<ExitStatus> {
         self.running.child.kill().unwrap();
         let status = self.running.wait();
         (status.signal() != Some(9)).then_some(status)
@@ -134,6 +190,38 @@ impl Drop for Life {
             kill_traced(self.running.child.id());
         }
     }
+}
+
+/// Returns the states of all plans, as a person reads them.
+pub fn states(env: &TestEnv) -> Vec<String> {
+    let plans = env.run("plans --json").stdout;
+    let plans: Vec<serde_json::Value> = serde_json::from_str(&plans).unwrap_or_default();
+    let states = plans.iter().filter_map(|plan| plan["status"].as_str());
+    states.map(str::to_owned).collect()
+}
+
+/// Kills every process that works in a folder.
+pub fn kill_all(folder: &Path) {
+    wait_until("nobody is there", || {
+        let there = at_work(folder);
+        for pid in &there {
+            // It may have ended by itself.
+            kill_process(*pid, Signal::KILL).ok();
+        }
+        there.is_empty()
+    });
+}
+
+/// Returns the processes that work in a folder.
+pub fn at_work(folder: &Path) -> Vec<Pid> {
+    let folder = folder.canonicalize().unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let there = processes.filter(|one| {
+        let works_in = std::fs::read_link(one.path().join("cwd"));
+        works_in.is_ok_and(|works_in| works_in == folder)
+    });
+    let pids = there.filter_map(|one| Pid::from_raw(one.file_name().to_str()?.parse().ok()?));
+    pids.collect()
 }
 
 /// Returns whether a daemon has announced itself to other commands.

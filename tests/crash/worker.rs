@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use plan_agent::plan::{AttemptState, PlanState};
 
+use super::OWN;
 use super::ledger::{Ledger, next_words};
-use super::stage::Chance;
+use super::stage::{Chance, states};
 use crate::common::env::{Running, TestEnv, times, wait_until};
 
 const TASKS: usize = 8;
@@ -83,39 +85,92 @@ fn next_daemon_uses_final_message_of_agent() {
     no_task_is_begun_twice(Victim::Both, Hand::Coding);
 }
 
+#[test]
+fn next_worker_finishes_work_of_three_plans() {
+    tasks_of_three_plans_are_begun_once(Victim::Worker);
+}
+
+#[test]
+fn next_daemon_goes_on_with_agents_of_three_plans() {
+    tasks_of_three_plans_are_begun_once(Victim::Both);
+}
+
 fn no_task_is_begun_twice(victim: Victim, hand: Hand) {
-    let env = folder();
-    let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
+    let env = folder(&["volumes/workspace"]);
     let daemon = (victim == Victim::Worker).then(|| {
         let daemon = env.start("run --plan plan.md");
         wait_until("the daemon has a plan", || Ledger::of(&env).is_some());
         daemon
     });
-    for _ in 0..times(20, 200) {
-        let mut life = begin(&env, victim, hand);
-        std::thread::sleep(Duration::from_micros(chance.below(200_000)));
-        // It may have ended already: then there is nothing to kill.
-        life.child.kill().unwrap();
-        life.wait();
-    }
-    let mut last = begin(&env, victim, hand);
+    let begin = || begin(&env, victim, hand);
+    kill_often(times(20, 200), begin);
+    let mut last = begin();
     let status = match daemon {
         Some(mut daemon) => daemon.wait(),
         None => last.wait(),
     };
     assert_eq!(status.code(), Some(0));
     drop(last);
-    let plan = Ledger::of(&env).unwrap().plan;
-    assert_eq!(*plan.status(), PlanState::Completed);
-    let attempts: Vec<_> = plan.attempts().collect();
-    assert_eq!(attempts.len(), TASKS);
-    for attempt in attempts {
-        assert_eq!(attempt.state, AttemptState::Judged);
-        assert_eq!(attempt.report.as_ref().unwrap().results, "Made by hand.");
+    begun_once(&env, &["volumes/workspace"]);
+}
+
+fn tasks_of_three_plans_are_begun_once(victim: Victim) {
+    let env = folder(&OWN);
+    let hand = Hand::Command.words();
+    let agent = if victim == Victim::Both { hand } else { "" };
+    for folder in OWN {
+        env.exits(
+            0,
+            format!("run --queue --plan plan.md --workspace {folder} {agent}"),
+        );
     }
+    let daemon = (victim == Victim::Worker).then(|| env.start("daemon"));
+    let begin = || match victim {
+        Victim::Worker => env.start(format!("worker {hand}")),
+        Victim::Both => env.start("daemon"),
+    };
+    kill_often(times(15, 150), begin);
+    let last = begin();
+    wait_until("every plan has ended", || states(&env) == ["completed"; 3]);
+    drop((daemon, last));
+    begun_once(&env, &OWN);
+}
+
+/// Kills a process, and starts it again, so many times.
+fn kill_often(kills: usize, begin: impl Fn() -> Running) {
+    let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
+    for _ in 0..kills {
+        let mut life = begin();
+        std::thread::sleep(Duration::from_micros(chance.below(200_000)));
+        // It may have ended already: then there is nothing to kill.
+        life.child.kill().unwrap();
+        life.wait();
+    }
+}
+
+/// Checks that the tasks of the plan of each folder had one agent each.
+fn begun_once(env: &TestEnv, folders: &[&str]) {
+    let ledgers = Ledger::all(env);
+    assert_eq!(ledgers.len(), folders.len());
+    for ledger in ledgers {
+        let plan = ledger.plan;
+        assert_eq!(*plan.status(), PlanState::Completed);
+        let attempts: Vec<_> = plan.attempts().collect();
+        assert_eq!(attempts.len(), TASKS);
+        for attempt in attempts {
+            assert_eq!(attempt.state, AttemptState::Judged);
+            assert_eq!(attempt.report.as_ref().unwrap().results, "Made by hand.");
+        }
+    }
+    for folder in folders {
+        begun_once_in(&env.path(folder));
+    }
+}
+
+fn begun_once_in(folder: &Path) {
     // No task has two agents simultaneously.
-    assert!(!env.path("volumes/workspace/overlap").exists());
-    let begun: BTreeMap<String, usize> = fs::read_dir(env.path("volumes/workspace"))
+    assert!(!folder.join("overlap").exists());
+    let begun: BTreeMap<String, usize> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap())
         .filter_map(|entry| {
@@ -128,14 +183,17 @@ fn no_task_is_begun_twice(victim: Victim, hand: Hand) {
     assert!(begun.values().all(|times| *times == 1), "{begun:?}");
 }
 
-fn folder() -> TestEnv {
+/// Makes a folder with the agent in each workspace.
+fn folder(workspaces: &[&str]) -> TestEnv {
     let mut env = TestEnv::new();
     env.show_script("claude", CODING);
     env.write("config.toml", "[llm]\nprovider = \"none\"\n");
     let tasks = (1..=TASKS).map(|number| format!("- [ ] Part {number}\n"));
     let tasks: Vec<String> = tasks.collect();
     env.write("plan.md", &format!("# Parts\n\n{}", tasks.concat()));
-    env.write("volumes/workspace/agent.sh", AGENT);
+    for workspace in workspaces {
+        env.write(&format!("{workspace}/agent.sh"), AGENT);
+    }
     env
 }
 

@@ -1,7 +1,10 @@
 //! The budget of a day: it holds over all plans, survives every crash, and ends at midnight.
 
+use std::time::Duration;
+
 use super::clock::{DAY, set_clock, with_a_clock_to_set};
 use super::*;
+use crate::common::env::row;
 
 /// Returns the numbers of the open questions, and their reasons.
 fn asked(scene: &Scene) -> (Vec<String>, Vec<String>) {
@@ -40,6 +43,67 @@ fn day_budget_stops_all_plans_until_midnight() {
     let third = scene.start_as("third", "daemon");
     wait_until("a plan goes on", || server.asked().len() == 2);
     third.kill();
+}
+
+/// Three plans ask in one moment; kills and starts give none of them a further call.
+#[test]
+fn simultaneous_calls_stay_within_the_day() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        // All plans ask before one has its answer.
+        "plan" => Answer::Slow(Duration::from_secs(1), Box::new(planned(&[("Only", &[])]))),
+        _ => all_well(asked),
+    });
+    let config = "budget.day.llm_calls = 2";
+    let scene = Scene::with_model(&server, Shape::Chat, config).with_folders();
+    for folder in ["a", "b", "c"] {
+        scene.works(format!("run --queue 'Do it' --workspace {folder}"));
+    }
+    for round in 0..4 {
+        let daemon = scene.start_as(&format!("daemon-{round}"), "daemon");
+        if round == 0 {
+            wait_until("two plans ask", || server.count("plan") == 2);
+        }
+        scene.await_states(&["paused"; 3]);
+        daemon.kill();
+        assert_eq!(server.asked().len(), 2);
+    }
+}
+
+/// Who starts it without a terminal learns it from the exit code, as with every budget.
+#[test]
+fn run_without_terminal_ends_when_the_day_is_used_up() {
+    let server = planning(&[("Only", &[])]);
+    let config = "budget.day.llm_calls = 1";
+    let scene = Scene::with_model(&server, Shape::Chat, config);
+    let ran = scene.exits(6, "run 'Do it'");
+    ran.has_stdout("budget of the day: 1 of 1 call used by all plans");
+    scene.exits(6, "resume");
+    assert_eq!(server.asked().len(), 1);
+    scene.works("answer more");
+    let agent = scene.agent(|_| Act::success("done"));
+    // Planned and judged; the day does not pay for a summary.
+    scene.exits(6, "resume");
+    scene.works("answer more");
+    scene.exits(0, "resume");
+    assert_eq!(agent.attempts(), [(1, 1)]);
+}
+
+#[test]
+fn changed_day_budget_needs_confirmation() {
+    let mut scene = Scene::by_rules("budget.day.cost_usd = 5");
+    scene.env.confirm();
+    scene.env.confirm_nothing();
+    for changed in ["", "budget.day.cost_usd = 6", "budget.day.llm_calls = 9"] {
+        row(changed);
+        let config = format!("llm.provider = 'none'\n{changed}");
+        scene.write("config.toml", &config);
+        let was = "- budget.day.cost_usd = 5.0";
+        scene.refuses(
+            4,
+            "run --queue --plan one.md",
+            ["it is not what was confirmed", was],
+        );
+    }
 }
 
 #[test]

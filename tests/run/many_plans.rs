@@ -1,6 +1,14 @@
 //! Several plans in one daemon: handed over, queued, followed, shared lanes, and what a kill leaves.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use super::team::TEAM;
 use super::*;
+use crate::common::env::{times, wait_at_most};
+use crate::common::git::Project;
+use crate::crash::stage::Chance;
 
 impl Scene {
     /// Starts the program in the foreground, beside others.
@@ -303,4 +311,145 @@ fn queued_plan_has_agent_of_its_person() {
         let stored = fs::read(scene.env.path("volumes").join(file)).unwrap_or_default();
         lacks(String::from_utf8_lossy(&stored), "the-key-of-the-person");
     }
+}
+
+/// The plans are in folders of the person, where that name may be taken.
+#[test]
+fn each_plan_has_a_mission_of_its_own() {
+    let scene = Scene::by_rules("").with_folders();
+    for folder in ["a", "b"] {
+        scene.works(format!(
+            "run --queue --plan one.md --name plan-{folder} --workspace {folder}"
+        ));
+    }
+    let daemon = scene.start_as("daemon", "daemon");
+    let commands = [scene.take_any(), scene.take_any()];
+    let shown = || -> BTreeSet<String> {
+        let aside = |command| scene.path("missions").join(plan_of(command));
+        let places = commands.iter().map(aside).chain([scene.path("")]);
+        let texts = places.filter_map(|place| fs::read_to_string(place.join("MISSION.md")).ok());
+        let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
+        texts.map(first).collect()
+    };
+    wait_until("each has one", || shown().len() == 2);
+    for command in &commands {
+        scene.succeed(command, "done");
+    }
+    scene.await_states(&["completed"; 2]);
+    assert_eq!(shown().len(), 2);
+    daemon.kill();
+}
+
+/// The plan of the older daemon's own terminal is not queued before.
+#[test]
+fn plans_of_an_older_version_survive_kills_of_the_newer() {
+    let (mut chance, folders) = (Chance::new("PLAN_AGENT_CRASH_SEED"), ["a", "b"]);
+    for _ in 0..times(4, 60) {
+        let scene = Scene::by_rules("").with_folders();
+        let [own, queued] = folders;
+        let _host = scene.start_as("host", format!("run --plan one.md --workspace {own}"));
+        let first = scene.take_any();
+        scene.works(format!("run --queue --plan one.md --workspace {queued}"));
+        let second = scene.take_any();
+        let note = scene.path("daemon.json");
+        let older = fs::read_to_string(&note).unwrap();
+        let version = format!("\"{}\"", env!("CARGO_PKG_VERSION"));
+        fs::write(&note, older.replace(&version, "\"0.0.1\"")).unwrap();
+        let newer = scene.start_as("newer", "daemon");
+        std::thread::sleep(Duration::from_millis(chance.below(250)));
+        newer.kill();
+        let _daemon = scene.start_as("daemon", "daemon");
+        scene.await_said("daemon", "carrying out");
+        scene.succeed(&first, "done");
+        scene.succeed(&second, "done");
+        scene.await_states(&["completed", "completed"]);
+        for command in [&first, &second] {
+            let log = lines(&scene.works(format!("log {} --json", plan_of(command))));
+            let issued = log.iter().filter(|event| event["event"] == "issued");
+            assert_eq!(issued.count(), 1, "{log:?}");
+        }
+    }
+}
+
+/// Each architect writes into the folder of its own plan, and each coder gets the tasks of both.
+#[test]
+fn two_teams_work_side_by_side() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "ask" => {
+            let names = ["alpha", "beta"].into_iter();
+            let mut about = names.filter(|name| asked.prompt().contains(name));
+            let answer = about.next().unwrap_or_default();
+            assert_eq!(about.next(), None, "{}", asked.prompt());
+            Answer::Json(json!({"answer": answer}))
+        }
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Messages, "").with_folders();
+    scene.write("team.yaml", TEAM);
+    for (folder, name) in [("a", "alpha"), ("b", "beta")] {
+        let plan = format!(
+            "# {name}\n\n## Design {name}\n\n- assignee: architect\n- produces: DESIGN.md\n\nDesign {name}.\n\n\
+             ## Build {name}\n\n- assignee: coder\n- after: 1\n\nBuild {name}.\n"
+        );
+        scene.write("team-plan.md", &plan);
+        let folder = format!("--team team.yaml --workspace {folder}");
+        scene.works(format!("run --queue --plan team-plan.md {folder}"));
+    }
+    let daemon = scene.start_as("daemon", "daemon");
+    let mut built = [scene.take_task(2), scene.take_task(2)];
+    built.sort_by_key(|command| command.field("workspace").map(str::to_owned));
+    for (command, name) in built.iter().zip(["alpha", "beta"]) {
+        has(&command.text, format!("Build {name}."));
+        let folder = Path::new(command.field("workspace").unwrap());
+        assert_eq!(fs::read_to_string(folder.join("DESIGN.md")).unwrap(), name);
+        scene.succeed(command, "Built.");
+    }
+    scene.await_states(&["completed", "completed"]);
+    daemon.interrupted();
+}
+
+/// Two plans of one project, each with worktrees: the end of a task in one plan lets a task of the other begin.
+#[test]
+fn plans_with_worktrees_wake_each_other() {
+    let config = "run.workspace = 'project'\nrun.isolation = 'worktree'\nrun.worktrees = 'volumes/worktrees'\n\
+                  run.max_parallel = 4";
+    let mut scene = Scene::by_rules(config);
+    let Some(project) = Project::new(&scene.env) else {
+        return;
+    };
+    // Nothing is found out soon by looking again.
+    scene.env.set("PLAN_AGENT_TIMING", "10");
+    let tasks = "## One\n\n- locks: port:8080\n\n## Two\n\n- after: 1\n- locks: port:8080\n";
+    scene.write("locks.md", &format!("# Locks\n\n{tasks}"));
+    for _ in 0..2 {
+        scene.works("run --queue --plan locks.md");
+    }
+    let daemon = scene.start_as("daemon", "daemon");
+    let mut done = Vec::new();
+    for number in 0..4 {
+        let soon = Duration::from_secs(20);
+        wait_at_most(soon, "a command is there", || !scene.pending().is_empty());
+        let command = scene.take_any();
+        wait_until("both are at work", || {
+            scene.states() == ["running"; 2] || number > 0
+        });
+        assert_eq!(scene.pending().len(), 0, "one has the lock");
+        let folder = Path::new(command.field("workspace").unwrap());
+        fs::write(folder.join(format!("{number}.txt")), "made\n").unwrap();
+        done.push((plan_of(&command).to_owned(), number));
+        scene.succeed(&command, "done");
+    }
+    for (plan, number) in done {
+        let file = format!("plan-agent/{plan}:{number}.txt");
+        wait_until("its result is on the branch", || {
+            let mut git = std::process::Command::new("git");
+            let shown = git
+                .current_dir(&project.folder)
+                .args(["show", &file])
+                .output();
+            shown.unwrap().stdout == b"made\n"
+        });
+    }
+    daemon.kill();
+    project.sound();
 }

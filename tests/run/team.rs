@@ -13,7 +13,7 @@ use super::*;
 use crate::common::agent::report;
 
 /// An architect and a reviewer in the process, a coder behind files, and a workflow from design to review.
-const TEAM: &str = r#"
+pub(super) const TEAM: &str = r#"
 name: Three
 roles:
 - id: architect

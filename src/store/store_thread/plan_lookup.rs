@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{Owner, tally_text};
 use crate::plan::{
-    CommandId, DAEMON, HeldLocks, LockHolder, Plan, PlanHead, PlanId, PlanState, Row, Tally, Time,
+    CommandId, DAEMON, HeldLocks, LockHolder, Plan, PlanHead, PlanId, Row, Tally, Time,
 };
 use crate::store::database_drivers;
 use crate::store::sql_statements::{HeadRecord, Lookup, Tables};
@@ -115,25 +115,22 @@ impl Owner {
         Ok(tally)
     }
 
-    /// Returns the locks that tasks of other plans hold.
+    /// Returns the locks that tasks of other plans hold. Plans that hold none are not looked at.
     pub(in crate::store) fn locks_beside(&mut self, plan: &PlanId) -> Result<HeldLocks> {
-        let others = self.tallied(|head| {
-            head.id != *plan && head.owner == DAEMON && head.status != PlanState::Idle
-        })?;
-        let held = others.into_iter().flat_map(|other| {
-            let plan = other.plan.head.id;
-            let holder = move |(lock, task)| {
-                (
-                    lock,
-                    LockHolder {
-                        plan: plan.clone(),
-                        task,
-                    },
-                )
-            };
-            other.tally.held.into_iter().map(holder)
-        });
-        Ok(held.collect())
+        let mut held = HeldLocks::new();
+        for (id, tally) in self.tables()?.tallies_with_locks(DAEMON)? {
+            let other = PlanId::new(id);
+            let tally: Tally = serde_json::from_str(&tally).unwrap_or_default();
+            if other != *plan {
+                let plan = |task| LockHolder {
+                    plan: other.clone(),
+                    task,
+                };
+                let locks = tally.held.into_iter();
+                held.extend(locks.map(|(lock, task)| (lock, plan(task))));
+            }
+        }
+        Ok(held)
     }
 }
 
