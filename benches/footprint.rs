@@ -31,10 +31,10 @@ pub fn run() {
     let version = Times::new((0..50).map(version).collect());
     let ready = Times::new((0..5).map(|_| Daemon::start(1_000).ready).collect());
     let (daemon, large) = (Daemon::start(10), Daemon::start(1_000));
-    let before = processor_time(&daemon.child);
+    let before = processor_time(&daemon.running.0);
     thread::sleep(WATCHED);
-    let busy = processor_time(&daemon.child) - before;
-    let (resident, large) = (resident(&daemon.child), self::resident(&large.child));
+    let busy = processor_time(&daemon.running.0) - before;
+    let (resident, large) = (resident(&daemon.running.0), self::resident(&large.running.0));
     let load = cold_load();
     print(
         "footprint",

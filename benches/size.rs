@@ -105,7 +105,8 @@ fn size(database: &Path) -> usize {
     )
 }
 
-fn number(database: &Path, query: &str) -> usize {
+/// Returns the one number that a query finds.
+pub fn number(database: &Path, query: &str) -> usize {
     let database = rusqlite::Connection::open(database).unwrap();
     let number = database.query_row(query, [], |row| row.get::<_, i64>(0));
     usize::try_from(number.unwrap()).unwrap()
