@@ -34,7 +34,10 @@ pub fn run() {
     let before = processor_time(&daemon.running.0);
     thread::sleep(WATCHED);
     let busy = processor_time(&daemon.running.0) - before;
-    let (resident, large) = (resident(&daemon.running.0), self::resident(&large.running.0));
+    let (resident, large) = (
+        resident(&daemon.running.0),
+        self::resident(&large.running.0),
+    );
     let load = cold_load();
     print(
         "footprint",
@@ -88,7 +91,7 @@ fn cold_load() -> Duration {
             let begun = Instant::now();
             let store = Store::open(&path, || Time(1)).await.unwrap();
             let tasks = store
-                .read(&sample::plan(), |plan, _| plan.counts().total())
+                .read(&sample::plan(0), |plan, _| plan.counts().total())
                 .await
                 .unwrap();
             times.push(begun.elapsed());

@@ -87,7 +87,7 @@ async fn one_attempt() -> (usize, usize) {
     let head = sample::head(TaskOrder::Dependencies);
     store.create(head, sample::BY, "made", make).await.unwrap();
     let first = size(&database);
-    let plan = sample::plan();
+    let plan = sample::plan(0);
     for number in 0..CHANGES {
         let until = (number % 2 == 0).then_some(Time(2));
         let waits = move |draft: &mut Draft<'_>| draft.waits(&CommandId::new("command-1"), until);
