@@ -23,6 +23,7 @@ mod lanes;
 mod latency;
 mod mcp;
 mod page;
+mod plans;
 mod prompts;
 mod sample;
 mod size;
@@ -34,7 +35,7 @@ fn main() {
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    let parts: [(&str, fn()); 11] = [
+    let parts: [(&str, fn()); 12] = [
         ("latency", latency::run),
         ("changes", changes::run),
         ("prompts", prompts::run),
@@ -46,6 +47,7 @@ fn main() {
         ("before", before::run),
         ("size", size::run),
         ("page", page::run),
+        ("plans", plans::run),
     ];
     // Another profile than `dist` has other figures: whoever compares them has to see it.
     println!("measures {}", env!("CARGO_BIN_EXE_plan-agent"));
