@@ -1,8 +1,9 @@
-//! Durable changes a second: one caller, and sixteen, in plans of different sizes, beside a bare append and flush.
+//! Durable changes a second: one caller, and sixteen, in plans of different sizes, and among many plans, beside a bare append and
+//! flush.
 
 use std::time::{Duration, Instant};
 
-use plan_agent::plan::{Draft, TaskChanges, TaskId, TaskOrder, Time};
+use plan_agent::plan::{Draft, PlanId, TaskChanges, TaskId};
 use plan_agent::store::Store;
 use tempfile::TempDir;
 
@@ -18,12 +19,17 @@ const TURNS: usize = 20;
 
 const CALLERS: usize = 16;
 
+/// Plans in one store, each of so many tasks.
+const PLANS: usize = 100;
+const TASKS: usize = 100;
+
 pub fn run() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(measure());
+    runtime.block_on(measure_among());
 }
 
 /// A plan, and what its changes took.
@@ -103,17 +109,35 @@ async fn measure() {
     );
 }
 
+/// Compares a change among many plans, each in its turn, with one of the only plan in a store.
+async fn measure_among() {
+    let (folder, many_folder) = (disk::folder(), disk::folder());
+    let alone = sample::store(&folder.path().join("plans.db"), 1, TASKS).await;
+    let among = sample::store(&many_folder.path().join("plans.db"), PLANS, TASKS).await;
+    let mut times = [Vec::new(), Vec::new(), Vec::new()];
+    for number in 0..TURNS * CHANGES {
+        for (at, (store, plan)) in [(&alone, 0), (&among, 0), (&among, number % PLANS)]
+            .into_iter()
+            .enumerate()
+        {
+            let begun = Instant::now();
+            change(store.clone(), sample::plan(plan), TASKS, number).await;
+            times[at].push(begun.elapsed());
+        }
+    }
+    let [alone, same, each] = times.map(|times| Times::new(times).p50());
+    let rows = [("always the same", same), ("each in its turn", each)];
+    let rows = rows.map(|(name, time)| row![name, against(ratio(time, alone), 1.3)]);
+    print(
+        "changes: cost among 100 plans / cost in a store of one, by the median",
+        &rows,
+    );
+}
+
 impl Plan {
     async fn new(tasks: usize) -> Self {
         let folder = disk::folder();
-        let store = Store::open(&folder.path().join("plans.db"), || Time(1))
-            .await
-            .unwrap();
-        let head = sample::head(TaskOrder::Dependencies);
-        store
-            .create(head, sample::BY, "made", sample::make_tasks(tasks))
-            .await
-            .unwrap();
+        let store = sample::store(&folder.path().join("plans.db"), 1, tasks).await;
         Self {
             _folder: folder,
             store,
@@ -125,7 +149,7 @@ impl Plan {
 
     async fn one_caller(&mut self, number: usize) {
         let begun = Instant::now();
-        change(self.store.clone(), self.tasks, number).await;
+        change(self.store.clone(), sample::plan(0), self.tasks, number).await;
         self.one.push(begun.elapsed());
     }
 
@@ -136,7 +160,7 @@ impl Plan {
                 let (store, tasks) = (self.store.clone(), self.tasks);
                 tokio::spawn(async move {
                     for number in 0..CHANGES {
-                        change(store.clone(), tasks, caller * 100 + number).await;
+                        change(store.clone(), sample::plan(0), tasks, caller * 100 + number).await;
                     }
                 })
             })
@@ -151,7 +175,7 @@ impl Plan {
 
 /// Changes one of ten tasks that are spread over the plan: its row, the head, an entry in the log. As many tasks in every
 /// plan, so that as many rows are written when several changes of one task are committed together.
-async fn change(store: Store, tasks: usize, number: usize) {
+async fn change(store: Store, plan: PlanId, tasks: usize, number: usize) {
     let task = TaskId(u32::try_from(number % 10 * tasks / 10 + 1).unwrap());
     let changes = TaskChanges {
         description: Some(format!(
@@ -161,7 +185,7 @@ async fn change(store: Store, tasks: usize, number: usize) {
     };
     let change = move |draft: &mut Draft<'_>| draft.update_task(task, &changes);
     store
-        .change(&sample::plan(), sample::BY, "updated", change)
+        .change(&plan, sample::BY, "updated", change)
         .await
         .unwrap();
 }

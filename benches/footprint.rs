@@ -1,15 +1,14 @@
 //! What the program needs while it does next to nothing.
 
 use std::fs;
-use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plan_agent::plan::{TaskOrder, Time};
+use plan_agent::plan::Time;
 use plan_agent::store::Store;
 
 use crate::disk;
-use crate::latency::{Daemon, program};
+use crate::latency::{Daemon, Running, program};
 use crate::table::{Times, against, ms, print};
 use crate::{row, sample};
 
@@ -31,10 +30,14 @@ pub fn run() {
     let version = Times::new((0..50).map(version).collect());
     let ready = Times::new((0..5).map(|_| Daemon::start(1_000).ready).collect());
     let (daemon, large) = (Daemon::start(10), Daemon::start(1_000));
-    let before = processor_time(&daemon.child);
+    let folders = [disk::folder(), disk::folder()];
+    let idle = |at: usize, args| Running(program(folders[at].path(), args).spawn().unwrap());
+    let (alone, served) = (idle(0, &["daemon"]), idle(1, &["daemon", "--web"]));
+    let before = processor_time(&daemon.running);
     thread::sleep(WATCHED);
-    let busy = processor_time(&daemon.child) - before;
-    let (resident, large) = (resident(&daemon.child), self::resident(&large.child));
+    let busy = processor_time(&daemon.running) - before;
+    let [ten, large] = [&daemon, &large].map(|daemon| Memory::of(&daemon.running));
+    let [alone, served] = [&alone, &served].map(Memory::of);
     let load = cold_load();
     print(
         "footprint",
@@ -44,15 +47,22 @@ pub fn run() {
                 ms(version.p50()),
                 against(version.p50().as_secs_f64() * 1e3, 10.0)
             ],
+            row!["daemon without a plan, resident", mib(alone.resident, 18.0)],
+            row!["… its own", mib(alone.own, 3.0)],
+            row![
+                "… more of its own with the page",
+                mib(served.own - alone.own, 0.3)
+            ],
             row![
                 "idle daemon, plan of 10 tasks, resident",
-                format!("{resident:.1} MiB"),
-                against(resident, 15.0)
+                mib(ten.resident, 18.0)
             ],
+            row!["… its own", mib(ten.own, 3.0)],
             row![
                 "idle daemon, plan of 1,000 tasks, resident",
-                format!("{large:.1} MiB")
+                format!("{:.1} MiB", large.resident)
             ],
+            row!["… its own", format!("{:.1} MiB", large.own)],
             row![
                 "idle daemon, processor",
                 format!(
@@ -77,18 +87,13 @@ fn cold_load() -> Duration {
     runtime.block_on(async {
         let folder = disk::folder();
         let path = folder.path().join("plans.db");
-        let store = Store::open(&path, || Time(1)).await.unwrap();
-        let head = sample::head(TaskOrder::Dependencies);
-        store
-            .create(head, sample::BY, "made", sample::make_tasks(10_000))
-            .await
-            .unwrap();
+        let _store = sample::store(&path, 1, 10_000).await;
         let mut times = Vec::new();
         for _ in 0..5 {
             let begun = Instant::now();
             let store = Store::open(&path, || Time(1)).await.unwrap();
             let tasks = store
-                .read(&sample::plan(), |plan, _| plan.counts().total())
+                .read(&sample::plan(0), |plan, _| plan.counts().total())
                 .await
                 .unwrap();
             times.push(begun.elapsed());
@@ -98,20 +103,37 @@ fn cold_load() -> Duration {
     })
 }
 
-/// Returns the resident memory of a process in MiB.
-fn resident(child: &Child) -> f64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap();
-    let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse().unwrap();
-    kilobytes / 1024.0
+/// The memory of a process in MiB.
+struct Memory {
+    /// With the pages of the program itself.
+    resident: f64,
+    /// What no file is behind.
+    own: f64,
+}
+
+impl Memory {
+    fn of(process: &Running) -> Self {
+        let status = fs::read_to_string(format!("/proc/{}/status", process.0.id())).unwrap();
+        let value = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
+            kilobytes.parse::<f64>().unwrap() / 1024.0
+        };
+        Self {
+            resident: value("VmRSS:"),
+            own: value("RssAnon:"),
+        }
+    }
+}
+
+/// Says whether an aim in MiB is met.
+fn mib(value: f64, most: f64) -> String {
+    format!("{} MiB", against(value, most))
 }
 
 /// Returns what a process has used of the processor, in the kernel's hundredths of a second.
-fn processor_time(child: &Child) -> Duration {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+fn processor_time(process: &Running) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.0.id())).unwrap();
     // Behind the name in brackets come the state and ten numbers, then the times in and outside the kernel.
     let fields: Vec<&str> = stat
         .rsplit_once(')')

@@ -93,7 +93,7 @@ fn stream() -> String {
 /// The program while it carries a plan out.
 pub struct Daemon {
     pub folder: TempDir,
-    pub child: Child,
+    pub running: Running,
     commands: Arrivals,
     /// The command that waits to be taken.
     command: String,
@@ -116,7 +116,7 @@ impl Daemon {
         let ready = begun.elapsed();
         Self {
             folder,
-            child,
+            running: Running(child),
             commands,
             command,
             ready,
@@ -129,37 +129,49 @@ impl Daemon {
 
     /// Takes the command that waits, works, prints, reports, and returns how long the next one took to come.
     fn step(&mut self, report: &str, printed: &str) -> Duration {
+        let [made, place] = self.take(report, printed);
+        thread::sleep(WORK);
+        let begun = Instant::now();
+        fs::rename(made, place).unwrap();
+        self.next_command().duration_since(begun)
+    }
+
+    /// Takes the command that waits, prints, and writes the report. Returns where that lies, and where it is to be renamed to.
+    pub fn take(&self, report: &str, printed: &str) -> [PathBuf; 2] {
         let pending = self.path("commands/pending").join(&self.command);
         fs::rename(pending, self.path("commands/processed").join(&self.command)).unwrap();
-        let temp = self.path("report.tmp");
-        fs::write(&temp, report).unwrap();
+        let made = self.path("report.tmp");
+        fs::write(&made, report).unwrap();
         if !printed.is_empty() {
             let log = format!("{}.out", self.command.trim_end_matches(".md"));
             fs::write(self.path("logs").join(log), printed).unwrap();
         }
-        thread::sleep(WORK);
-        let place = self
-            .path("reports/pending")
-            .join(format!("report-{}", self.command));
-        let begun = Instant::now();
-        fs::rename(temp, place).unwrap();
+        let place = format!("report-{}", self.command);
+        [made, self.path("reports/pending").join(place)]
+    }
+
+    /// Waits for the next command, and returns when it came.
+    pub fn next_command(&mut self) -> Instant {
         // Commands that only end a session come in between.
         loop {
             self.command = self.commands.next().expect("no next command came");
-            let took = begun.elapsed();
+            let came = Instant::now();
             let text =
                 fs::read_to_string(self.path("commands/pending").join(&self.command)).unwrap();
             if !text.contains("command_type: end") {
-                return took;
+                return came;
             }
         }
     }
 }
 
-impl Drop for Daemon {
+/// The program while it runs; killed when dropped.
+pub struct Running(pub Child);
+
+impl Drop for Running {
     fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
     }
 }
 

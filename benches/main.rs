@@ -9,6 +9,9 @@
 )]
 
 mod before;
+#[path = "../tests/common/browser.rs"]
+#[expect(dead_code, reason = "only the tests need all of it")]
+mod browser;
 mod changes;
 mod disk;
 #[path = "../tests/common/hostile.rs"]
@@ -19,6 +22,8 @@ mod hostile;
 mod lanes;
 mod latency;
 mod mcp;
+mod page;
+mod plans;
 mod prompts;
 mod sample;
 mod size;
@@ -30,7 +35,7 @@ fn main() {
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    let parts: [(&str, fn()); 10] = [
+    let parts: [(&str, fn()); 12] = [
         ("latency", latency::run),
         ("changes", changes::run),
         ("prompts", prompts::run),
@@ -41,6 +46,8 @@ fn main() {
         ("lanes", lanes::run),
         ("before", before::run),
         ("size", size::run),
+        ("page", page::run),
+        ("plans", plans::run),
     ];
     // Another profile than `dist` has other figures: whoever compares them has to see it.
     println!("measures {}", env!("CARGO_BIN_EXE_plan-agent"));

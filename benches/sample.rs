@@ -1,8 +1,11 @@
 //! Plans of any size.
 
+use std::path::Path;
+
 use plan_agent::plan::{
     Criteria, Draft, Origin, PlanHead, PlanId, Refusal, TaskOrder, TaskRef, TaskSpec, Time,
 };
+use plan_agent::store::Store;
 
 pub const BY: &str = "bench";
 
@@ -10,14 +13,26 @@ pub const BY: &str = "bench";
 const TEXT: &str = "Read the words of a file line by line, split them at white space and punctuation, and count each \
                     word once for every time it occurs. Keep the counts in a map. Print the most frequent words first.";
 
-pub fn plan() -> PlanId {
-    PlanId::new("aaaaaaaa")
+pub fn plan(number: usize) -> PlanId {
+    PlanId::new(format!("plan{number:04}"))
 }
 
 pub fn head(order: TaskOrder) -> PlanHead {
-    let mut head = PlanHead::new(plan(), "Count the words of a file", Time(1));
+    let mut head = PlanHead::new(plan(0), "Count the words of a file", Time(1));
     head.order = order;
     head
+}
+
+/// Makes a store with plans.
+pub async fn store(path: &Path, plans: usize, tasks: usize) -> Store {
+    let store = Store::open(path, || Time(1)).await.unwrap();
+    for number in 0..plans {
+        let mut head = head(TaskOrder::Dependencies);
+        head.id = plan(number);
+        let made = store.create(head, BY, "made", make_tasks(tasks));
+        made.await.unwrap();
+    }
+    store
 }
 
 /// Makes tasks, each of which waits for the one before it.

@@ -87,7 +87,7 @@ async fn one_attempt() -> (usize, usize) {
     let head = sample::head(TaskOrder::Dependencies);
     store.create(head, sample::BY, "made", make).await.unwrap();
     let first = size(&database);
-    let plan = sample::plan();
+    let plan = sample::plan(0);
     for number in 0..CHANGES {
         let until = (number % 2 == 0).then_some(Time(2));
         let waits = move |draft: &mut Draft<'_>| draft.waits(&CommandId::new("command-1"), until);
@@ -105,7 +105,8 @@ fn size(database: &Path) -> usize {
     )
 }
 
-fn number(database: &Path, query: &str) -> usize {
+/// Returns the one number that a query finds.
+pub fn number(database: &Path, query: &str) -> usize {
     let database = rusqlite::Connection::open(database).unwrap();
     let number = database.query_row(query, [], |row| row.get::<_, i64>(0));
     usize::try_from(number.unwrap()).unwrap()

@@ -2,25 +2,14 @@
 //! skipped with the reason; with `CI_STRICT=1` that fails.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
-use axum::http::Method;
 use fantoccini::key::Key;
-use fantoccini::{Client, ClientBuilder};
-use hyper_util::client::legacy::connect::HttpConnector;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
-use url::{ParseError, Url};
 
+use crate::common::browser::Browser;
 use crate::common::env::{Running, TestEnv, first_line, has, row, skip};
-
-/// Longer than anything here takes on a busy machine, and shorter than the patience of a person who waits for tests.
-const DEADLINE: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(20);
 
 /// A plan whose second task fails until it is asked about.
 const PLAN: &str = "\
@@ -58,62 +47,19 @@ echo words > README.md
 /// Text that would do something where text is taken for more than text.
 const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)> ${alert(3)} {{4}} <b>\u{202e}bold\u{200b}</b>";
 
-/// A browser; it ends when dropped, with all that it started.
-struct Browser {
-    client: Client,
-    driver: Child,
-}
-
 /// The page's server with its address; killed when dropped.
 struct Page {
     running: Running,
     address: String,
 }
 
-impl Drop for Browser {
-    fn drop(&mut self) {
-        kill_group(&self.driver);
-        drop(self.driver.wait());
-    }
-}
-
 impl Browser {
     /// Starts a browser; `None` where there is none.
     async fn start() -> Option<Self> {
-        let driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn();
-        let Ok(mut driver) = driver else {
-            missing("no chromedriver");
-            return None;
-        };
-        let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
-        let said = lines.map_while(Result::ok).find_map(|line| {
-            let port = line.split_once("successfully on port ")?.1.to_owned();
-            Some(port.trim_end_matches('.').to_owned())
-        });
-        let address = format!("http://127.0.0.1:{}", said.unwrap());
-        let flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
-                     --disable-component-update --disable-sync --disable-dev-shm-usage --force-color-profile=srgb";
-        let flags: Vec<&str> = flags.split_whitespace().collect();
-        let wanted =
-            json!({ "goog:chromeOptions": { "args": flags }, "unhandledPromptBehavior": "ignore" });
-        let Value::Object(wanted) = wanted else {
-            unreachable!("it is an object");
-        };
-        let client = ClientBuilder::new(HttpConnector::new())
-            .capabilities(wanted)
-            .connect(&address)
-            .await;
-        match client {
-            Ok(client) => Some(Self { client, driver }),
-            Err(error) => {
-                kill_group(&driver);
-                drop(driver.wait());
-                missing(&format!("no chromium: {error}"));
+        match Self::launch().await {
+            Ok(browser) => Some(browser),
+            Err(why) => {
+                missing(&why);
                 None
             }
         }
@@ -125,60 +71,13 @@ impl Browser {
         self.awaits("h1").await;
     }
 
-    async fn js(&self, script: &str) -> Value {
-        self.client.execute(script, Vec::new()).await.unwrap()
-    }
-
-    /// Goes to an address below `#/` without loading the page again.
-    async fn go(&self, to: &str) {
-        let script = "location.hash = arguments[0]";
-        let to = vec![json!(format!("#/{to}"))];
-        self.client.execute(script, to).await.unwrap();
-    }
-
-    /// Waits until an expression of the page is true.
-    async fn until(&self, what: &str) {
-        let began = Instant::now();
-        while self.js(&format!("return !!({what})")).await != json!(true) {
-            if began.elapsed() > DEADLINE {
-                panic!("never: {what}: {}", self.text().await);
-            }
-            tokio::time::sleep(POLL).await;
-        }
-    }
-
-    /// Waits until an element is there.
-    async fn awaits(&self, selector: &str) {
-        self.until(&format!("document.querySelector({selector:?})"))
-            .await;
-    }
-
-    /// Waits until the page shows a text.
-    async fn shows(&self, text: &str) {
-        self.until(&format!("document.body.innerText.includes({text:?})"))
-            .await;
-    }
-
-    async fn text(&self) -> String {
-        self.js("return document.body.innerText").await.to_string()
-    }
-
     /// Presses keys where the focus is.
     async fn press(&self, keys: &str) {
         let focused = self.client.active_element().await.unwrap();
         focused.send_keys(keys).await.unwrap();
     }
 
-    /// Presses the button with a text.
-    async fn button(&self, text: &str) {
-        let find = format!(
-            "[...document.querySelectorAll('button')].find((each) => each.innerText.trim() === {text:?} && !each.disabled)"
-        );
-        self.until(&find).await;
-        self.js(&format!("{find}.click()")).await;
-    }
-
-    /// Sends a command of Chrome itself.
+    /// Sets the width of the window, and light or dark.
     async fn size(&self, width: u32, scheme: &str) {
         self.client.set_window_size(width, 900).await.unwrap();
         self.devtools(
@@ -190,37 +89,11 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", scheme).await;
     }
 
-    async fn devtools(&self, name: &'static str, params: Value) {
-        let command = Devtools { name, params };
-        self.client.issue_cmd(command).await.unwrap();
-    }
-
     async fn screenshot(&self, name: &str) {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/web-screens");
         fs::create_dir_all(&folder).unwrap();
         let picture = self.client.screenshot().await.unwrap();
         fs::write(folder.join(format!("{name}.png")), picture).unwrap();
-    }
-}
-
-/// A command of Chrome's own protocol, by way of its driver.
-#[derive(Debug)]
-struct Devtools {
-    name: &'static str,
-    params: Value,
-}
-
-impl fantoccini::wd::WebDriverCompatibleCommand for Devtools {
-    fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, ParseError> {
-        base.join(&format!(
-            "session/{}/goog/cdp/execute",
-            session.unwrap_or_default()
-        ))
-    }
-
-    fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
-        let body = json!({"cmd": self.name, "params": self.params});
-        (Method::POST, Some(body.to_string()))
     }
 }
 
@@ -253,11 +126,6 @@ impl Page {
         self.running.child.kill().unwrap();
         self.running.wait();
     }
-}
-
-/// Ends the driver with its browser; if they have ended, that is as well.
-fn kill_group(driver: &Child) {
-    kill_process_group(Pid::from_child(driver), Signal::KILL).ok();
 }
 
 /// Says that nothing is tested here; fails where everything has to be.

@@ -320,9 +320,10 @@ impl Tables {
 
     /// Returns the packed heads of the plans that a condition selects.
     fn heads_where(&mut self, which: &str, values: &[&dyn Param]) -> Result<Vec<HeadRecord>> {
+        // SQLite takes the tables of a CROSS JOIN in this order; of its own accord it reads the rows of all plans for the heads.
         let statement = format!(
-            "SELECT plans.id, plans.seq, plan_rows.body FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \
-             WHERE plan_rows.kind = 'head' {which}"
+            "SELECT plans.id, plans.seq, plan_rows.body FROM plans CROSS JOIN plan_rows \
+             WHERE plan_rows.plan = plans.id AND plan_rows.kind = 'head' {which}"
         );
         let rows = self.database.query(&statement, values)?;
         let head = |mut row: Record| Ok((row.text(0)?, row.number(1)?, row.text(2)?));

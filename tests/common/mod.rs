@@ -1,6 +1,7 @@
 //! Shared helpers of the tests from outside.
 
 pub mod agent;
+pub mod browser;
 pub mod core;
 pub mod env;
 pub mod git;

@@ -1,5 +1,5 @@
 // The token, requests, and the live stream. What the server sends is data: `marked` is the one way in.
-import { useEffect, useState } from "./preact.js";
+import { useEffect, useRef, useState } from "./preact.js";
 
 const KEY = "plan-agent-token";
 const HIDDEN =
@@ -167,9 +167,12 @@ setInterval(() => {
   }
 }, 1000);
 
-/// Reads a path and reads it again when it changed; `wants` says which changes matter, `pause` bounds how often.
-export function useData(path, wants = () => true, pause = 100) {
+/// Reads a path and reads it again when it changed; `wants` says which changes matter, `pause` bounds how often. Without one, the
+/// server has as long to rest as it took to answer.
+export function useData(path, wants = () => true, pause = 0) {
   const [state, set] = useState({});
+  const wanted = useRef();
+  wanted.current = wants;
   useEffect(() => {
     let gone = false;
     let busy = false;
@@ -180,18 +183,19 @@ export function useData(path, wants = () => true, pause = 100) {
       busy = true;
       while (again && !gone) {
         again = false;
+        const began = Date.now();
         try {
           const data = await get(path);
           if (!gone) set({ path, data });
         } catch (error) {
           if (!gone) set((old) => ({ path, data: old.path === path ? old.data : null, error }));
         }
-        await sleep(pause);
+        await sleep(Math.max(pause, Date.now() - began));
       }
       busy = false;
     };
     load();
-    const matters = (change) => !change.link && !change.beat && !change.output && (!(change.plan || change.head) || wants(change));
+    const matters = (change) => !change.link && !change.beat && !change.output && (!(change.plan || change.head) || wanted.current(change));
     const end = listen((change) => matters(change) && load());
     return () => {
       gone = true;

@@ -1,7 +1,7 @@
 // One plan: its tasks as list, graph and timeline, its review, its log.
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { get, listen, say, useAction, useData } from "./live.js";
-import { Act, Ago, Bar, Pending, Problem, State, ended, many, money, span, words } from "./parts.js";
+import { Act, Ago, Bar, Pending, Problem, State, ended, kept, many, money, span, words } from "./parts.js";
 import { Graph, Timeline } from "./graph.js";
 
 const PAGE = 100;
@@ -56,12 +56,13 @@ function useTasks(plan, first, all) {
       const shown = [...numbers].filter((number) => rows.some((row) => row.id === number));
       if (shown.length < numbers.size && now.current.next === null) return again();
       const fresh = new Map();
-      for (const number of shown) {
+      const readOne = async (number) => {
         const before = rows[rows.findIndex((row) => row.id === number) - 1];
         const row = (await page(before?.id ?? now.current.first, 1)).tasks[0];
-        if (row?.id !== number) return again();
-        fresh.set(number, row);
-      }
+        if (row?.id === number) fresh.set(number, row);
+      };
+      await Promise.all(shown.map(readOne));
+      if (fresh.size < shown.length) return again();
       put({ ...now.current, rows: now.current.rows.map((row) => fresh.get(row.id) || row) });
     };
     const work = async () => {
@@ -85,20 +86,18 @@ function useTasks(plan, first, all) {
   return [state, more, begin];
 }
 
-function Row({ plan, task }) {
+const Row = kept(({ plan, task }) => {
   const waits = task.dependencies?.length ? `after ${task.dependencies.join(", ")}` : "";
   return html`<tr><td class="num">${task.id}</td>
     <td><a href=${`#/p/${plan}/t/${task.id}`}>${task.name}</a>${task.waits_until && html` <span class="quiet">parked until ${task.waits_until}</span>`}</td>
     <td><${State} state=${task.state} proven=${task.proven} /></td><td class="wide quiet">${waits}</td><td class="wide">${task.assignee}</td>
     <td class="num wide">${task.attempts || ""}</td><td class="num wide">${task.usage?.cost_usd ? money(task.usage.cost_usd) : ""}</td>
     <td class="num wide">${task.usage?.seconds ? span(task.usage.seconds * 1000) : ""}</td></tr>`;
-}
+});
 
-export function TaskTable({ plan, rows }) {
-  return html`<table class="tasks"><caption class="unseen">Tasks</caption><thead><tr><th class="num">No.</th><th>Task</th><th>State</th><th class="wide">Waits</th>
+export const TaskTable = kept(({ plan, rows }) => html`<table class="tasks"><caption class="unseen">Tasks</caption><thead><tr><th class="num">No.</th><th>Task</th><th>State</th><th class="wide">Waits</th>
     <th class="wide">Role</th><th class="num wide">Tries</th><th class="num wide">Cost</th><th class="num wide">Time</th></tr></thead>
-    <tbody>${rows.map((task) => html`<${Row} key=${task.id} plan=${plan} task=${task} />`)}</tbody></table>`;
-}
+    <tbody>${rows.map((task) => html`<${Row} key=${task.id} plan=${plan} task=${task} />`)}</tbody></table>`);
 
 function Jump({ total, begin }) {
   const go = (event) => {
@@ -125,17 +124,21 @@ function Budget({ usage }) {
   })}</ul></section>`;
 }
 
+const KINDS = { met: "good", not_met: "bad", not_proven: "unsure" };
+const GLYPHS = { met: "✓", not_met: "✗", not_proven: "~" };
+
+const TaskEvidence = kept(({ plan, task }) => html`<li>
+  <a href=${`#/p/${plan}/t/${task.id}`}>${task.id} · ${task.name}</a><ul class="plain">${(task.criteria || []).map((each) => html`<li>
+    <span class=${`state ${KINDS[each.state]}`}><span class="glyph" aria-hidden="true">${GLYPHS[each.state]}</span>${each.state?.replaceAll("_", " ")}</span>
+    ${" "}${each.text || "its result"} <span class="quiet">${each.why}</span></li>`)}</ul></li>`);
+
 /// What stands behind the goal: what was expected of each task, and how that ended.
-function Evidence({ plan, rows }) {
+const Evidence = kept(({ plan, rows }) => {
   const shown = rows.filter((task) => task.criteria?.length || task.evidence?.length);
   if (!shown.length) return null;
-  const kinds = { met: "good", not_met: "bad", not_proven: "unsure" };
-  const glyphs = { met: "✓", not_met: "✗", not_proven: "~" };
-  return html`<section class="card"><h2>What is proven of the goal</h2><ul class="plain evidence">${shown.map((task) => html`<li key=${task.id}>
-    <a href=${`#/p/${plan}/t/${task.id}`}>${task.id} · ${task.name}</a><ul class="plain">${(task.criteria || []).map((each) => html`<li>
-      <span class=${`state ${kinds[each.state]}`}><span class="glyph" aria-hidden="true">${glyphs[each.state]}</span>${each.state?.replaceAll("_", " ")}</span>
-      ${" "}${each.text || "its result"} <span class="quiet">${each.why}</span></li>`)}</ul></li>`)}</ul></section>`;
-}
+  return html`<section class="card"><h2>What is proven of the goal</h2><ul class="plain evidence">${shown.map((task) => html`<${TaskEvidence}
+    key=${task.id} plan=${plan} task=${task} />`)}</ul></section>`;
+});
 
 /// The whole plan as its file, to be read, changed, approved.
 function Review({ plan, state }) {
@@ -193,7 +196,8 @@ function Tabs({ plan, part }) {
 }
 
 export function Plan({ plan, part }) {
-  const { data, error } = useData(`/plans/${encodeURIComponent(plan)}`);
+  // The list has the tasks: of those beside the plan, the first says where the list of a long plan begins.
+  const { data, error } = useData(`/plans/${encodeURIComponent(plan)}?limit=8`);
   const drawn = part === "graph" || part === "timeline";
   const total = data?.progress.total ?? 0;
   const [tasks, more, begin] = useTasks(plan, data ? (total > PAGE * 2 ? Math.max(0, (data.tasks[0]?.id ?? 1) - 1) : 0) : null, drawn ? 400 : 0);
