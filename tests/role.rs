@@ -376,7 +376,7 @@ fn id(name: &str) -> RoleId {
 }
 
 /// Returns an action that reports its parameters.
-fn echo() -> Arc<dyn Ability> {
+fn echo() -> Arc<Ability> {
     let schema = json!({
         "type": "object",
         "properties": {"text": {"type": "string"}, "times": {"type": "integer"}},
