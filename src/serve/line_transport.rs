@@ -205,7 +205,7 @@ impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
                 Ok(NextLine::TooLong) => {
                     let message =
                         format!("Invalid Request: a message of more than {MAX_MESSAGE} bytes");
-                    self.answer(&error(Value::Null, INVALID_REQUEST, &message));
+                    self.answer(&error(&Value::Null, INVALID_REQUEST, &message));
                     continue;
                 }
                 Ok(NextLine::End) => return None,
@@ -265,7 +265,7 @@ fn hold(mut message: ClientJsonRpcMessage, held: Held) -> ClientJsonRpcMessage {
 }
 
 /// Returns the answer to a line that is no message.
-fn error(id: Value, code: i32, message: &str) -> Value {
+fn error(id: &Value, code: i32, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 
@@ -295,7 +295,7 @@ fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Value> {
     };
     if let Err(wrong) = serde_json::from_slice::<IgnoredAny>(line) {
         let message = format!("Parse error: {wrong}");
-        return Err(error(Value::Null, PARSE_ERROR, &message));
+        return Err(error(&Value::Null, PARSE_ERROR, &message));
     }
     let known: Option<KnownOfLine> = match line.first() {
         Some(b'{') => serde_json::from_slice(line).ok(),
@@ -305,16 +305,16 @@ fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Value> {
     match (id, method.as_str()) {
         (Some(id), Some(_)) if id.is_number() && !id.is_i64() => {
             let message = "Invalid Request: a number as `id` is whole and fits 64 bits";
-            Err(error(id, INVALID_REQUEST, message))
+            Err(error(&id, INVALID_REQUEST, message))
         }
         (Some(id), Some(method)) if id.is_string() || id.is_i64() => {
             let (method, unread) = (one_line(method, 80), one_line(&unread.to_string(), 200));
             let message = format!("Invalid params: they do not fit `{method}`: {unread}");
-            Err(error(id, INVALID_PARAMS, &message))
+            Err(error(&id, INVALID_PARAMS, &message))
         }
         // A notification is never answered.
         (None, Some(_)) => Ok(None),
-        _ => Err(error(Value::Null, INVALID_REQUEST, NO_MESSAGE)),
+        _ => Err(error(&Value::Null, INVALID_REQUEST, NO_MESSAGE)),
     }
 }
 
@@ -328,7 +328,7 @@ fn begins(message: ClientJsonRpcMessage) -> Result<ClientJsonRpcMessage, Value> 
     {
         let id = serde_json::to_value(&request.id).unwrap_or_default();
         let wanted = "Invalid params: `initialize` needs `protocolVersion`, `capabilities` and `clientInfo` with `name` and `version`";
-        return Err(error(id, INVALID_PARAMS, wanted));
+        return Err(error(&id, INVALID_PARAMS, wanted));
     }
     Ok(message)
 }

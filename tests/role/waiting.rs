@@ -136,7 +136,7 @@ async fn stale_or_misdirected_answers_change_nothing() {
     let scene = acting(vec![asks("coder", "one"), asks("coder", "two")]).await;
     let mut role = scene.given("Review it").await;
     let first = awaited(&role);
-    let stranger = answer(&CommandId::new("task-9").into(), COMPLETED, "x");
+    let stranger = answer(&CommandId::new("task-9"), COMPLETED, "x");
     let mut nameless = answer(&first, COMPLETED, "x");
     nameless.request_id = None;
     for message in [stranger, nameless] {
