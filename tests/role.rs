@@ -376,7 +376,7 @@ fn id(name: &str) -> RoleId {
 }
 
 /// Returns an action that reports its parameters.
-fn echo() -> Arc<dyn Ability> {
+fn echo() -> Arc<Ability> {
     let schema = json!({
         "type": "object",
         "properties": {"text": {"type": "string"}, "times": {"type": "integer"}},
@@ -435,7 +435,7 @@ fn task_named(request: &str, description: &str) -> StructuredMessage {
     message.task_id = Some("7".to_owned());
     message.description = Some(description.to_owned());
     message.context = Some("in a hurry".to_owned());
-    message.request_id = Some(CommandId::new(request).into());
+    message.request_id = Some(CommandId::new(request));
     message
 }
 
@@ -454,7 +454,7 @@ fn answer(
 
 fn cancel(request: &str) -> StructuredMessage {
     let mut message = StructuredMessage::new("daemon", id("reviewer"), MessageKind::Cancel);
-    message.request_id = Some(CommandId::new(request).into());
+    message.request_id = Some(CommandId::new(request));
     message
 }
 
@@ -515,7 +515,7 @@ async fn misdirected_messages_change_nothing() {
     stranger.to = id("coder");
     let mut nothing = cancel("task-1");
     nothing.request_id = None;
-    let unknown = answer(&CommandId::new("task-9").into(), COMPLETED, "hello");
+    let unknown = answer(&CommandId::new("task-9"), COMPLETED, "hello");
     for message in [stranger, nothing, unknown, cancel("task-9")] {
         gets(&mut role, message).await;
         assert_eq!(role.state().status.as_str(), "idle");
@@ -540,11 +540,7 @@ async fn repeated_task_resends_lost_update() {
 
 #[tokio::test]
 async fn message_json_has_documented_fields() {
-    let message = answer(
-        &CommandId::new("task-2").into(),
-        REJECTED,
-        json!({"why": "no"}),
-    );
+    let message = answer(&CommandId::new("task-2"), REJECTED, json!({"why": "no"}));
     let text = serde_json::to_value(&message).unwrap();
     assert_eq!(text["kind"], "collaboration_response");
     assert_eq!(text["status"], "rejected");

@@ -16,7 +16,7 @@ use crate::tools::arguments;
 use crate::wire::plan_file::nearest;
 use crate::wire::text::quote;
 
-use super::framework::meant;
+use super::messages::meant;
 use super::placeholders::has_name;
 use super::role_model::StepContext;
 
@@ -24,90 +24,59 @@ use super::role_model::StepContext;
 pub(super) type Done<'a> = BoxFuture<'a, Result<String, String>>;
 
 /// An action or a tool. It gets parameters that fit its schema, and may be called again with the same parameters after a crash.
-pub trait Ability: Send + Sync {
-    /// Returns the name by which steps use it.
-    fn name(&self) -> &str;
-
-    /// Returns what it is good for, in a sentence that a language model understands.
-    fn description(&self) -> &str;
-
-    /// Returns the JSON schema of its parameters, an object.
-    fn schema(&self) -> &Value;
-
-    /// Returns whether it has a time limit of its own; else that of the role's steps holds.
-    fn limits_itself(&self) -> bool {
-        false
-    }
-
-    /// Does it. The error is the reason for which the step fails.
-    fn call<'a>(&'a self, params: Value, situation: &'a StepContext<'a>) -> Done<'a>;
-}
-
-/// Makes an ability of a function.
-pub fn ability<F, R>(name: &str, description: &str, schema: Value, function: F) -> Arc<dyn Ability>
-where
-    F: Fn(Value) -> R + Send + Sync + 'static,
-    R: Future<Output = Result<String, String>> + Send + 'static,
-{
-    Function::ability(name, description, schema, false, move |params, _| {
-        Box::pin(function(params))
-    })
-}
-
-/// A function with its description: what all abilities of this program are.
-pub(super) struct Function {
-    name: String,
-    description: String,
-    schema: Value,
-    limits_itself: bool,
+pub struct Ability {
+    /// The name by which steps use it.
+    pub name: String,
+    /// What it is good for, in a sentence that a language model understands.
+    pub description: String,
+    /// The JSON schema of its parameters, an object.
+    pub schema: Value,
+    /// Whether it has a time limit of its own; else that of the role's steps holds.
+    pub limits_itself: bool,
     does: Box<Does>,
 }
 
 type Does = dyn for<'a> Fn(Value, &'a StepContext<'a>) -> Done<'a> + Send + Sync;
 
-impl Function {
-    pub(super) fn ability(
+impl Ability {
+    /// Makes one of a function that gets the parameters and what is known of the step. Its error is the reason for which the step
+    /// fails.
+    pub fn new(
         name: &str,
         description: &str,
         schema: Value,
-        limits_itself: bool,
         does: impl for<'a> Fn(Value, &'a StepContext<'a>) -> Done<'a> + Send + Sync + 'static,
-    ) -> Arc<dyn Ability> {
-        Arc::new(Self {
+    ) -> Self {
+        Self {
             name: name.to_owned(),
             description: description.to_owned(),
             schema,
-            limits_itself,
+            limits_itself: false,
             does: Box::new(does),
-        })
-    }
-}
-
-impl Ability for Function {
-    fn name(&self) -> &str {
-        &self.name
+        }
     }
 
-    fn description(&self) -> &str {
-        &self.description
-    }
-
-    fn schema(&self) -> &Value {
-        &self.schema
-    }
-
-    fn limits_itself(&self) -> bool {
-        self.limits_itself
-    }
-
-    fn call<'a>(&'a self, params: Value, situation: &'a StepContext<'a>) -> Done<'a> {
+    /// Does it. The error is the reason for which the step fails.
+    pub fn call<'a>(&'a self, params: Value, situation: &'a StepContext<'a>) -> Done<'a> {
         (self.does)(params, situation)
     }
 }
 
+/// Makes an ability of a function that needs to know nothing of the step.
+pub fn ability<F, R>(name: &str, description: &str, schema: Value, function: F) -> Arc<Ability>
+where
+    F: Fn(Value) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<String, String>> + Send + 'static,
+{
+    let does = Ability::new(name, description, schema, move |params, _| {
+        Box::pin(function(params))
+    });
+    Arc::new(does)
+}
+
 /// Abilities by their names.
 #[derive(Clone, Default)]
-pub struct Abilities(BTreeMap<String, Arc<dyn Ability>>);
+pub struct Abilities(BTreeMap<String, Arc<Ability>>);
 
 impl fmt::Debug for Abilities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,17 +84,17 @@ impl fmt::Debug for Abilities {
     }
 }
 
-impl FromIterator<Arc<dyn Ability>> for Abilities {
-    fn from_iter<I: IntoIterator<Item = Arc<dyn Ability>>>(abilities: I) -> Self {
-        let named = |ability: Arc<dyn Ability>| (ability.name().to_owned(), ability);
+impl FromIterator<Arc<Ability>> for Abilities {
+    fn from_iter<I: IntoIterator<Item = Arc<Ability>>>(abilities: I) -> Self {
+        let named = |ability: Arc<Ability>| (ability.name.clone(), ability);
         Self(abilities.into_iter().map(named).collect())
     }
 }
 
 impl Abilities {
     /// Registers an ability; one of the same name is replaced.
-    pub fn add(&mut self, ability: Arc<dyn Ability>) {
-        self.0.insert(ability.name().to_owned(), ability);
+    pub fn add(&mut self, ability: Arc<Ability>) {
+        self.0.insert(ability.name.clone(), ability);
     }
 
     /// Returns those of these names.
@@ -133,17 +102,14 @@ impl Abilities {
     /// # Errors
     /// The names that are not registered, each with the one that was probably meant.
     pub fn only(&self, names: &[String]) -> Result<Self, Vec<String>> {
-        let (known, unknown): (Vec<_>, Vec<_>) =
-            names.iter().partition(|name| self.0.contains_key(*name));
-        if unknown.is_empty() {
-            let known = known.into_iter().filter_map(|name| self.0.get(name));
-            return Ok(known.cloned().collect());
+        let known = names.iter().filter_map(|name| self.get(name).cloned());
+        let unknown = names.iter().filter(|name| self.get(name).is_none());
+        let complaint =
+            |name: &String| format!("{} is not registered{}", quote(name), self.meant(name));
+        match unknown.map(complaint).collect::<Vec<_>>() {
+            complaints if complaints.is_empty() => Ok(known.collect()),
+            complaints => Err(complaints),
         }
-        let complaint = |name: &String| {
-            let meant = meant(nearest(name, self.names()));
-            format!("{} is not registered{meant}", quote(name))
-        };
-        Err(unknown.into_iter().map(complaint).collect())
     }
 
     /// Returns these and the others; of one name, the other.
@@ -159,17 +125,21 @@ impl Abilities {
     }
 
     /// Returns one by its name.
-    pub fn get(&self, name: &str) -> Option<&Arc<dyn Ability>> {
+    pub fn get(&self, name: &str) -> Option<&Arc<Ability>> {
         self.0.get(name)
+    }
+
+    fn meant(&self, name: &str) -> String {
+        meant(nearest(name, self.names()))
     }
 
     /// Returns their descriptions for a model.
     pub(super) fn offers(&self, kind: OfferKind) -> impl Iterator<Item = Offer> {
         self.0.values().map(move |ability| Offer {
-            name: ability.name().to_owned(),
+            name: ability.name.clone(),
             kind,
-            description: ability.description().to_owned(),
-            params: ability.schema().to_string(),
+            description: ability.description.clone(),
+            params: ability.schema.to_string(),
         })
     }
 
@@ -181,27 +151,25 @@ impl Abilities {
         params: &Map<String, Value>,
     ) -> Result<(), String> {
         let Some(ability) = self.get(name) else {
-            let meant = meant(nearest(name, self.names()));
+            let meant = self.meant(name);
             return Err(format!("there is no {what} {}{meant}", quote(name)));
         };
-        let (open, known): (Map<_, _>, Map<_, _>) = params
-            .clone()
-            .into_iter()
-            .partition(|(_, value)| has_name(value));
-        let mut schema = ability.schema().clone();
+        let params = params.clone().into_iter();
+        let (open, known): (Map<_, _>, Map<_, _>) = params.partition(|(_, value)| has_name(value));
+        let mut schema = ability.schema.clone();
         for (name, _) in &open {
             let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
             if properties.is_some_and(|properties| properties.remove(name).is_none())
                 && schema.get("additionalProperties") == Some(&Value::Bool(false))
             {
-                return Err(format!("`{}` takes no {}", ability.name(), quote(name)));
+                return Err(format!("`{}` takes no {}", ability.name, quote(name)));
             }
             if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
                 required.retain(|word| word.as_str() != Some(name));
             }
         }
         let fitted = arguments::fitted(&schema, known).map(drop);
-        fitted.map_err(|error| format!("`{}`: {error}", ability.name()))
+        fitted.map_err(|error| format!("`{}`: {error}", ability.name))
     }
 
     /// Carries an ability out: never longer than a limit, and a panic of it is an error.
@@ -215,9 +183,9 @@ impl Abilities {
         let Some(ability) = self.get(name) else {
             return Err(format!("{} is not registered", quote(name)));
         };
-        let params =
-            arguments::fitted(ability.schema(), params).map_err(|error| error.to_string())?;
-        let mut allowance = TimeAllowance::new(match ability.limits_itself() {
+        let params = arguments::fitted(&ability.schema, params);
+        let params = params.map_err(|error| error.to_string())?;
+        let mut allowance = TimeAllowance::new(match ability.limits_itself {
             true => Duration::MAX,
             false => limit,
         });

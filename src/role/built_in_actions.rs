@@ -16,8 +16,8 @@ use crate::tools::arguments;
 use crate::wire::plan_file::nearest;
 use crate::wire::text::quote;
 
-use super::abilities::{Abilities, Ability, Done, Function};
-use super::framework::meant;
+use super::abilities::{Abilities, Ability, Done};
+use super::messages::meant;
 use super::planning_strategy::ASK;
 use super::role_model::StepContext;
 
@@ -50,8 +50,8 @@ impl Workplace {
 
 /// Returns the built-in actions, with the checks that are configured.
 pub fn built_in(workplace: &Workplace, checks: BTreeMap<String, CheckConfig>) -> Abilities {
-    let [reads, writes] = [(); 2].map(|()| Arc::new(workplace.clone()));
-    let runs = Arc::new((workplace.clone(), checks));
+    let [reads, writes, runs] = [(); 3].map(|()| Arc::new(workplace.clone()));
+    let checks = Arc::new(checks);
     let actions = [
         ask(),
         action(
@@ -71,8 +71,8 @@ pub fn built_in(workplace: &Workplace, checks: BTreeMap<String, CheckConfig>) ->
             "runs a configured check in the workspace; the step fails if the check does, and the result is the end of its output",
             true,
             move |params, situation| {
-                let runs = Arc::clone(&runs);
-                Box::pin(async move { run_check(&runs.0, &runs.1, params, situation).await })
+                let (runs, checks) = (Arc::clone(&runs), Arc::clone(&checks));
+                Box::pin(async move { run_check(&runs, &checks, params, situation).await })
             },
         ),
     ];
@@ -80,7 +80,7 @@ pub fn built_in(workplace: &Workplace, checks: BTreeMap<String, CheckConfig>) ->
 }
 
 /// Returns the action by which the language model of the role does the task, or what is wanted of it.
-pub(super) fn ask() -> Arc<dyn Ability> {
+pub(super) fn ask() -> Arc<Ability> {
     let description = "has you write a text yourself: an answer, a design, a review, the content of a file. It sees the \
                        task, and of the earlier results what `wanted` quotes";
     action(ASK, description, true, |params: AskParams, situation| {
@@ -93,22 +93,24 @@ pub(super) fn action<P, F>(
     description: &str,
     limits_itself: bool,
     does: F,
-) -> Arc<dyn Ability>
+) -> Arc<Ability>
 where
     P: DeserializeOwned + JsonSchema + 'static,
     F: for<'a> Fn(P, &'a StepContext<'a>) -> Done<'a> + Send + Sync + 'static,
 {
     let schema = arguments::schema_of::<P>();
-    Function::ability(
-        name,
-        description,
-        schema,
-        limits_itself,
-        move |params, situation| match arguments::read(params) {
-            Ok(params) => does(params, situation),
-            Err(wrong) => Box::pin(ready(Err(wrong.to_string()))),
-        },
-    )
+    let mut action =
+        Ability::new(
+            name,
+            description,
+            schema,
+            move |params, situation| match arguments::read(params) {
+                Ok(params) => does(params, situation),
+                Err(wrong) => Box::pin(ready(Err(wrong.to_string()))),
+            },
+        );
+    action.limits_itself = limits_itself;
+    Arc::new(action)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -150,19 +152,17 @@ async fn read_file(at: Arc<Workplace>, params: PathParams) -> Result<String, Str
         .await?
         .map_err(|error| format!("cannot read {}: {error}", quote(&path)))?;
     let cut = u64::try_from(bytes.len()).is_ok_and(|read| read < length);
-    let text = match String::from_utf8(bytes) {
-        Ok(text) => text,
+    let end = match std::str::from_utf8(&bytes) {
+        Ok(text) => text.len(),
         // The end of what was read may lie within a character.
-        Err(error) if cut && error.utf8_error().error_len().is_none() => {
-            let end = error.utf8_error().valid_up_to();
-            String::from_utf8_lossy(&error.as_bytes()[..end]).into_owned()
-        }
+        Err(error) if cut && error.error_len().is_none() => error.valid_up_to(),
         Err(_) => return Err(format!("{} is no text file", quote(&path))),
     };
+    let text = String::from_utf8_lossy(&bytes[..end]);
     let rest = length.saturating_sub(u64::try_from(text.len()).unwrap_or(0));
     match cut {
         true => Ok(format!("{text}\n[{rest} more bytes]\n")),
-        false => Ok(text),
+        false => Ok(text.into_owned()),
     }
 }
 
@@ -170,11 +170,10 @@ async fn write_file(at: Arc<Workplace>, params: WriteParams) -> Result<String, S
     let path = path(&params.path)?;
     let (place, content) = (path.clone(), params.content);
     let bytes = content.len();
-    blocking(move || {
-        link_free_access::write(&at.workspace, &place, content.as_bytes(), &at.closed)
-    })
-    .await?
-    .map_err(|error| format!("cannot write {}: {error}", quote(&path)))?;
+    let write =
+        move || link_free_access::write(&at.workspace, &place, content.as_bytes(), &at.closed);
+    let written = blocking(write).await?;
+    written.map_err(|error| format!("cannot write {}: {error}", quote(&path)))?;
     Ok(format!("wrote {path}, {bytes} bytes"))
 }
 
@@ -185,14 +184,13 @@ async fn run_check(
     situation: &StepContext<'_>,
 ) -> Result<String, String> {
     let Some(wanted) = checks.get(&params.name) else {
-        let near = nearest(&params.name, checks.keys().map(String::as_str));
-        let meant = meant(near);
+        let meant = meant(nearest(&params.name, checks.keys().map(String::as_str)));
         return Err(format!("there is no check {}{meant}", quote(&params.name)));
     };
     let result = match &at.marks {
         Some(marks) => {
             let step = format!("{}-{}", situation.plan, situation.step);
-            let mark = (&**marks, MarkKind::Step, &*step);
+            let mark = (marks.as_path(), MarkKind::Step, step.as_str());
             let checked = check_marked(wanted, &at.workspace, mark).await;
             checked.map_err(|error| format!("the check was not begun: {error}"))?
         }

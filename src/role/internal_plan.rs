@@ -125,7 +125,7 @@ impl InternalPlan {
             output_tokens: usage.agent_output_tokens,
             cost_usd: usage.agent_cost_usd,
         };
-        let recalls = plan.recalls().map(|recalled| recalled.id.clone().into());
+        let recalls = plan.recalls().map(|recalled| recalled.id.clone());
         let step = |task: &Task| InternalStep {
             number: task.number,
             name: task.name.clone(),
@@ -169,10 +169,10 @@ impl InternalPlan {
 }
 
 fn does(task: &Task) -> StepDoes {
-    let stored = serde_json::from_value(Value::Object(task.metadata.clone()));
-    stored.unwrap_or_else(|_| StepDoes::ExecuteAction {
-        action: "(unknown)".to_owned(),
-        params: Map::new(),
+    let stored = serde_json::from_value(task.metadata.clone().into());
+    stored.unwrap_or_else(|_| {
+        let (action, params) = ("(unknown)".to_owned(), Map::new());
+        StepDoes::ExecuteAction { action, params }
     })
 }
 
@@ -190,7 +190,7 @@ fn pending(plan: &Plan, task: &Task) -> Option<PendingAnswer> {
     let report = attempt.report.as_ref();
     let report = report.filter(|_| attempt.state == AttemptState::Reported);
     (attempt.state.open() || with_person).then(|| PendingAnswer {
-        id: attempt.id.clone().into(),
+        id: attempt.id.clone(),
         text: attempt.text.clone(),
         since: attempt.issued,
         with_person,
@@ -207,12 +207,13 @@ pub fn asks_person(plan: &Plan, attempt: &Attempt) -> bool {
 fn said(report: &crate::plan::Report) -> String {
     let results = report.results.trim();
     let partial = report.status == ReportStatus::PartialSuccess;
-    let mut said = match partial && report.answer() == CollaborationStatus::Completed {
-        true => vec!["PARTIAL_SUCCESS: only a part is done.".to_owned()],
-        false => Vec::new(),
-    };
+    let completed = report.answer() == CollaborationStatus::Completed;
+    let mut said = Vec::new();
+    if partial && completed {
+        said.push("PARTIAL_SUCCESS: only a part is done.".to_owned());
+    }
     said.push(results.to_owned());
-    if results.is_empty() || partial || report.answer() != CollaborationStatus::Completed {
+    if results.is_empty() || partial || !completed {
         said.extend([&report.pitfalls, &report.next_steps].map(|part| part.trim().to_owned()));
     }
     if let Some(question) = &report.question {
@@ -225,32 +226,29 @@ fn said(report: &crate::plan::Report) -> String {
     said.join("\n\n")
 }
 
-/// Makes the tasks of the core that stand for steps.
-fn tasks(steps: Vec<StepSpec>) -> Vec<TaskSpec> {
-    let task = |step: StepSpec| {
-        let (description, assignee) = match &step.does {
-            StepDoes::ExecuteAction { action, .. } => (action.clone(), None),
-            StepDoes::UseTool { tool, .. } => (tool.clone(), None),
-            StepDoes::RequestCollaboration {
-                target,
-                description,
-                ..
-            } => (description.clone(), Some(target.clone())),
-        };
-        let metadata = match serde_json::to_value(&step.does) {
+/// Makes the task of the core that stands for a step.
+fn task_of(step: StepSpec) -> TaskSpec {
+    let (description, assignee) = match &step.does {
+        StepDoes::ExecuteAction { action: name, .. } | StepDoes::UseTool { tool: name, .. } => {
+            (name, None)
+        }
+        StepDoes::RequestCollaboration {
+            target,
+            description,
+            ..
+        } => (description, Some(target.clone())),
+    };
+    TaskSpec {
+        name: step.name,
+        description: description.clone(),
+        assignee,
+        metadata: match serde_json::to_value(&step.does) {
             Ok(Value::Object(map)) => map,
             _ => Map::new(),
-        };
-        TaskSpec {
-            name: step.name,
-            description,
-            assignee,
-            metadata,
-            origin: Origin::Model,
-            ..TaskSpec::default()
-        }
-    };
-    steps.into_iter().map(task).collect()
+        },
+        origin: Origin::Model,
+        ..TaskSpec::default()
+    }
 }
 
 /// Ends the plan if a step has failed or all are settled.
@@ -328,7 +326,7 @@ impl PlanKeeper {
         role: &str,
         request: &RequestId,
     ) -> Result<Option<String>> {
-        let Ok(role) = role.parse::<RoleId>() else {
+        let Ok(role) = role.parse() else {
             return Ok(None);
         };
         let key = InternalPlan::key(&role, request);
@@ -390,8 +388,7 @@ impl PlanKeeper {
     }
 
     pub(super) async fn read(&self, plan: &PlanId) -> Result<InternalPlan> {
-        let read = self.store.read(plan, |plan, _| InternalPlan::of(plan));
-        read.await
+        (self.store.read(plan, |plan, _| InternalPlan::of(plan))).await
     }
 
     /// Changes an internal plan, ends it if nothing is left to do, and returns it is then.
@@ -401,45 +398,39 @@ impl PlanKeeper {
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
     ) -> Result<InternalPlan> {
-        self.store
-            .change(plan, &self.by, why, move |draft| {
-                change(draft)?;
-                if draft.plan().head().replan.is_none() && !draft.plan().status().settled() {
-                    conclude(draft)?;
-                }
-                Ok(InternalPlan::of(draft.plan()))
-            })
-            .await
-    }
-
-    /// Adds the steps of a plan that has none yet.
-    pub(super) async fn add_steps(
-        &self,
-        plan: &PlanId,
-        steps: Vec<StepSpec>,
-    ) -> Result<InternalPlan> {
-        let why = "the steps are known";
-        let add = move |draft: &mut Draft<'_>| match draft.plan().counts().total() {
-            0 => draft.add_tasks(tasks(steps), None).map(drop),
-            _ => Ok(()),
+        let change = move |draft: &mut Draft<'_>| {
+            change(draft)?;
+            if draft.plan().head().replan.is_none() && !draft.plan().status().settled() {
+                conclude(draft)?;
+            }
+            Ok(InternalPlan::of(draft.plan()))
         };
-        self.change(plan, why, add).await
+        self.store.change(plan, &self.by, why, change).await
     }
 
-    /// Puts other steps in the place of those that are not begun.
-    pub(super) async fn replace_rest(
+    /// Adds the steps of a plan that has none yet, or puts them in the place of those that are not begun, for a reason.
+    pub(super) async fn put_steps(
         &self,
         plan: &PlanId,
         steps: Vec<StepSpec>,
-        reason: String,
+        replan: Option<String>,
     ) -> Result<InternalPlan> {
-        let why = "the rest of the steps was changed";
+        let why = match replan {
+            Some(_) => "the rest of the steps was changed",
+            None => "the steps are known",
+        };
         self.change(plan, why, move |draft| {
-            let pending = draft.plan().unsettled();
-            let skip = pending.map(|task| ReplanEdit::Skip(task.number, String::new()));
-            let add = tasks(steps).into_iter().map(Box::new).map(ReplanEdit::Add);
-            let edits: Vec<ReplanEdit> = skip.chain(add).collect();
-            draft.replan(&edits, &reason)
+            let new = steps.into_iter().map(task_of);
+            if let Some(reason) = replan {
+                let pending = draft.plan().unsettled();
+                let skip = pending.map(|task| ReplanEdit::Skip(task.number, String::new()));
+                let add = new.map(|task| ReplanEdit::Add(Box::new(task)));
+                return draft.replan(&skip.chain(add).collect::<Vec<_>>(), &reason);
+            }
+            match draft.plan().counts().total() {
+                0 => draft.add_tasks(new.collect(), None).map(drop),
+                _ => Ok(()),
+            }
         })
         .await
     }

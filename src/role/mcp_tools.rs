@@ -28,7 +28,7 @@ use crate::exec::{
 use crate::plan_time::TimeAllowance;
 use crate::wire::text::{clip, one_line, printable, quote};
 
-use super::abilities::{Abilities, Ability, Function};
+use super::abilities::{Abilities, Ability};
 
 /// Bytes of one message.
 const MAX_MESSAGE: usize = 4 * 1024 * 1024;
@@ -54,20 +54,8 @@ const LOOK: Duration = Duration::from_secs(5);
 pub enum McpError {
     #[error("the MCP server `{server}` cannot be started: {source}")]
     Start { server: String, source: ExecError },
-    #[error("the MCP server `{server}` {reason}{}", shown(.said))]
-    Failed {
-        server: String,
-        reason: String,
-        /// The end of its standard error.
-        said: String,
-    },
-}
-
-fn shown(said: &str) -> String {
-    match one_line(said, 400) {
-        said if said.is_empty() => String::new(),
-        said => format!("; it says: {said}"),
-    }
+    #[error("the MCP server `{server}` {reason}")]
+    Failed { server: String, reason: String },
 }
 
 /// A server whose tools roles may use; ended when the last of them is dropped.
@@ -133,7 +121,7 @@ impl McpServer {
         Ok(tools.filter_map(|tool| server.tool(tool)).collect())
     }
 
-    fn tool(self: &Arc<Self>, tool: rmcp::model::Tool) -> Option<Arc<dyn Ability>> {
+    fn tool(self: &Arc<Self>, tool: rmcp::model::Tool) -> Option<Arc<Ability>> {
         let fits = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
         let named = (1..=NAME).contains(&tool.name.len()) && tool.name.chars().all(fits);
         let schema = Value::Object((*tool.input_schema).clone());
@@ -142,24 +130,18 @@ impl McpServer {
             return None;
         }
         let name = format!("{}.{}", self.name, tool.name);
-        let description = clip(
-            &printable(&tool.description.unwrap_or_default()),
-            DESCRIPTION,
-        );
+        let description = printable(&tool.description.unwrap_or_default());
+        let description = clip(&description, DESCRIPTION);
         let (server, remote) = (Arc::clone(self), tool.name.into_owned());
-        Some(Function::ability(
-            &name,
-            &description,
-            schema,
-            true,
-            move |params, _| {
-                let (server, remote) = (Arc::clone(&server), remote.clone());
-                Box::pin(async move {
-                    let called = server.call(&remote, params).await;
-                    called.map_err(|error| error.to_string())
-                })
-            },
-        ))
+        let mut does = Ability::new(&name, &description, schema, move |params, _| {
+            let (server, remote) = (Arc::clone(&server), remote.clone());
+            Box::pin(async move {
+                let called = server.call(&remote, params).await;
+                called.map_err(|error| error.to_string())
+            })
+        });
+        does.limits_itself = true;
+        Some(Arc::new(does))
     }
 
     /// Returns the way to the server, which is started if it does not run.
@@ -183,20 +165,16 @@ impl McpServer {
             stdin: Stdin::Nothing,
             deadline: self.config.timeout,
         };
-        let (stdin, stdout, child) = self.child(&spec).map_err(|source| McpError::Start {
+        let (stdin, read, child) = self.child(&spec).map_err(|source| McpError::Start {
             server: self.name.clone(),
             source,
         })?;
-        let client = Box::pin(().serve((BoundedReader::new(stdout), stdin)));
+        let client = Box::pin(().serve((BoundedReader { read, line: 0 }, stdin)));
         let begun = self.in_time(async { client.await.map_err(not_begun) });
-        match begun.await.unwrap_or_else(|| Err(self.too_slow())) {
-            Ok(client) => Ok(Connection {
-                id: Uuid::new_v4(),
-                client,
-                child,
-            }),
-            Err(reason) => Err(self.failed(reason, child.last_words())),
-        }
+        let begun = begun.await;
+        let client = begun.map_err(|(reason, _)| self.failed(reason, &child.last_words()))?;
+        let id = Uuid::new_v4();
+        Ok(Connection { id, client, child })
     }
 
     fn child(
@@ -234,21 +212,18 @@ impl McpServer {
         Ok((stdin, stdout, served))
     }
 
-    /// Waits for an answer as long as one may take; `None` if none came.
+    /// Waits for an answer as long as one may take. The error says why there is none, and whether it is late.
     async fn in_time<T>(
         &self,
         work: impl Future<Output = Result<T, String>>,
-    ) -> Option<Result<T, String>> {
-        let mut allowance = TimeAllowance::new(self.config.timeout);
+    ) -> Result<T, (String, bool)> {
+        let timeout = self.config.timeout;
+        let mut allowance = TimeAllowance::new(timeout);
         tokio::select! {
             biased;
-            done = work => Some(done.map_err(|error| one_line(&error, 400))),
-            () = allowance.used_up() => None,
+            done = work => done.map_err(|error| (one_line(&error, 400), false)),
+            () = allowance.used_up() => Err((format!("did not answer within {timeout:?}"), true)),
         }
-    }
-
-    fn too_slow(&self) -> String {
-        format!("did not answer within {:?}", self.config.timeout)
     }
 
     /// Waits for the answer to a question that was put over a connection. A server that does not answer is ended, unless
@@ -260,9 +235,8 @@ impl McpServer {
     ) -> Result<T, McpError> {
         let answer = self.in_time(async { question.await.map_err(not_answered) });
         let (reason, late) = match answer.await {
-            Some(Ok(answer)) => return Ok(answer),
-            Some(Err(reason)) => (reason, false),
-            None => (self.too_slow(), true),
+            Ok(answer) => return Ok(answer),
+            Err(failed) => failed,
         };
         let failed = self.failed_now(reason).await;
         let mut connection = self.connection.lock().await;
@@ -276,15 +250,16 @@ impl McpServer {
     async fn failed_now(&self, reason: String) -> McpError {
         let connection = self.connection.lock().await;
         let said = connection.as_ref().map(|there| there.child.last_words());
-        self.failed(reason, said.unwrap_or_default())
+        self.failed(reason, &said.unwrap_or_default())
     }
 
-    fn failed(&self, reason: String, said: String) -> McpError {
-        McpError::Failed {
-            server: self.name.clone(),
-            reason,
-            said,
+    fn failed(&self, mut reason: String, said: &str) -> McpError {
+        let said = one_line(said, 400);
+        if !said.is_empty() {
+            reason = format!("{reason}; it says: {said}");
         }
+        let server = self.name.clone();
+        McpError::Failed { server, reason }
     }
 
     async fn call(&self, tool: &str, params: Value) -> Result<String, McpError> {
@@ -301,7 +276,7 @@ impl McpServer {
         let text = text_of(&result);
         if result.is_error == Some(true) {
             let reason = format!("refuses {}: {}", quote(tool), clip(&text, DESCRIPTION));
-            return Err(self.failed(reason, String::new()));
+            return Err(self.failed(reason, ""));
         }
         Ok(text)
     }
@@ -373,12 +348,6 @@ async fn bound(output: Arc<ChildOutput>) {
 struct BoundedReader<R> {
     read: R,
     line: usize,
-}
-
-impl<R> BoundedReader<R> {
-    fn new(read: R) -> Self {
-        Self { read, line: 0 }
-    }
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for BoundedReader<R> {

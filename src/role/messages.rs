@@ -1,12 +1,13 @@
-//! What roles and the framework around them say to each other.
+//! What roles and the framework around them say to each other, and what a role needs from the program that it works in.
 
-use std::fmt;
+use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::llm::BoxFuture;
 use crate::plan::{CommandId, ModelCost, PlanId};
 use crate::wire::text::{one_line, safe_name};
 
@@ -33,10 +34,9 @@ impl FromStr for RoleId {
     type Err = BadRoleId;
 
     fn from_str(text: &str) -> Result<Self, BadRoleId> {
-        if safe_name(text) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(BadRoleId(one_line(text, 64)))
+        match safe_name(text) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(BadRoleId(one_line(text, 64))),
         }
     }
 }
@@ -49,7 +49,7 @@ impl TryFrom<String> for RoleId {
     }
 }
 
-impl fmt::Display for RoleId {
+impl Display for RoleId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -57,37 +57,11 @@ impl fmt::Display for RoleId {
 
 /// Names one thing that a role was asked for: a task of the plan or a request of another role. Where the work is handed
 /// out as a file it is the id of that command.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct RequestId(CommandId);
+pub type RequestId = CommandId;
 
-impl RequestId {
-    /// Makes a new one: `task-<uuid v7>`.
-    pub fn make() -> Self {
-        Self(CommandId::new(format!("task-{}", Uuid::now_v7())))
-    }
-
-    /// Returns the id as text.
-    pub fn as_str(&self) -> &str {
-        self.0.as_str()
-    }
-
-    /// Returns the command that the work is dispatched as.
-    pub fn command(&self) -> &CommandId {
-        &self.0
-    }
-}
-
-impl From<CommandId> for RequestId {
-    fn from(id: CommandId) -> Self {
-        Self(id)
-    }
-}
-
-impl fmt::Display for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+/// Returns a new id: `task-<uuid v7>`.
+pub fn new_request() -> RequestId {
+    RequestId::new(format!("task-{}", Uuid::now_v7()))
 }
 
 /// What a message is about.
@@ -155,7 +129,7 @@ impl StructuredMessage {
 
     /// Returns what the work is known by: the same message that comes again, after a crash, means the same work.
     pub fn assignment(&self) -> RequestId {
-        let own = || CommandId::new(&*self.id).into();
+        let own = || RequestId::new(&*self.id);
         self.request_id.clone().unwrap_or_else(own)
     }
 }
@@ -206,4 +180,78 @@ impl TaskUpdate {
             spent,
         }
     }
+}
+
+/// Another role that may be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherRole {
+    pub id: RoleId,
+    /// What it is good for: shown to a language model that plans.
+    pub description: String,
+}
+
+/// Why a request is not sent to the role that it names.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestRefused {
+    #[error("there is no role `{role}`{}", meant(.similar.as_ref()))]
+    UnknownRole {
+        role: String,
+        similar: Option<RoleId>,
+    },
+    #[error("role `{0}` asks itself")]
+    Itself(RoleId),
+    /// The roles from the one that is asked to the one that waits for its answer, which is the first again.
+    #[error("the request would wait for itself: {}", shown(.way))]
+    Circular { way: Vec<RoleId> },
+    #[error("requests within requests go {most} deep at most, and this one would be {depth} deep")]
+    TooDeep { depth: usize, most: usize },
+    #[error("role `{role}` has {waiting} requests waiting already")]
+    Busy { role: RoleId, waiting: usize },
+    /// Nothing is known against the request, but it could not be checked.
+    #[error(transparent)]
+    Failed(#[from] FrameworkError),
+}
+
+/// Returns the end of a sentence about an unknown name: which known one was probably meant.
+pub(super) fn meant(near: Option<impl Display>) -> String {
+    near.map_or_else(String::new, |near| format!("; is `{near}` meant?"))
+}
+
+fn shown(roles: &[RoleId]) -> String {
+    let roles: Vec<&str> = roles.iter().map(RoleId::as_str).collect();
+    roles.join(" → ")
+}
+
+/// Why the program around a role could not do something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct FrameworkError(pub String);
+
+/// The program that a role works in: knows the other roles, carries messages, and applies the results of the work. Each of its
+/// functions may be called again with the same argument after a crash, and does then what it did before.
+pub trait Framework: Send + Sync {
+    /// Returns the other roles that may be asked.
+    fn other_roles(&self) -> Vec<OtherRole>;
+
+    /// Returns the text of a request that may be sent: the role persists it before it sends anything. Sends and changes nothing.
+    fn prepare<'a>(
+        &'a self,
+        request: &'a StructuredMessage,
+    ) -> BoxFuture<'a, Result<String, RequestRefused>>;
+
+    /// Sends a request that was prepared. The answer comes later, as a message of kind `collaboration_response`.
+    fn send<'a>(
+        &'a self,
+        request: &'a StructuredMessage,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), RequestRefused>>;
+
+    /// Withdraws a request whose answer no role waits for any more. After an error it is called again later.
+    fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, Result<(), FrameworkError>>;
+
+    /// Applies the result of a task or a request that the role was given.
+    fn update_task_status<'a>(
+        &'a self,
+        update: TaskUpdate,
+    ) -> BoxFuture<'a, Result<(), FrameworkError>>;
 }

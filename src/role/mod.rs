@@ -5,7 +5,6 @@
 mod abilities;
 mod agent_base_role;
 mod built_in_actions;
-mod framework;
 mod internal_plan;
 mod mcp_tools;
 mod messages;
@@ -22,11 +21,11 @@ mod role_state;
 pub use abilities::{Abilities, Ability, ability};
 pub use agent_base_role::{AgentBaseRole, ChosenStrategy};
 pub use built_in_actions::{ACTIONS, Workplace, built_in};
-pub use framework::{Framework, FrameworkError, OtherRole, RequestRefused};
 pub use internal_plan::{InternalPlan, InternalStep, PendingAnswer, PlanningStrategy, asks_person};
 pub use mcp_tools::{McpError, McpServer};
 pub use messages::{
-    BadRoleId, CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
+    BadRoleId, CollaborationStatus, Framework, FrameworkError, MessageKind, OtherRole, RequestId,
+    RequestRefused, RoleId, StructuredMessage, TaskUpdate, new_request,
 };
 pub use plan_tools::plan_tools;
 pub use planning_strategy::{ASK, StepChecker};

@@ -10,9 +10,8 @@ use crate::wire::team_file::{OnTimeout, StepDoes};
 use crate::wire::text::{clip_bytes, one_line, printable};
 
 use super::abilities::Abilities;
-use super::framework::RequestRefused;
 use super::internal_plan::{InternalPlan, InternalStep, PendingAnswer};
-use super::messages::{CollaborationStatus, RequestId, StructuredMessage};
+use super::messages::{CollaborationStatus, RequestId, RequestRefused, StructuredMessage};
 use super::placeholders::StepValues;
 use super::request_collaboration::{REQUEST_COLLABORATION, Request};
 use super::role_assignments::Role;
@@ -85,11 +84,9 @@ impl Role {
             Ok(params) => self.call(abilities, name, params, plan, step).await?,
             Err(reason) => Err(reason),
         };
+        let why = "a step was done";
         match done {
-            Ok(result) => {
-                self.complete_step(step, "a step was done", &printable(&result))
-                    .await
-            }
+            Ok(result) => self.complete_step(step, why, &printable(&result)).await,
             Err(reason) => self.fail_step(step, &reason).await,
         }
     }
@@ -160,8 +157,8 @@ impl Role {
     async fn request(&mut self, plan: &InternalPlan, step: &InternalStep) -> Result<()> {
         let made = match self.requested(plan, step).map(|request| request.params()) {
             Ok(params) => {
-                self.call(&self.actions, REQUEST_COLLABORATION, params, plan, step)
-                    .await?
+                let name = REQUEST_COLLABORATION;
+                self.call(&self.actions, name, params, plan, step).await?
             }
             Err(reason) => Err(reason),
         };
@@ -234,10 +231,9 @@ impl Role {
         pending: &PendingAnswer,
     ) -> Result<Result<(), String>> {
         let asked = (&plan.id, step.number);
-        let message = self.requested(plan, step);
-        let message = match message
-            .and_then(|request| request.message(&self.settings.id, &pending.id, asked))
-        {
+        let request = self.requested(plan, step);
+        let message = request.and_then(|it| it.message(&self.settings.id, &pending.id, asked));
+        let message = match message {
             Ok(message) => message,
             Err(reason) => return Ok(Err(reason)),
         };
@@ -258,19 +254,19 @@ impl Role {
         status: CollaborationStatus,
         text: &str,
     ) -> Result<()> {
-        if status != CollaborationStatus::Completed {
-            let target = match &step.does {
-                StepDoes::RequestCollaboration { target, .. } => target.as_str(),
-                _ => "the other role",
-            };
-            // Only the cause: it would not be read behind every step on the way there.
-            let cause = self.keeper.passed_on(target, request).await?;
-            let why = cause.as_deref().unwrap_or(text);
-            let reason = format!("{target} answered `{}`: {why}", status.as_str());
-            return self.fail_step(step, &reason).await;
+        if status == CollaborationStatus::Completed {
+            let why = "another role has answered";
+            return self.complete_step(step, why, text).await;
         }
-        self.complete_step(step, "another role has answered", text)
-            .await
+        let target = match &step.does {
+            StepDoes::RequestCollaboration { target, .. } => target.as_str(),
+            _ => "the other role",
+        };
+        // Only the cause: it would not be read behind every step on the way there.
+        let cause = self.keeper.passed_on(target, request).await?;
+        let why = cause.as_deref().unwrap_or(text);
+        let reason = format!("{target} answered `{}`: {why}", status.as_str());
+        self.fail_step(step, &reason).await
     }
 
     /// Persists an answer, if the role waits for it, and returns whether it does.
@@ -283,16 +279,13 @@ impl Role {
             None => None,
         };
         let (Some(plan), Some(request)) = (plan, request) else {
-            tracing::warn!(
-                role = %self.settings.id,
-                request = %request.map_or("none", RequestId::as_str),
-                "an answer that no step waits for"
-            );
+            let request = request.map_or("none", RequestId::as_str);
+            tracing::warn!(role = %self.settings.id, request, "an answer that no step waits for");
             return Ok(false);
         };
         // Without a word on how it ended it only says that the answer is in the store.
         if let Some(status) = answer.status {
-            let command = request.command().clone();
+            let command = request.clone();
             let (name, why) = (one_line(&answer.id, 80), "another role has answered");
             let said = answer.result_data.as_ref().map(text_of).unwrap_or_default();
             let kept = self.keeper.change(&plan, why, move |draft| {
@@ -310,7 +303,7 @@ impl Role {
     /// Returns the internal plan of a task that this role was at before a restart and that is not given to it again yet, if
     /// it waits for this answer there.
     async fn asked_before(&self, request: &RequestId) -> Result<Option<PlanId>> {
-        let (store, command) = (&self.keeper.store, request.command().clone());
+        let (store, command) = (&self.keeper.store, request.clone());
         let Some(plan) = store.plan_of(&command).await? else {
             return Ok(None);
         };
@@ -336,8 +329,8 @@ impl Role {
         let plan = self.keeper.read(&self.plan_id()?).await?;
         let step = plan.current().map(|index| plan.steps[index].clone());
         let waits = |step: &InternalStep| {
-            let pending = step.request.as_ref();
-            pending.is_some_and(|pending| pending.answer.is_none() && !pending.with_person)
+            let open = |pending: &PendingAnswer| pending.answer.is_none() && !pending.with_person;
+            step.request.as_ref().is_some_and(open)
         };
         // The answer goes first; an end by another process is also applied.
         let Some(step) = step.filter(waits) else {
@@ -349,8 +342,7 @@ impl Role {
         let can_plan = self.model.is_some();
         self.change("another role has not answered in time", move |draft| {
             if on_timeout == OnTimeout::Replan && can_plan {
-                let changed = draft.part(|draft| draft.change_course(number, &reason));
-                match changed {
+                match draft.part(|draft| draft.change_course(number, &reason)) {
                     Err(Refusal::Replanning) => {}
                     changed => return changed,
                 }
@@ -368,7 +360,7 @@ impl Role {
     pub(super) async fn withdraw(&mut self, plan: &InternalPlan) -> Result<()> {
         for request in &plan.recalls {
             self.framework.withdraw(request).await?;
-            let command = request.command().clone();
+            let command = request.clone();
             let why = "a request was taken back";
             let recalled = move |draft: &mut Draft<'_>| draft.recalled(&command);
             self.keeper.change(&plan.id, why, recalled).await?;

@@ -1,26 +1,26 @@
 //! The tools of the plan dialects, as roles use them: `plan.` before the name of the tool.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::tools::{Dialect, Tool, Toolbox};
 
-use super::abilities::{Abilities, Function};
+use super::abilities::{Abilities, Ability};
 
 /// Returns every tool of every plan dialect on a toolbox: `plan.get_plan`, `plan.TaskCreate` and so on. The history of a plan
 /// names the toolbox's caller.
 pub fn plan_tools(toolbox: &Toolbox) -> Abilities {
-    let tools = Dialect::ALL
-        .into_iter()
-        .flat_map(|dialect| dialect.tools().iter().map(move |tool| (dialect, tool)));
+    let of = |dialect: Dialect| dialect.tools().iter().map(move |tool| (dialect, tool));
     let ability = |(dialect, tool): (Dialect, &'static Tool)| {
         let (name, toolbox) = (format!("plan.{}", tool.name), toolbox.clone());
-        let schema = tool.schema();
-        Function::ability(&name, tool.description, schema, false, move |params, _| {
+        let does = Ability::new(&name, tool.description, tool.schema(), move |params, _| {
             let toolbox = toolbox.clone();
             Box::pin(async move { call(&toolbox, dialect, tool, params).await })
-        })
+        });
+        Arc::new(does)
     };
-    tools.map(ability).collect()
+    Dialect::ALL.into_iter().flat_map(of).map(ability).collect()
 }
 
 async fn call(

@@ -13,9 +13,8 @@ use crate::wire::text::{one_line, quote};
 
 use super::abilities::Abilities;
 use super::agent_base_role::ChosenStrategy;
-use super::framework::{OtherRole, RequestRefused};
 use super::internal_plan::{InternalPlan, InternalStep, PlanningStrategy};
-use super::messages::RoleId;
+use super::messages::{OtherRole, RequestRefused, RoleId};
 use super::placeholders;
 use super::request_collaboration::{REQUEST_COLLABORATION, as_request};
 use super::role_assignments::Role;
@@ -80,16 +79,16 @@ impl StepChecker {
 
     /// Returns the step that a model planned.
     fn step(&self, planned: &PlannedStep) -> Result<StepSpec, String> {
-        let does = match planned.uses.strip_prefix(ROLE_PREFIX) {
+        let (action, mut params) = (planned.uses.clone(), planned.params.clone());
+        let does = match action.strip_prefix(ROLE_PREFIX) {
             Some(target) => {
-                let mut given = planned.params.clone();
-                let mut take = |name: &str| match given.remove(name) {
+                let mut take = |name: &str| match params.remove(name) {
                     None | Some(Value::Null) => String::new(),
                     Some(Value::String(text)) => text,
                     Some(other) => other.to_string(),
                 };
                 let (description, context) = (take("description"), take("context"));
-                if let Some(name) = given.keys().next() {
+                if let Some(name) = params.keys().next() {
                     return Err(format!("a request takes no {}", quote(name)));
                 }
                 StepDoes::RequestCollaboration {
@@ -98,13 +97,12 @@ impl StepChecker {
                     context,
                 }
             }
-            None if self.actions.get(&planned.uses).is_some() => StepDoes::ExecuteAction {
-                action: planned.uses.clone(),
-                params: planned.params.clone(),
-            },
+            None if self.actions.get(&action).is_some() => {
+                StepDoes::ExecuteAction { action, params }
+            }
             None => StepDoes::UseTool {
-                tool: planned.uses.clone(),
-                params: planned.params.clone(),
+                tool: action,
+                params,
             },
         };
         let name = planned.name.clone();
@@ -127,10 +125,8 @@ impl StepChecker {
         // Roles are offered by their names.
         let by_name = |offer: &Offer| offer.name != REQUEST_COLLABORATION;
         let actions = self.actions.offers(OfferKind::Action).filter(by_name);
-        actions
-            .chain(self.tools.offers(OfferKind::Tool))
-            .chain(others.map(role))
-            .collect()
+        let tools = self.tools.offers(OfferKind::Tool);
+        actions.chain(tools).chain(others.map(role)).collect()
     }
 }
 
@@ -206,10 +202,9 @@ impl Role {
         };
         let mut templates = self.settings.templates.iter();
         if let Some(template) = templates.find(|template| fits(&template.matches)) {
-            return Ok(ChosenStrategy {
-                strategy: PlanningStrategy::Template(template.name.clone()),
-                reason: format!("the task has the words {}", template.matches.join(", ")),
-            });
+            let strategy = PlanningStrategy::Template(template.name.clone());
+            let reason = format!("the task has the words {}", template.matches.join(", "));
+            return Ok(ChosenStrategy { strategy, reason });
         }
         let Some(model) = &self.model else {
             let reason = format!("no template fits the task, and {NO_MODEL}");
@@ -250,13 +245,10 @@ impl Role {
     /// Returns the one step of a simple task.
     pub(super) fn simple_steps(&self) -> Result<Vec<StepSpec>> {
         self.model()?;
-        Ok(vec![StepSpec {
-            name: "Do the task".to_owned(),
-            does: StepDoes::ExecuteAction {
-                action: ASK.to_owned(),
-                params: Map::new(),
-            },
-        }])
+        let (action, params) = (ASK.to_owned(), Map::new());
+        let does = StepDoes::ExecuteAction { action, params };
+        let name = "Do the task".to_owned();
+        Ok(vec![StepSpec { name, does }])
     }
 
     /// Returns the steps of a template, or those that the language model makes.
@@ -320,10 +312,8 @@ fn done_steps(plan: &InternalPlan) -> Vec<DoneStep> {
 
 /// Returns why a task is not simple, if it is not. A heading is no sentence.
 fn why_complex(description: &str) -> Option<&'static str> {
-    let lines = description.lines().map(str::trim);
-    let lines: Vec<&str> = lines
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .collect();
+    let mut lines: Vec<&str> = description.lines().map(str::trim).collect();
+    lines.retain(|line| !line.is_empty() && !line.starts_with('#'));
     if lines.iter().any(|line| is_item(line)) {
         return Some("the task has a list");
     }

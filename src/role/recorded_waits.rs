@@ -83,7 +83,7 @@ impl Role {
             let wait = RoleRequest {
                 role,
                 on,
-                request: id.command().clone(),
+                request: id,
                 what,
                 since: draft.now(),
             };
@@ -94,13 +94,13 @@ impl Role {
 
     /// Ends the wait for a request that was recorded and could not be sent.
     pub(super) async fn not_sent(&self, request: &RequestId) -> Result<()> {
-        let request = request.command().clone();
+        let request = request.clone();
         let end = move |draft: &mut Draft<'_>| {
             draft.end_wait(&request, RoleRequestEnd::TakenBack);
             Ok(())
         };
-        self.change_waits("the request could not be sent", end)
-            .await
+        let why = "the request could not be sent";
+        self.change_waits(why, end).await
     }
 
     async fn change_waits(
@@ -245,7 +245,7 @@ fn asked(plan: &Plan, now: Time) -> Duration {
 fn requests(plan: &Plan) -> Vec<String> {
     let key = |attempt: &Attempt| {
         let on = plan.task(attempt.task)?.assignee.as_ref()?.parse().ok()?;
-        Some(InternalPlan::key(&on, &attempt.id.clone().into()))
+        Some(InternalPlan::key(&on, &attempt.id))
     };
     plan.attempts().filter_map(key).collect()
 }

@@ -14,9 +14,10 @@ use crate::wire::team_file::{StepDoes, StepSpec};
 
 use super::abilities::Ability;
 use super::built_in_actions::action;
-use super::framework::{Framework, RequestRefused};
 use super::internal_plan::PlanKeeper;
-use super::messages::{MessageKind, RequestId, RoleId, StructuredMessage};
+use super::messages::{
+    Framework, MessageKind, RequestId, RequestRefused, RoleId, StructuredMessage, new_request,
+};
 use super::role_model::StepContext;
 
 /// The name by which steps use the action.
@@ -46,14 +47,15 @@ impl Request {
         let target = self.target_name.parse::<RoleId>();
         let target = target.map_err(|error| error.to_string())?;
         let kind = MessageKind::CollaborationRequest;
-        let mut message = StructuredMessage::new(from.as_str(), target, kind);
-        id.as_str().clone_into(&mut message.id);
-        message.plan_id = Some(plan.clone());
-        message.task_id = Some(step.to_string());
-        message.description = Some(self.subtask_description);
-        message.context = Some(self.context).filter(|text| !text.is_empty());
-        message.request_id = Some(id.clone());
-        Ok(message)
+        Ok(StructuredMessage {
+            id: id.to_string(),
+            plan_id: Some(plan.clone()),
+            task_id: Some(step.to_string()),
+            description: Some(self.subtask_description),
+            context: Some(self.context).filter(|text| !text.is_empty()),
+            request_id: Some(id.clone()),
+            ..StructuredMessage::new(from.as_str(), target, kind)
+        })
     }
 
     /// Returns the parameters as a map.
@@ -71,18 +73,14 @@ pub fn request_collaboration(
     role: RoleId,
     store: Store,
     framework: Arc<dyn Framework>,
-) -> Arc<dyn Ability> {
+) -> Arc<Ability> {
     let asker = Arc::new((PlanKeeper::new(store, role), framework));
     let description = "asks another role, and waits for its answer";
-    action(
-        REQUEST_COLLABORATION,
-        description,
-        true,
-        move |request, situation| {
-            let asker = Arc::clone(&asker);
-            Box::pin(async move { make(&asker.0, &*asker.1, request, situation).await })
-        },
-    )
+    let name = REQUEST_COLLABORATION;
+    action(name, description, true, move |request, situation| {
+        let asker = Arc::clone(&asker);
+        Box::pin(async move { make(&asker.0, &*asker.1, request, situation).await })
+    })
 }
 
 async fn make(
@@ -91,7 +89,7 @@ async fn make(
     request: Request,
     situation: &StepContext<'_>,
 ) -> Result<String, String> {
-    let (id, step) = (RequestId::make(), situation.step);
+    let (id, step) = (new_request(), situation.step);
     let message = request.message(&keeper.role, &id, (situation.plan, step))?;
     let text = match framework.prepare(&message).await {
         Ok(text) => text,
@@ -100,16 +98,14 @@ async fn make(
         Err(refused) => return Err(refused.to_string()),
     };
     let issue = NewCommand {
-        id: id.command().clone(),
+        id: id.clone(),
         kind: AttemptKind::New,
         session: None,
         text,
     };
     let issue = move |draft: &mut Draft<'_>| draft.issue(step, issue);
-    let issued = keeper
-        .change(situation.plan, "another role is asked", issue)
-        .await;
-    issued.map_err(|error| situation.fails_by(error.into()))?;
+    let issued = keeper.change(situation.plan, "another role is asked", issue);
+    (issued.await).map_err(|error| situation.fails_by(error.into()))?;
     Ok(json!({ "status": "pending", "request_id": id }).to_string())
 }
 
@@ -118,12 +114,10 @@ async fn make(
 /// # Errors
 /// Its parameters do not fit.
 pub(super) fn as_request(step: &StepSpec) -> Result<StepSpec, String> {
-    let StepDoes::ExecuteAction { action, params } = &step.does else {
-        return Ok(step.clone());
+    let params = match &step.does {
+        StepDoes::ExecuteAction { action, params } if action == REQUEST_COLLABORATION => params,
+        _ => return Ok(step.clone()),
     };
-    if action != REQUEST_COLLABORATION {
-        return Ok(step.clone());
-    }
     let read = arguments::read::<Request>(params.clone().into());
     let read = read.map_err(|wrong| format!("`{REQUEST_COLLABORATION}`: {wrong}"))?;
     let does = StepDoes::RequestCollaboration {

@@ -10,9 +10,8 @@ use crate::wire::text::{one_line, printable};
 use super::abilities::Abilities;
 use super::agent_base_role::{AgentBaseRole, ChosenStrategy};
 use super::built_in_actions::ask;
-use super::framework::Framework;
 use super::internal_plan::{InternalPlan, PlanKeeper, PlanningStrategy};
-use super::messages::{CollaborationStatus, RoleId, StructuredMessage, TaskUpdate};
+use super::messages::{CollaborationStatus, Framework, RoleId, StructuredMessage, TaskUpdate};
 use super::planning_strategy::ASK;
 use super::recorded_waits::WaitChain;
 use super::request_collaboration::{REQUEST_COLLABORATION, request_collaboration};
@@ -189,31 +188,25 @@ impl Role {
             false => draft.abandon(why),
         };
         let ended = self.keeper.change(&plan.id, why, end).await?;
-        if plan.ended().is_none() {
-            self.count_others(&ended).await?;
-        }
-        self.withdraw(&ended).await?;
-        let chain = WaitChain::of(&self.keeper.store, Some(&plan.id)).await?;
-        self.end_waits(chain.top.as_ref()).await?;
-        // Last: in the history no process looks for what is to be withdrawn.
-        self.keeper.change(&plan.id, why, archive).await?;
-        Ok(())
-    }
-
-    /// Counts what other roles took for a plan whose report will never come.
-    async fn count_others(&self, plan: &InternalPlan) -> Result<()> {
-        let (PlanKeeper { store, by, .. }, spent) = (&self.keeper, plan.spent_by_others);
-        if spent == ModelCost::default() {
-            return Ok(());
-        }
-        if let Some(top) = WaitChain::of(store, Some(&plan.id)).await?.top {
-            let why = "what a role had others do is given up";
+        let top = WaitChain::of(&self.keeper.store, Some(&plan.id)).await?.top;
+        let spent = ended.spent_by_others;
+        // What other roles took is counted by its report otherwise, which will never come.
+        if plan.ended().is_none()
+            && spent != ModelCost::default()
+            && let Some(top) = &top
+        {
+            let PlanKeeper { store, by, .. } = &self.keeper;
             let count = move |draft: &mut Draft<'_>| {
                 draft.count_agents(spent);
                 Ok(())
             };
-            store.change(&top, by, why, count).await?;
+            let given_up = "what a role had others do is given up";
+            store.change(top, by, given_up, count).await?;
         }
+        self.withdraw(&ended).await?;
+        self.end_waits(top.as_ref()).await?;
+        // Last: in the history no process looks for what is to be withdrawn.
+        self.keeper.change(&plan.id, why, archive).await?;
         Ok(())
     }
 
@@ -251,10 +244,8 @@ impl Role {
             Ok(steps) => steps,
             Err(error) => return self.cannot_plan(error).await,
         };
-        let plan = match internal.and_then(|plan| plan.replan.clone()) {
-            Some(why) => self.keeper.replace_rest(&plan, steps, why).await?,
-            None => self.keeper.add_steps(&plan, steps).await?,
-        };
+        let replan = internal.and_then(|plan| plan.replan.clone());
+        let plan = self.keeper.put_steps(&plan, steps, replan).await?;
         self.state.internal_plan = Some(plan);
         Ok(())
     }
@@ -277,17 +268,15 @@ impl Role {
         let Some(task) = &self.state.current_task else {
             return Ok(());
         };
-        let spent = match &self.state.internal_plan {
-            // What its model took is counted there already.
-            Some(plan) if self.state.top.is_some() => plan.spent_by_others,
-            Some(plan) => plan.spent,
-            None => ModelCost::default(),
-        };
-        let partial = (self.state.internal_plan.as_ref()).is_some_and(|plan| plan.partial);
-        let update = TaskUpdate {
-            partial,
-            ..TaskUpdate::new(task, status, result, spent)
-        };
+        let mut update = TaskUpdate::new(task, status, result, ModelCost::default());
+        if let Some(plan) = &self.state.internal_plan {
+            update.partial = plan.partial;
+            update.spent = match &self.state.top {
+                // What its model took is counted there already.
+                Some(_) => plan.spent_by_others,
+                None => plan.spent,
+            };
+        }
         Ok(self.framework.update_task_status(update).await?)
     }
 
@@ -303,11 +292,8 @@ impl Role {
     }
 
     fn forget(&mut self) {
-        let waiting = std::mem::take(&mut self.state.waiting);
-        self.state = AgentState {
-            waiting,
-            ..AgentState::default()
-        };
+        let before = std::mem::take(&mut self.state);
+        self.state.waiting = before.waiting;
     }
 
     pub(super) async fn change(
@@ -338,12 +324,10 @@ impl Role {
 
     /// Returns the description and the context of the task.
     pub(super) fn given(&self) -> (&str, &str) {
-        let text = |text: fn(&StructuredMessage) -> &Option<String>| {
-            let task = self.state.current_task.as_ref();
-            task.and_then(|task| text(task).as_deref())
-                .unwrap_or_default()
-        };
-        (text(|task| &task.description), text(|task| &task.context))
+        let task = self.state.current_task.as_ref();
+        let description = task.and_then(|task| task.description.as_deref());
+        let context = task.and_then(|task| task.context.as_deref());
+        (description.unwrap_or_default(), context.unwrap_or_default())
     }
 }
 

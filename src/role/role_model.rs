@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use backon::{ExponentialBuilder, Retryable};
 use tokio::time::sleep;
 
 use crate::llm::questions::role_steps::{self as questions, RoleContext};
@@ -21,7 +22,7 @@ use super::role_state::RoleError;
 
 /// The pauses after which an answer is tried to be kept again, doubled each time: about half a minute in all.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LAST_PAUSE: Duration = Duration::from_secs(16);
+const PAUSES: usize = 8;
 
 /// A language model with its prompts.
 #[derive(Clone, Debug)]
@@ -40,16 +41,6 @@ pub(super) struct PlanQuestion<'a> {
     pub(super) plan: &'a PlanId,
     /// The plan whose budget holds, if there is one.
     pub(super) top: Option<&'a PlanId>,
-}
-
-/// What a question came to.
-#[derive(Clone)]
-enum Kept {
-    Answer(String),
-    /// Why there is none.
-    Lost(String),
-    /// Why there is none yet, and how long the model asks to wait.
-    Away(String, Duration),
 }
 
 impl PlanQuestion<'_> {
@@ -78,23 +69,26 @@ impl PlanQuestion<'_> {
             let ask = self.begin(subject.clone()).await?;
             let error = match model.ask(question).await {
                 Ok(answered) => {
-                    self.keep(&ask, answered.spent, Kept::Answer(answered.text))
-                        .await?;
-                    self.count(answered.spent, None).await;
+                    let (spent, text) = (answered.spent, answered.text);
+                    let keep =
+                        move |draft: &mut Draft<'_>, ask: &AskId| draft.answered_ask(ask, &text);
+                    self.keep(&ask, spent, keep).await?;
+                    self.count(spent, None).await;
                     return Ok(answered.value);
                 }
                 Err(error) => error,
             };
             let lost = format!("{error}. Hint: {}", error.hint());
+            let why = lost.clone();
             if !error.retryable() {
-                self.keep(&ask, error.spent, Kept::Lost(lost.clone()))
-                    .await?;
+                let keep = move |draft: &mut Draft<'_>, ask: &AskId| draft.lost_ask(ask, &why);
+                self.keep(&ask, error.spent, keep).await?;
                 self.count(error.spent, None).await;
                 return Err(RoleError::CannotPlan(lost));
             }
             let wait = error.retry_after().unwrap_or_default();
-            let kept = Kept::Away(lost.clone(), wait);
-            let away = self.keep(&ask, error.spent, kept).await?;
+            let keep = move |draft: &mut Draft<'_>, ask: &AskId| draft.away_ask(ask, &why, wait);
+            let away = self.keep(&ask, error.spent, keep).await?;
             // That it is still away is no news.
             let news = (said != lost).then(|| (subject.clone(), lost.clone()));
             self.count(error.spent, news).await;
@@ -165,18 +159,14 @@ impl PlanQuestion<'_> {
         &self,
         ask: &AskId,
         spent: ModelCost,
-        outcome: Kept,
+        outcome: impl Fn(&mut Draft<'_>, &AskId) -> Result<(), Refusal> + Clone + Send + 'static,
     ) -> Result<Option<ModelAway>, StoreError> {
         let kept = retry(|| {
             let (ask, outcome) = (ask.clone(), outcome.clone());
             let why = "what the model said";
             self.keeper.change(self.plan, why, move |draft| {
                 draft.count_ask(&ask, spent)?;
-                match &outcome {
-                    Kept::Answer(text) => draft.answered_ask(&ask, text),
-                    Kept::Lost(error) => draft.lost_ask(&ask, error),
-                    Kept::Away(error, wait) => draft.away_ask(&ask, error, *wait),
-                }
+                outcome(draft, &ask)
             })
         });
         kept.await?;
@@ -196,17 +186,11 @@ impl PlanQuestion<'_> {
 async fn retry<T, F: Future<Output = Result<T, StoreError>>>(
     change: impl Fn() -> F,
 ) -> Result<T, StoreError> {
-    let mut pause = FIRST_PAUSE;
-    loop {
-        match change().await {
-            Err(StoreError::Database(error)) if pause <= LAST_PAUSE => {
-                tracing::warn!(error, "what a model said is kept later");
-                sleep(pause).await;
-                pause *= 2;
-            }
-            done => return done,
-        }
-    }
+    let pauses = ExponentialBuilder::new().with_min_delay(FIRST_PAUSE);
+    (change.retry(pauses.with_max_times(PAUSES)))
+        .when(|error| matches!(error, StoreError::Database(_)))
+        .notify(|error, _| tracing::warn!(%error, "what a model said is kept later"))
+        .await
 }
 
 /// What an action or a tool knows of the step that it is called for.

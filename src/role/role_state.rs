@@ -8,9 +8,8 @@ use crate::plan::{CommandId, PlanId, Time};
 use crate::store::StoreError;
 use crate::wire::team_file::{self, OnTimeout, StepTemplate};
 
-use super::framework::FrameworkError;
 use super::internal_plan::InternalPlan;
-use super::messages::{RequestId, RoleId, StructuredMessage};
+use super::messages::{FrameworkError, RequestId, RoleId, StructuredMessage};
 
 /// What is special about a role.
 #[derive(Clone, Debug)]

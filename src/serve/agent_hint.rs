@@ -1,6 +1,6 @@
 //! The text that an agent gets when it asks what to do next. It is bounded, whatever the plan contains.
 
-use crate::plan::{Plan, Task, TaskId, counted};
+use crate::plan::{Plan, Task, counted};
 use crate::wire::text::{clip, clip_bytes, one_line};
 
 /// The longest hint, in bytes.
@@ -44,13 +44,12 @@ pub(super) fn next(plan: Option<&Plan>) -> String {
 }
 
 fn list(text: &mut String, tasks: &[&Task], of: usize) {
-    let lines = tasks.iter().flat_map(|task| {
+    let lines = tasks.iter().map(|task| {
         let known = &task.key;
         let name = one_line(&task.name, MAX_NAME);
         let description = clip(task.description.trim(), MAX_TEXT);
         let about = description.lines().map(|line| format!("  {line}\n"));
-        let about: Vec<String> = about.collect();
-        std::iter::once(format!("- task {known} · {name}\n")).chain(about)
+        format!("- task {known} · {name}\n{}", about.collect::<String>())
     });
     text.extend(lines);
     if of > tasks.len() {
@@ -60,8 +59,8 @@ fn list(text: &mut String, tasks: &[&Task], of: usize) {
 
 fn stuck(plan: &Plan) -> String {
     let waits = plan.unsettled().next().map(|task| {
-        let on: Vec<TaskId> = plan.unmet(task).into_iter().take(MAX_TASKS).collect();
-        let on: Vec<String> = on.iter().map(ToString::to_string).collect();
+        let on = plan.unmet(task).into_iter().take(MAX_TASKS);
+        let on: Vec<String> = on.map(|id| id.to_string()).collect();
         format!(" Task {} waits for {}.", task.number, on.join(", "))
     });
     format!(

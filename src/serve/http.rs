@@ -25,7 +25,7 @@ impl ServedTools {
             .disable_allowed_hosts()
             .enforce_origin_validation();
         StreamableHttpService::new(
-            move || Ok(Server::without_session(Arc::clone(&shared))),
+            move || Ok(Server::new(Arc::clone(&shared), None)),
             Arc::new(NeverSessionManager::default()),
             config,
         )

@@ -136,11 +136,8 @@ impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
         }
     }
 
-    fn answer(&self, complaint: &LineError) {
-        let LineError { id, code, message } = complaint;
-        let answer =
-            json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
-        drop(self.queue_write(answer.to_string().into_bytes()));
+    fn answer(&self, complaint: &Value) {
+        drop(self.queue_write(complaint.to_string().into_bytes()));
     }
 
     fn queue_write(&self, mut bytes: Vec<u8>) -> oneshot::Receiver<io::Result<()>> {
@@ -208,7 +205,7 @@ impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
                 Ok(NextLine::TooLong) => {
                     let message =
                         format!("Invalid Request: a message of more than {MAX_MESSAGE} bytes");
-                    self.answer(&LineError::new(Value::Null, INVALID_REQUEST, message));
+                    self.answer(&error(&Value::Null, INVALID_REQUEST, &message));
                     continue;
                 }
                 Ok(NextLine::End) => return None,
@@ -258,37 +255,22 @@ async fn write_all(
 /// Lets a request hold its place and its bytes until it is answered. A request that listens for changes is answered only at the
 /// end.
 fn hold(mut message: ClientJsonRpcMessage, held: Held) -> ClientJsonRpcMessage {
+    use ClientRequest::SubscriptionsListenRequest as Listen;
     if let ClientJsonRpcMessage::Request(request) = &mut message
-        && !matches!(
-            request.request,
-            ClientRequest::SubscriptionsListenRequest(_)
-        )
+        && !matches!(request.request, Listen(_))
     {
         request.request.extensions_mut().insert(Arc::new(held));
     }
     message
 }
 
-/// The answer to a line that is no message.
-#[derive(Debug, PartialEq)]
-struct LineError {
-    id: Value,
-    code: i32,
-    message: String,
-}
-
-impl LineError {
-    fn new(id: Value, code: i32, message: impl Into<String>) -> Self {
-        Self {
-            id,
-            code,
-            message: message.into(),
-        }
-    }
+/// Returns the answer to a line that is no message.
+fn error(id: &Value, code: i32, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 
 /// The fields that can be read of a line that is no message, however deep or large the rest of it is.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct KnownOfLine {
     #[serde(default, deserialize_with = "present")]
     id: Option<Value>,
@@ -301,55 +283,52 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Erro
 }
 
 /// Reads a line as a message; `None` for a line that needs no answer.
-fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, LineError> {
+fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Value> {
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
     let line = line.trim_ascii();
     if line.is_empty() {
         return Ok(None);
     }
-    let error = match serde_json::from_slice(line) {
+    let unread = match serde_json::from_slice(line) {
         Ok(message) => return begins(message).map(Some),
-        Err(error) => error,
+        Err(unread) => unread,
     };
-    if let Err(error) = serde_json::from_slice::<IgnoredAny>(line) {
-        let message = format!("Parse error: {error}");
-        return Err(LineError::new(Value::Null, PARSE_ERROR, message));
+    if let Err(wrong) = serde_json::from_slice::<IgnoredAny>(line) {
+        let message = format!("Parse error: {wrong}");
+        return Err(error(&Value::Null, PARSE_ERROR, &message));
     }
     let known: Option<KnownOfLine> = match line.first() {
         Some(b'{') => serde_json::from_slice(line).ok(),
         _ => None,
     };
-    let Some(KnownOfLine { id, method }) = known else {
-        return Err(LineError::new(Value::Null, INVALID_REQUEST, NO_MESSAGE));
-    };
+    let KnownOfLine { id, method } = known.unwrap_or_default();
     match (id, method.as_str()) {
         (Some(id), Some(_)) if id.is_number() && !id.is_i64() => {
             let message = "Invalid Request: a number as `id` is whole and fits 64 bits";
-            Err(LineError::new(id, INVALID_REQUEST, message))
+            Err(error(&id, INVALID_REQUEST, message))
         }
         (Some(id), Some(method)) if id.is_string() || id.is_i64() => {
-            let method = one_line(method, 80);
-            let error = one_line(&error.to_string(), 200);
-            let message = format!("Invalid params: they do not fit `{method}`: {error}");
-            Err(LineError::new(id, INVALID_PARAMS, message))
+            let (method, unread) = (one_line(method, 80), one_line(&unread.to_string(), 200));
+            let message = format!("Invalid params: they do not fit `{method}`: {unread}");
+            Err(error(&id, INVALID_PARAMS, &message))
         }
         // A notification is never answered.
         (None, Some(_)) => Ok(None),
-        _ => Err(LineError::new(Value::Null, INVALID_REQUEST, NO_MESSAGE)),
+        _ => Err(error(&Value::Null, INVALID_REQUEST, NO_MESSAGE)),
     }
 }
 
 const NO_MESSAGE: &str = "Invalid Request: each line is one JSON-RPC message with `method`, and `id` unless it is a notification";
 
 /// Refuses an `initialize` request with wrong parameters, which the library takes for an unknown request.
-fn begins(message: ClientJsonRpcMessage) -> Result<ClientJsonRpcMessage, LineError> {
+fn begins(message: ClientJsonRpcMessage) -> Result<ClientJsonRpcMessage, Value> {
     if let ClientJsonRpcMessage::Request(request) = &message
         && let ClientRequest::CustomRequest(custom) = &request.request
         && custom.method == "initialize"
     {
         let id = serde_json::to_value(&request.id).unwrap_or_default();
         let wanted = "Invalid params: `initialize` needs `protocolVersion`, `capabilities` and `clientInfo` with `name` and `version`";
-        return Err(LineError::new(id, INVALID_PARAMS, wanted));
+        return Err(error(&id, INVALID_PARAMS, wanted));
     }
     Ok(message)
 }

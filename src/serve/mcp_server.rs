@@ -87,7 +87,7 @@ pub struct Server {
 
 /// The state of a client while its streams are open.
 #[derive(Debug)]
-struct ClientSession {
+pub(super) struct ClientSession {
     /// The resources to which the client has subscribed.
     subscribed: Mutex<HashMap<&'static str, AbortHandle>>,
     /// Becomes true at the end of the input.
@@ -124,14 +124,9 @@ impl ServedTools {
         ended: impl Future<Output = T>,
     ) -> Result<Option<T>, ServerInitializeError> {
         let (lines, over) = LineTransport::new(read, write);
-        let server = Server {
-            shared: Arc::new(SharedState::new(self)),
-            turn: tokio::sync::Mutex::default(),
-            session: Some(ClientSession {
-                subscribed: Mutex::default(),
-                over,
-            }),
-        };
+        let subscribed = Mutex::default();
+        let session = Some(ClientSession { subscribed, over });
+        let server = Server::new(Arc::new(SharedState::new(self)), session);
         let mut ended = pin!(ended);
         let begun = tokio::select! {
             biased;
@@ -139,9 +134,8 @@ impl ServedTools {
             begun = serve_server(server, lines) => begun,
         };
         let running = match begun {
-            Ok(running) => running,
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(None),
-            Err(error) => return Err(error),
+            begun => begun?,
         };
         let stop = running.cancellation_token();
         let mut over = pin!(running.waiting());
@@ -244,8 +238,8 @@ fn describe(tool: &Tool) -> rmcp::model::Tool {
         true => ToolAnnotations::new().destructive(false),
         false => ToolAnnotations::new().read_only(true),
     };
-    rmcp::model::Tool::new(tool.name, tool.description, Arc::new(schema))
-        .with_annotations(annotations.open_world(false))
+    let described = rmcp::model::Tool::new(tool.name, tool.description, Arc::new(schema));
+    described.with_annotations(annotations.open_world(false))
 }
 
 /// Returns the answer of a tool as the protocol has it.
@@ -268,12 +262,13 @@ fn result_of(ToolAnswer { success, value }: ToolAnswer, dialect: Dialect) -> Cal
 }
 
 impl Server {
-    /// Serves one request of a client that has no session and cannot be reached later.
-    pub(super) fn without_session(shared: Arc<SharedState>) -> Self {
+    /// Serves a client, or one request of a client that has no session and cannot be reached later.
+    pub(super) fn new(shared: Arc<SharedState>, session: Option<ClientSession>) -> Self {
+        let turn = tokio::sync::Mutex::default();
         Self {
             shared,
-            turn: tokio::sync::Mutex::default(),
-            session: None,
+            turn,
+            session,
         }
     }
 
@@ -282,19 +277,19 @@ impl Server {
         let name = match context.extensions.get::<Parts>() {
             None => context.client_info().map(|info| info.name),
             // Over HTTP each request stands alone: the request names the client, or the program that sends it is known.
-            Some(parts) => context
-                .meta
-                .client_info()
-                .map(|info| info.name)
-                .or_else(|| {
+            Some(parts) => {
+                let product = || {
                     let agent = parts.headers.get(USER_AGENT)?.to_str().ok()?;
-                    let product = agent.split(['/', ' ']).next()?;
-                    Some(product.to_owned())
-                }),
+                    agent.split(['/', ' ']).next().map(str::to_owned)
+                };
+                let client = context.meta.client_info().map(|info| info.name);
+                client.or_else(product)
+            }
         };
-        name.map(|name| one_line(&name, MAX_CALLER))
-            .filter(|name| !name.trim().is_empty())
-            .unwrap_or_else(|| NAMELESS.to_owned())
+        match one_line(&name.unwrap_or_default(), MAX_CALLER) {
+            name if name.trim().is_empty() => NAMELESS.to_owned(),
+            name => name,
+        }
     }
 
     /// Calls a tool; the log names the client.
@@ -334,10 +329,9 @@ impl ServerHandler for Server {
             .enable_prompts()
             .enable_resources()
             .enable_resources_subscribe();
+        let program = Implementation::new("plan-agent", env!("CARGO_PKG_VERSION"));
         ServerConfig::new(capabilities.build())
-            .with_server_info(
-                Implementation::new("plan-agent", env!("CARGO_PKG_VERSION")).with_title("Plan"),
-            )
+            .with_server_info(program.with_title("Plan"))
             .with_instructions(match *self.shared.served.dialects {
                 [Dialect::Notebook] => {
                     "One plan that you, other agents and people work on together; it outlives this session. Keep its \
@@ -458,9 +452,8 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let resource = |uri, name, description| {
-            Resource::new(uri, name)
-                .with_description(description)
-                .with_mime_type(MARKDOWN)
+            let resource = Resource::new(uri, name).with_description(description);
+            resource.with_mime_type(MARKDOWN)
         };
         Ok(ListResourcesResult::with_all_items(vec![
             resource(PLAN, "plan", "The current plan"),

@@ -26,10 +26,8 @@ pub(super) struct PlanNotifications {
 
 impl PlanNotifications {
     pub(super) fn new(served: Arc<ServedTools>) -> Self {
-        Self {
-            served,
-            announce: Mutex::default(),
-        }
+        let announce = Mutex::default();
+        Self { served, announce }
     }
 
     /// Begins to listen: the receiver changes with every later change of the plan. Several changes between two reads may become

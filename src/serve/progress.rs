@@ -36,10 +36,8 @@ pub(super) async fn follow(
     loop {
         // Before the read: a change that is committed from here on leads to another one.
         moved.borrow_and_update();
-        let call = served
-            .toolbox
-            .call(Dialect::Control, FOLLOWED, arguments.clone());
-        let answer = call.await;
+        let (toolbox, given) = (&served.toolbox, arguments.clone());
+        let answer = toolbox.call(Dialect::Control, FOLLOWED, given).await;
         let status = &answer.value["result"];
         if status["goes_on"] != true || Instant::now() >= until {
             return answer;

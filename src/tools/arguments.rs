@@ -1,8 +1,9 @@
 //! The arguments of a tool call: untrusted data. This module is forgiving in form (a number as a string, an object as a JSON
 //! string) and strict in meaning: it refuses what the schema of a tool does not allow, with the place and what to do.
 
-use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -48,32 +49,22 @@ pub fn schema_of<T: JsonSchema>() -> Value {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
-    let schema = settings.into_generator().into_root_schema_for::<T>();
-    let mut schema = schema.to_value();
-    simplify_schema(&mut schema);
-    if let Value::Object(schema) = &mut schema {
-        schema.entry("properties").or_insert(Map::new().into());
-        schema.insert("additionalProperties".to_owned(), false.into());
-    }
-    schema
+    let settings = settings.with_transform(RecursiveTransform(simplify_schema));
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    let fields = schema.ensure_object();
+    fields.entry("properties").or_insert(Map::new().into());
+    fields.insert("additionalProperties".to_owned(), false.into());
+    schema.to_value()
 }
 
 /// Removes the parts of a schema that only cost its reader tokens.
-fn simplify_schema(schema: &mut Value) {
-    match schema {
-        Value::Object(map) => {
-            if map.get("type").is_some_and(|kind| !kind.is_object()) || map.contains_key("enum") {
-                for word in ["title", "format"] {
-                    map.remove(word);
-                }
-                if map.get("default").is_some_and(Value::is_null) {
-                    map.remove("default");
-                }
-            }
-            map.values_mut().for_each(simplify_schema);
+fn simplify_schema(schema: &mut Schema) {
+    if schema.get("type").is_some() || schema.get("enum").is_some() {
+        schema.remove("title");
+        schema.remove("format");
+        if schema.get("default").is_some_and(Value::is_null) {
+            schema.remove("default");
         }
-        Value::Array(list) => list.iter_mut().for_each(simplify_schema),
-        _ => {}
     }
 }
 
@@ -204,9 +195,8 @@ fn convert(kinds: &[&str], value: Value) -> Value {
         Value::Number(number)
             if kinds.contains(&"integer") && !kinds.contains(&"number") && !number.is_i64() =>
         {
-            let whole = number
-                .as_f64()
-                .filter(|n| n.fract() == 0.0 && n.abs() < 9e15);
+            let fits = |n: &f64| n.fract() == 0.0 && n.abs() < 9e15;
+            let whole = number.as_f64().filter(fits);
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "whole and within what a double holds exactly"

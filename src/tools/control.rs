@@ -18,22 +18,10 @@ use crate::wire::text::{clip, one_line};
 
 pub(super) static TOOLS: LazyLock<[Tool; 3]> = LazyLock::new(|| {
     [
-        ControlTools::changes(
-            "run_goal",
-            "Hands a goal over as a new plan, with the agents, rights and checks that are configured. Returns its id.",
-        )
-        .calls(async |control, given: GoalArguments| control.run_goal(given).await),
-        ControlTools::reads(
-            "plan_status",
-            "Returns the state of a plan and its open questions. With a progress token it reports progress, and returns once the \
-             plan asks, pauses or ends.",
-        )
-        .calls(async |control, given: StatusArguments| control.status(given).await),
-        ControlTools::changes(
-            "answer_question",
-            "Answers a question of a plan. What gives a right or a budget, approves or drops a check is for a person.",
-        )
-        .calls(async |control, given: AnswerArguments| control.answer(given).await),
+        ControlTools::changes("run_goal").about("Hands a goal over as a new plan, with the agents, rights and checks that are configured. Returns its id.").calls(async |control, given: GoalArguments| control.run_goal(given).await),
+        ControlTools::reads("plan_status").about("Returns the state of a plan and its open questions. With a progress token it reports progress, and returns once the \
+             plan asks, pauses or ends.").calls(async |control, given: StatusArguments| control.status(given).await),
+        ControlTools::changes("answer_question").about("Answers a question of a plan. What gives a right or a budget, approves or drops a check is for a person.").calls(async |control, given: AnswerArguments| control.answer(given).await),
     ]
 });
 
@@ -133,12 +121,10 @@ impl ControlTools {
         };
         let (store, by) = (&self.0.store, &self.0.caller);
         store.create(head, by, "run_goal", create).await?;
+        let program = &settings.program;
         let next = match settings.volumes.running() {
             Some(daemon) => format!("the daemon here (pid {}) carries it out", daemon.pid),
-            None => format!(
-                "no daemon works here: `{} daemon` carries it out",
-                settings.program
-            ),
+            None => format!("no daemon works here: `{program} daemon` carries it out"),
         };
         Ok(ToolAnswer::result(json!({ "plan": plan })).with(0, &next))
     }

@@ -24,8 +24,8 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use schemars::JsonSchema;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -130,9 +130,8 @@ impl Dialect {
 
     /// Returns the dialect that has a tool of this name; no two have.
     pub fn of_tool(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|dialect| dialect.tools().iter().any(|tool| tool.name == name))
+        let has = |dialect: &Self| dialect.tools().iter().any(|tool| tool.name == name);
+        Self::ALL.into_iter().find(has)
     }
 }
 
@@ -174,20 +173,30 @@ trait Functions: Send + Sized + 'static {
     fn refuse(tool: &str, error: Self::Error) -> ToolAnswer;
 
     /// Begins the row of a tool that only reads.
-    fn reads(name: &'static str, description: &'static str) -> ToolRow<Self> {
-        ToolRow(name, description, false, PhantomData)
+    fn reads(name: &'static str) -> ToolRow<Self> {
+        ToolRow(name, "", false, PhantomData)
     }
 
     /// Begins the row of a tool that changes something.
-    fn changes(name: &'static str, description: &'static str) -> ToolRow<Self> {
-        ToolRow(name, description, true, PhantomData)
+    fn changes(name: &'static str) -> ToolRow<Self> {
+        ToolRow(name, "", true, PhantomData)
     }
 }
+
+/// The arguments of a tool that takes none.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(description = "")]
+struct Nothing {}
 
 /// The beginning of a row: name, description and whether the tool changes something.
 struct ToolRow<D>(&'static str, &'static str, bool, PhantomData<fn() -> D>);
 
 impl<D: Functions> ToolRow<D> {
+    /// Describes the tool.
+    fn about(self, description: &'static str) -> Self {
+        Self(self.0, description, self.2, self.3)
+    }
+
     /// Ends the row with the function to call, whose argument is the type that the arguments are read as.
     fn calls<A, F, R>(self, run: impl Fn(D, A) -> F + Send + Sync + 'static) -> Tool
     where
@@ -229,18 +238,15 @@ pub struct ToolAnswer {
 impl ToolAnswer {
     /// Answers with a result.
     pub fn result(result: impl Serialize) -> Self {
-        Self {
-            success: true,
-            value: json!({ "result": result }),
-        }
+        let (success, value) = (true, json!({ "result": result }));
+        Self { success, value }
     }
 
     /// Answers with the dialect's value for a failure, and the reason.
     pub fn failure(result: impl Into<Value>, reason: impl fmt::Display) -> Self {
-        Self {
-            success: false,
-            value: json!({ "result": result.into(), "reason": reason.to_string() }),
-        }
+        let value = json!({ "result": result.into(), "reason": reason.to_string() });
+        let success = false;
+        Self { success, value }
     }
 
     /// Adds how many items of a list follow after the answer, and a remark.
@@ -372,10 +378,8 @@ impl Toolbox {
     /// the store rolls it back.
     #[must_use]
     fn dry_run(&self, dry_run: bool) -> Self {
-        Self {
-            dry_run,
-            ..self.clone()
-        }
+        let toolbox = self.clone();
+        Self { dry_run, ..toolbox }
     }
 
     /// Refuses an operation that makes another plan current if calls are bound to a plan: they would never find the new one.
@@ -498,10 +502,12 @@ impl From<&PlanId> for ChangeSubject {
 
 /// Returns a new plan id: eight letters.
 pub fn new_plan_id() -> PlanId {
-    let letters = Uuid::new_v4()
-        .into_bytes()
-        .map(|byte| char::from(b'a' + byte % 26));
-    PlanId::new(letters.into_iter().take(8).collect::<String>())
+    let letters = Uuid::new_v4().into_bytes().into_iter().take(8);
+    PlanId::new(
+        letters
+            .map(|byte| char::from(b'a' + byte % 26))
+            .collect::<String>(),
+    )
 }
 
 fn wall_clock() -> impl Fn() -> Time + Send + 'static {

@@ -52,35 +52,32 @@ impl Page {
         self,
         other: usize,
         total: usize,
-        items: impl Iterator<Item = I>,
+        all: impl Iterator<Item = I>,
         show: impl FnMut(I) -> T,
     ) -> PagePart<T> {
         let offset = self.offset.unwrap_or(0);
         let limit = self.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
         let mut room = self.room().saturating_sub(other);
-        let mut items_shown = Vec::new();
-        for item in items.skip(offset).take(limit).map(show) {
+        let mut items = Vec::new();
+        for item in all.skip(offset).take(limit).map(show) {
             let size = weight(&item) + 1;
-            if size > room && !items_shown.is_empty() {
+            if size > room && !items.is_empty() {
                 break;
             }
             room = room.saturating_sub(size);
-            items_shown.push(item);
+            items.push(item);
         }
-        PagePart {
-            left: total.saturating_sub(offset.saturating_add(items_shown.len())),
-            items: items_shown,
-        }
+        let left = total.saturating_sub(offset.saturating_add(items.len()));
+        PagePart { items, left }
     }
 
     /// Returns the part of a list of short items: from the offset, as many as the caller wants, else `most`.
     pub(super) fn cut<I, T>(self, most: usize, items: &[I], show: impl Fn(&I) -> T) -> PagePart<T> {
         let limit = self.limit.unwrap_or(most).min(MAX_LIMIT);
         let shown = items.iter().skip(self.offset.unwrap_or(0));
-        PagePart {
-            left: shown.len().saturating_sub(limit),
-            items: shown.take(limit).map(show).collect(),
-        }
+        let left = shown.len().saturating_sub(limit);
+        let items = shown.take(limit).map(show).collect();
+        PagePart { items, left }
     }
 
     /// Returns the [`weight`] that a list may have.

@@ -28,29 +28,25 @@ pub use model::{
 
 pub(super) static TOOLS: LazyLock<[Tool; 4]> = LazyLock::new(|| {
     [
-        TaskTools::changes(
-            "TaskCreate",
-            "Creates a task, or several with `tasks` in one step. Returns the ids.",
-        )
-        .calls(async |tasks, given: CreateTaskArguments| tasks.answer_create(given).await),
-        TaskTools::reads(
-            "TaskGet",
-            "Returns a task in full; limit and offset are of blocks and blockedBy.",
-        )
-        .calls(async |tasks, a: GetArguments| {
-            let task = tasks.get_page(a.task_id.as_str(), a.page).await;
-            task.map(ToolAnswer::result)
-        }),
-        TaskTools::reads(
-            "TaskList",
-            "Lists the tasks that are not deleted; blockedBy has what a task still waits for.",
-        )
-        .calls(async |tasks, filter| tasks.list(filter).await),
-        TaskTools::changes(
-            "TaskUpdate",
-            "Updates a task. Set in_progress before you begin and completed when it is done.",
-        )
-        .calls(async |tasks, update| tasks.update(update).await.map(ToolAnswer::result)),
+        TaskTools::changes("TaskCreate")
+            .about("Creates a task, or several with `tasks` in one step. Returns the ids.")
+            .calls(async |tasks, given: CreateTaskArguments| tasks.answer_create(given).await),
+        TaskTools::reads("TaskGet")
+            .about("Returns a task in full; limit and offset are of blocks and blockedBy.")
+            .calls(async |tasks, a: GetArguments| {
+                let task = tasks.get_page(a.task_id.as_str(), a.page).await;
+                task.map(ToolAnswer::result)
+            }),
+        TaskTools::reads("TaskList")
+            .about(
+                "Lists the tasks that are not deleted; blockedBy has what a task still waits for.",
+            )
+            .calls(async |tasks, filter| tasks.list(filter).await),
+        TaskTools::changes("TaskUpdate")
+            .about(
+                "Updates a task. Set in_progress before you begin and completed when it is done.",
+            )
+            .calls(async |tasks, update| tasks.update(update).await.map(ToolAnswer::result)),
     ]
 });
 
@@ -217,16 +213,14 @@ impl TaskTools {
         let dry_run = given.dry_run.unwrap_or(false);
         let (tasks, several) = given.tasks()?;
         let made = self.create_all(tasks, dry_run).await?;
+        let page = Page::default();
         let answer = match several {
-            true => Page::default()
-                .shown(made.len(), made.iter(), |task| task)
-                .into(),
+            true => page.shown(made.len(), made.iter(), |task| task).into(),
             false => ToolAnswer::result(made.first()),
         };
-        let note = if dry_run {
-            "dry_run: nothing was made"
-        } else {
-            ""
+        let note = match dry_run {
+            true => "dry_run: nothing was made",
+            false => "",
         };
         Ok(answer.with(0, note))
     }
@@ -283,11 +277,8 @@ fn line(plan: &Plan, task: &Task) -> ListedTask {
 
 fn detail(plan: &Plan, task: &Task, page: Page) -> TaskDetail {
     let dependants = plan.dependants(task.number).map(|task| task.number);
-    let blocks = page.cut(
-        IDS_IN_FULL,
-        &dependants.collect::<Vec<_>>(),
-        TaskId::to_string,
-    );
+    let dependants: Vec<TaskId> = dependants.collect();
+    let blocks = page.cut(IDS_IN_FULL, &dependants, TaskId::to_string);
     let blocked_by = page.cut(IDS_IN_FULL, &task.dependencies, TaskId::to_string);
     let mut metadata = task.metadata.clone();
     let active_form = match metadata.remove(ACTIVE_FORM) {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use plan_agent::plan::RoleRequest;
-use plan_agent::role::{RoleError, StepContext};
+use plan_agent::role::RoleError;
 use plan_agent::store::StoreError;
 use rusqlite::Connection;
 
@@ -91,43 +91,23 @@ async fn unstored_answer_is_stored_later() {
     }
 }
 
-/// An action during which the store fails before the action asks the model.
-struct Breaks(PathBuf, AtomicBool, Value);
-
-impl Ability for Breaks {
-    fn name(&self) -> &str {
-        "breaks"
-    }
-
-    fn description(&self) -> &str {
-        "asks with a broken store"
-    }
-
-    fn schema(&self) -> &Value {
-        &self.2
-    }
-
-    fn call<'a>(
-        &'a self,
-        _: Value,
-        situation: &'a StepContext<'a>,
-    ) -> BoxFuture<'a, Result<String, String>> {
-        Box::pin(async move {
-            if !self.1.swap(true, Ordering::Relaxed) {
-                breaks(&self.0, LONG);
-            }
-            situation.ask("a word").await
-        })
-    }
-}
-
 #[tokio::test]
 async fn store_fault_fails_no_step() {
     let folder = tempfile::tempdir().unwrap();
     let (mut scene, place) = in_a_file(&folder).await;
     let schema = json!({"type": "object", "properties": {}});
-    let broken = Breaks(place.clone(), AtomicBool::new(false), schema);
-    scene.actions.add(Arc::new(broken));
+    let broken = Arc::new((place.clone(), AtomicBool::new(false)));
+    // The store fails before the action asks the model.
+    let action_that_breaks = Ability::new("breaks", "asks", schema, move |_, situation| {
+        let broken = Arc::clone(&broken);
+        Box::pin(async move {
+            if !broken.1.swap(true, Ordering::Relaxed) {
+                breaks(&broken.0, LONG);
+            }
+            situation.ask("a word").await
+        })
+    });
+    scene.actions.add(Arc::new(action_that_breaks));
     let scene = scene
         .with_model([json!({"answer": "a word"})])
         .with_steps(vec![action("breaks", json!({}))]);

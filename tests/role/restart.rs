@@ -61,7 +61,7 @@ async fn with_kills(polls: usize, scene: &Scene, description: &str) -> bool {
 }
 
 /// Counts the completed steps, whatever happened to their callers.
-fn counting() -> (Arc<dyn Ability>, Arc<AtomicUsize>) {
+fn counting() -> (Arc<Ability>, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
     let schema = json!({"type": "object", "properties": {}});
@@ -169,7 +169,7 @@ async fn answer_for_other_role_is_ignored() {
     reply.to = id("review");
     gets(&mut scene.role(), reply).await;
     let plan = scene.plan().await;
-    assert!(plan.attempt(request.command()).unwrap().report.is_none());
+    assert!(plan.attempt(&request).unwrap().report.is_none());
 }
 
 #[tokio::test]

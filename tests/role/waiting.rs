@@ -1,8 +1,7 @@
 //! Requests to other roles, and their results.
 
-use plan_agent::llm::BoxFuture;
 use plan_agent::plan::{AttemptState, TaskState};
-use plan_agent::role::{OnTimeout, RoleError, StepContext, request_collaboration};
+use plan_agent::role::{OnTimeout, RoleError, request_collaboration};
 
 use super::*;
 use crate::common::core::new_report;
@@ -39,13 +38,13 @@ async fn request_is_stored_sent_and_awaited() {
     );
     // The sent request is persisted, under the id of the command.
     let plan = scene.plan().await;
-    let attempt = plan.attempt(request.command()).unwrap();
+    let attempt = plan.attempt(&request).unwrap();
     assert_eq!(
         (&*attempt.text, attempt.state),
         (&*text, AttemptState::Open)
     );
     assert_eq!(
-        scene.store.plan_of(request.command()).await.unwrap(),
+        scene.store.plan_of(&request).await.unwrap(),
         Some(plan.id().clone())
     );
     assert!(role.waits_until() > Some(attempt.issued));
@@ -63,7 +62,7 @@ async fn answer_resumes_plan_at_request() {
     assert!(role.state().pending_collaboration_request_id.is_none());
     let plan = scene.plan().await;
     let expected = AttemptState::Judged;
-    assert_eq!(plan.attempt(request.command()).unwrap().state, expected);
+    assert_eq!(plan.attempt(&request).unwrap().state, expected);
     assert!(scene.office.withdrawn().is_empty());
 }
 
@@ -115,7 +114,7 @@ async fn report_recorded_by_other_process_is_the_answer() {
 
 /// Records a report as the daemon does.
 pub(super) async fn report(scene: &Scene, request: &RequestId, results: &str) {
-    let (command, results) = (request.command().clone(), results.to_owned());
+    let (command, results) = (request.clone(), results.to_owned());
     let plan = scene.plan_id().await;
     let change = move |draft: &mut plan_agent::plan::Draft<'_>| {
         let report = plan_agent::plan::Report {
@@ -137,7 +136,7 @@ async fn stale_or_misdirected_answers_change_nothing() {
     let scene = acting(vec![asks("coder", "one"), asks("coder", "two")]).await;
     let mut role = scene.given("Review it").await;
     let first = awaited(&role);
-    let stranger = answer(&CommandId::new("task-9").into(), COMPLETED, "x");
+    let stranger = answer(&CommandId::new("task-9"), COMPLETED, "x");
     let mut nameless = answer(&first, COMPLETED, "x");
     nameless.request_id = None;
     for message in [stranger, nameless] {
@@ -344,36 +343,19 @@ async fn collaboration_request_is_handled_like_task() {
     assert_eq!((update.status, &*update.result), (COMPLETED, "fine"));
 }
 
-/// The action as the document names it, which notes what it returns.
-struct NotedRequest {
-    action: Arc<dyn Ability>,
-    returned: Arc<Mutex<Vec<String>>>,
-}
-
-impl Ability for NotedRequest {
-    fn name(&self) -> &str {
-        self.action.name()
-    }
-
-    fn description(&self) -> &str {
-        self.action.description()
-    }
-
-    fn schema(&self) -> &Value {
-        self.action.schema()
-    }
-
-    fn call<'a>(
-        &'a self,
-        params: Value,
-        situation: &'a StepContext<'a>,
-    ) -> BoxFuture<'a, Result<String, String>> {
+/// Returns an action that notes what it returns.
+fn noting(action: Arc<Ability>, notes: &Arc<Mutex<Vec<String>>>) -> Arc<Ability> {
+    let (name, description) = (action.name.clone(), action.description.clone());
+    let (schema, notes) = (action.schema.clone(), Arc::clone(notes));
+    let does = Ability::new(&name, &description, schema, move |params, situation| {
+        let (action, notes) = (Arc::clone(&action), Arc::clone(&notes));
         Box::pin(async move {
-            let returned = self.action.call(params, situation).await?;
-            self.returned.lock().unwrap().push(returned.clone());
+            let returned = action.call(params, situation).await?;
+            notes.lock().unwrap().push(returned.clone());
             Ok(returned)
         })
-    }
+    });
+    Arc::new(does)
 }
 
 #[tokio::test]
@@ -387,10 +369,8 @@ async fn request_collaboration_action_returns_pending_request() {
         let mut scene = acting(vec![says("a flaw"), step, says("done: {{steps.2.result}}")]).await;
         let returned = Arc::new(Mutex::new(Vec::new()));
         let (store, office) = (scene.store.clone(), scene.office.clone());
-        scene.actions.add(Arc::new(NotedRequest {
-            action: request_collaboration(id("reviewer"), store, office),
-            returned: Arc::clone(&returned),
-        }));
+        let request = request_collaboration(id("reviewer"), store, office);
+        scene.actions.add(noting(request, &returned));
         let mut role = scene.given("Review it").await;
         let request = awaited(&role);
         let returned: Vec<Value> = returned
@@ -451,7 +431,7 @@ async fn partial_answer_is_an_answer() {
     let scene = scene().await;
     let mut role = scene.given("Review it").await;
     let request = awaited(&role);
-    let (command, plan) = (request.command().clone(), scene.plan_id().await);
+    let (command, plan) = (request.clone(), scene.plan_id().await);
     let change = move |draft: &mut plan_agent::plan::Draft<'_>| {
         let report = plan_agent::plan::Report {
             results: "half of it".to_owned(),

@@ -158,12 +158,9 @@ impl SubTask {
 
     /// Returns the subtask's texts.
     pub(super) fn texts(&mut self) -> impl Iterator<Item = &mut String> {
-        let texts = [
-            &mut self.name,
-            &mut self.description,
-            &mut self.expected_outcome,
-        ];
-        texts.into_iter().chain(&mut self.outcome)
+        let (about, wanted) = (&mut self.description, &mut self.expected_outcome);
+        let texts = [&mut self.name, about, wanted].into_iter();
+        texts.chain(&mut self.outcome)
     }
 
     /// Marks the subtask as done, now.
@@ -225,13 +222,10 @@ impl NotebookPlan {
 
     /// Returns the plan's texts, and those of its subtasks.
     pub(super) fn texts(&mut self) -> impl Iterator<Item = &mut String> {
-        let texts = [
-            &mut self.name,
-            &mut self.description,
-            &mut self.expected_outcome,
-        ];
+        let (about, wanted) = (&mut self.description, &mut self.expected_outcome);
+        let texts = [&mut self.name, about, wanted].into_iter();
         let subtasks = self.subtasks.iter_mut().flat_map(SubTask::texts);
-        texts.into_iter().chain(&mut self.outcome).chain(subtasks)
+        texts.chain(&mut self.outcome).chain(subtasks)
     }
 
     /// Ends the plan, now.

@@ -40,22 +40,18 @@ impl ToolResponse {
     /// Answers with a text, and with the kind of the failure if it is one.
     pub(super) fn new(text: impl Into<String>, error_code: Option<NotebookErrorCode>) -> Self {
         let (kind, text) = ("text", text.into());
-        Self {
-            content: vec![TextBlock { kind, text }],
-            metadata: Metadata {
-                success: error_code.is_none(),
-                error_code,
-                ..Metadata::default()
-            },
-        }
+        let content = vec![TextBlock { kind, text }];
+        let metadata = Metadata {
+            success: error_code.is_none(),
+            error_code,
+            ..Metadata::default()
+        };
+        Self { content, metadata }
     }
 
     /// Returns the text.
     pub fn text(&self) -> String {
-        self.content
-            .iter()
-            .map(|block| block.text.as_str())
-            .collect()
+        self.content.iter().map(|block| &*block.text).collect()
     }
 }
 
@@ -63,12 +59,10 @@ impl From<ToolResponse> for ToolAnswer {
     fn from(response: ToolResponse) -> Self {
         let mut value = json!({ "result": response.text(), "metadata": response.metadata });
         if response.metadata.left > 0 {
-            value["left"] = Value::from(response.metadata.left);
+            value["left"] = response.metadata.left.into();
         }
-        Self {
-            success: response.metadata.success,
-            value,
-        }
+        let success = response.metadata.success;
+        Self { success, value }
     }
 }
 

@@ -81,17 +81,15 @@ impl PlanNotebook {
         action: Action,
         subtask: Option<SubTask>,
     ) -> Result<ToolResponse> {
+        let named = word(&action);
         let given = subtask.filter(|_| action != Action::Delete);
         if given.is_none() && action != Action::Delete {
-            let text = format!(
-                "The subtask is missing; the action '{}' needs it.",
-                word(&action)
-            );
+            let text = format!("The subtask is missing; the action '{named}' needs it.");
             return Err(MissingSubtask.error(text));
         }
         let max = self.toolbox.max_subtasks;
         self.change("revise_current_plan", move |draft| {
-            let of = format!(" for action '{}'", word(&action));
+            let of = format!(" for action '{named}'");
             let text = match given {
                 Some(given) if action == Action::Add => {
                     let at = index(subtask_idx, draft.plan().counts().total(), &of)?;
@@ -127,15 +125,15 @@ impl PlanNotebook {
             let text = "Invalid state 'done': 'finish_subtask' does that. Must be one of todo, in_progress, abandoned.";
             return Err(InvalidState.error(text));
         }
-        let known = self.current().await?;
-        let known = self.toolbox.read(&known, move |plan| {
-            let found = subtask(plan, subtask_idx, "");
-            found.is_ok_and(|(_, task, _)| SubTaskState::of_task(task.status) == state)
+        let is_so = move |task: &Task| SubTaskState::of_task(task.status) == state;
+        let plan = self.current().await?;
+        let known = self.toolbox.read(&plan, move |plan| {
+            subtask(plan, subtask_idx, "").is_ok_and(|(_, task, _)| is_so(&task))
         });
         let known = known.await?;
         self.change("update_subtask_state", move |draft| {
             let (at, task, called) = subtask(draft.plan(), subtask_idx, "")?;
-            if SubTaskState::of_task(task.status) == state {
+            if is_so(&task) {
                 // Of two callers who have both seen it as not begun, the second gets an error.
                 if state == SubTaskState::InProgress && !known {
                     return Err(Conflict.error(format!(
@@ -349,15 +347,14 @@ fn reset_later(draft: &mut Draft<'_>, at: usize) -> Result<String, Refusal> {
     let plan = draft.plan();
     let later = plan.in_progress().filter(|task| plan.index_of(task) > at);
     let later: Vec<Task> = later.cloned().collect();
-    let mut text = String::new();
-    for task in later {
+    let reset = later.iter().map(|task| {
         draft.reset_task(task.number)?;
-        let called = called(draft.plan().index_of(&task), &task);
-        text.extend([format!(
+        let called = called(draft.plan().index_of(task), task);
+        Ok(format!(
             " The subtask {called}, was in progress and is 'todo' again: it comes after that one."
-        )]);
-    }
-    Ok(text)
+        ))
+    });
+    reset.collect()
 }
 
 /// Returns the state of a plan that follows from the given states of its subtasks.

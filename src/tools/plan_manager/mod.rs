@@ -149,11 +149,8 @@ impl PlanManager {
             };
             draft.start_task(next)?;
             let task = show(draft.plan(), next)?;
-            let name = one_line(&task.name, NAME);
-            Ok(TaskStarted {
-                message: format!("Started task {}: {name}", task.id),
-                task,
-            })
+            let message = format!("Started task {next}: {}", one_line(&task.name, NAME));
+            Ok(TaskStarted { task, message })
         })
         .await
     }
@@ -232,10 +229,9 @@ impl PlanManager {
             let added = draft.add_tasks(vec![task], after)?;
             draft.follow_tasks();
             let number = added.first().copied().ok_or(Refusal::NoTasks)?;
-            Ok(TaskAdded {
-                new_task: show(draft.plan(), number)?,
-                message: "Task added successfully".to_owned(),
-            })
+            let new_task = show(draft.plan(), number)?;
+            let message = "Task added successfully".to_owned();
+            Ok(TaskAdded { new_task, message })
         })
         .await
     }
@@ -285,10 +281,8 @@ impl PlanManager {
                 editable(draft.plan(), task_id)?;
             }
             set_status::set(draft, number, TaskState::Skipped, Some(&reason))?;
-            Ok(done(
-                number,
-                &format!("Task skipped: {}", clip(&reason, GOAL)),
-            ))
+            let message = format!("Task skipped: {}", clip(&reason, GOAL));
+            Ok(done(number, &message))
         })
         .await
     }
@@ -414,11 +408,9 @@ fn references(
     dependencies: &[i64],
     reference: impl Fn(i64) -> Option<TaskRef>,
 ) -> Result<Vec<TaskRef>> {
-    let dependencies = dependencies.iter().map(|id| {
-        let unknown = || PlanManagerError::unknown_dependency(*id);
-        reference(*id).ok_or_else(unknown)
-    });
-    dependencies.collect()
+    let unknown = PlanManagerError::unknown_dependency;
+    let reference = |id: &i64| reference(*id).ok_or_else(|| unknown(*id));
+    dependencies.iter().map(reference).collect()
 }
 
 /// Returns a reference to a task that the plan may have.
@@ -502,8 +494,6 @@ fn show(plan: &Plan, task: TaskId) -> Result<ManagerTask> {
 }
 
 fn done(task: TaskId, message: &str) -> TaskDone {
-    TaskDone {
-        task_id: id(task),
-        message: message.to_owned(),
-    }
+    let (task_id, message) = (id(task), message.to_owned());
+    TaskDone { task_id, message }
 }

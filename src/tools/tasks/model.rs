@@ -137,10 +137,10 @@ impl CreateTaskArguments {
         };
         match (self.tasks, self.subject) {
             (Some(tasks), _) if one == TaskCreate::default() => Ok((tasks, true)),
-            (Some(_), _) => Err(ArgumentError::new(
-                "tasks",
-                "stands alone: what a task is goes into its place in the list",
-            )),
+            (Some(_), _) => {
+                let problem = "stands alone: what a task is goes into its place in the list";
+                Err(ArgumentError::new("tasks", problem))
+            }
             (None, Some(_)) => Ok((vec![one], false)),
             (None, None) => Err(ArgumentError::new("subject", "is missing; it is a text")),
         }

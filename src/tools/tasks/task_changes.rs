@@ -33,9 +33,9 @@ pub(super) fn add_all(
         }
         added => added?,
     };
-    let made = numbers.iter().zip(tasks).map(|(number, task)| TaskCreated {
-        id: number.to_string(),
-        subject: one_line(&task.subject, super::SUBJECT),
+    let made = numbers.iter().zip(tasks).map(|(number, task)| {
+        let (id, subject) = (number.to_string(), one_line(&task.subject, SUBJECT));
+        TaskCreated { id, subject }
     });
     Ok(made.collect())
 }
@@ -49,11 +49,8 @@ fn new_task(
     let mut dependencies = known(draft, named, task.add_blocked_by.as_deref())?;
     for place in task.blocked_by.iter().flatten() {
         let index = place.checked_sub(1).filter(|index| *index < places);
-        let unknown = || Refusal::UnknownDependency {
-            task: named.to_owned(),
-            dependency: format!("place {place}"),
-        };
-        dependencies.push(TaskRef::New(index.ok_or_else(unknown)?));
+        let index = index.ok_or_else(|| unknown_dependency(named, format!("place {place}")))?;
+        dependencies.push(TaskRef::New(index));
     }
     Ok(TaskSpec {
         name: task.subject.clone(),
@@ -67,14 +64,16 @@ fn new_task(
 
 /// Returns references to tasks that exist.
 fn known(draft: &Draft<'_>, named: &str, ids: Option<&[Id]>) -> Result<Vec<TaskRef>, Refusal> {
-    let found = ids.into_iter().flatten().map(|id| {
-        let task = find(draft.plan(), id).map_err(|_| Refusal::UnknownDependency {
-            task: named.to_owned(),
-            dependency: one_line(id.as_str(), 60),
-        });
-        task.map(|task| TaskRef::Number(task.number))
-    });
-    found.collect()
+    let known = |id: &Id| match find(draft.plan(), id) {
+        Ok(task) => Ok(TaskRef::Number(task.number)),
+        Err(_) => Err(unknown_dependency(named, one_line(id.as_str(), 60))),
+    };
+    ids.into_iter().flatten().map(known).collect()
+}
+
+fn unknown_dependency(named: &str, dependency: String) -> Refusal {
+    let task = named.to_owned();
+    Refusal::UnknownDependency { task, dependency }
 }
 
 fn labels(

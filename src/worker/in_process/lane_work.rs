@@ -139,7 +139,7 @@ impl LaneRegistry {
     pub(super) fn unanswered(&self, role: &RoleId) -> BTreeSet<CommandId> {
         let state = self.state();
         let requests = state.unanswered(role).flatten();
-        requests.map(|request| request.command().clone()).collect()
+        requests.map(|request| request.clone()).collect()
     }
 
     /// Notes what work of a role waited for when an earlier process ended: the lane that takes it up again waits for that.

@@ -109,7 +109,7 @@ pub(super) fn hold(shared: &SharedContext, on: &RoleId, request: &RequestId) -> 
     if shared.registry.has(on) {
         return shared.registry.hold(on, request);
     }
-    match shared.host.volumes.whereabouts(request.command()) {
+    match shared.host.volumes.whereabouts(request) {
         Ok(CommandPlace::Pending) => match shared.is_busy(on) {
             Ok(true) => RequestWait::Rests,
             Ok(false) | Err(_) => RequestWait::Runs { taken: false },
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn request_timeout_runs_only_while_role_is_free() {
-        let mut timeout = RequestTimeout::new(RequestId::make(), Duration::from_secs(60));
+        let mut timeout = RequestTimeout::new(RequestId::new("r"), Duration::from_secs(60));
         let (taken, untaken) = (
             RequestWait::Runs { taken: true },
             RequestWait::Runs { taken: false },

@@ -81,7 +81,7 @@ impl Doer for RoleDoer {
         claim: &Claim,
         command: &CommandFile,
     ) -> Result<Finished, WorkStop> {
-        let id = claim.id().clone().into();
+        let id = claim.id().clone();
         self.shared.registry.works(&self.lane, &id);
         let done = self.work_on(worker, &id, command).await;
         self.shared.registry.rests(&self.lane);
@@ -112,7 +112,7 @@ impl RoleDoer {
         command: &CommandFile,
     ) -> Result<(), WorkStop> {
         let mut running = JoinSet::new();
-        let vital = RunVitals::new(id.command(), now());
+        let vital = RunVitals::new(id, now());
         let source = HeartbeatSource::Wanted(None);
         let halt = tokio::select! {
             biased;
@@ -203,7 +203,7 @@ impl RoleDoer {
         self.link.work_in(&command.workspace);
         if shared.recalled(id).await {
             // The mark that says so may come later than the lane; a report would count as a late one.
-            self.abandon(worker, &id.clone().into()).await.ok();
+            self.abandon(worker, id).await.ok();
             return None;
         }
         match asked {
@@ -218,7 +218,7 @@ impl RoleDoer {
         let (role, kind) = (self.lane.role.clone(), MessageKind::TaskAssignment);
         let mut message = StructuredMessage::new(FROM, role, kind);
         command.id.as_str().clone_into(&mut message.id);
-        message.request_id = Some(command.id.clone().into());
+        message.request_id = Some(command.id.clone());
         message.plan_id.clone_from(&command.plan);
         let said = sections(&command.body);
         let known = match (&command.plan, command.task) {
@@ -351,7 +351,7 @@ impl RoleDoer {
 
     /// Returns who is to answer a request.
     async fn awaited(&self, plan: &PlanId, request: &RequestId) -> Result<AwaitedRole, StoreError> {
-        let id = request.command().clone();
+        let id = request.clone();
         let awaited = move |plan: &Plan, _| match plan.attempt(&id) {
             _ if plan.status().settled() => AwaitedRole::Settled,
             Some(attempt) if attempt.state == AttemptState::Open => AwaitedRole::FromRole,
@@ -367,7 +367,7 @@ impl RoleDoer {
         let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
         names
             .filter_map(|entry| command_of(entry.file_name().to_str()?))
-            .any(|command| command == *request.command())
+            .any(|command| command == *request)
     }
 
     /// Ends work that is not wanted any more, and takes back what was asked for it: tried until it is done, or the lane is to end.

@@ -109,7 +109,7 @@ impl RoleLink {
     fn command(&self, request: &StructuredMessage, top: Option<&PlanId>, body: String) -> String {
         let id = request.assignment();
         let command = CommandFile {
-            id: id.command().clone(),
+            id: id.clone(),
             created_at: Some(self.host().clock.now()),
             plan: top.cloned(),
             assignee: Some(request.to.to_string()),
@@ -124,7 +124,7 @@ impl RoleLink {
     }
 
     fn report_path(&self, request: &RequestId) -> String {
-        let path = self.host().volumes.report(request.command());
+        let path = self.host().volumes.report(request);
         path.display().to_string()
     }
 
@@ -194,8 +194,8 @@ impl RoleLink {
         let (volumes, id) = (&self.host().volumes, request.assignment());
         self.shared.registry.sends(&self.lane, &id, &request.to);
         // It may have been sent before.
-        if volumes.whereabouts(id.command()).map_err(failed)? == CommandPlace::Nowhere {
-            volumes.publish(id.command(), text).map_err(failed)?;
+        if volumes.whereabouts(&id).map_err(failed)? == CommandPlace::Nowhere {
+            volumes.publish(&id, text).map_err(failed)?;
         }
         self.shared.registry.wake();
         Ok(())
@@ -216,14 +216,14 @@ impl RoleLink {
     /// What the file system says.
     pub(super) async fn conclude(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
         // The mark that says so may come later than this; a report would count as a late one.
-        match self.shared.recalled(update.assignment.command()).await {
+        match self.shared.recalled(&update.assignment).await {
             true => Ok(()),
             false => self.report(update),
         }
     }
 
     fn report(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
-        let id = update.assignment.command().clone();
+        let id = update.assignment.clone();
         // Of this role before a crash, or of a person.
         if self.host().volumes.reported(&id)? {
             return Ok(());
@@ -281,7 +281,7 @@ impl Framework for RoleLink {
     }
 
     fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, Result<(), FrameworkError>> {
-        let done = self.host().volumes.recall(request.command());
+        let done = self.host().volumes.recall(request);
         Box::pin(std::future::ready(done.map(drop).map_err(trouble)))
     }
 
@@ -296,7 +296,7 @@ impl Framework for RoleLink {
 /// Returns the message that a command has for a role in the process; `None` for what is written for agents.
 pub(super) fn message_of(command: &CommandFile) -> Option<StructuredMessage> {
     let message: StructuredMessage = serde_json::from_str(&command.body).ok()?;
-    let same = *message.assignment().command() == command.id;
+    let same = message.assignment() == command.id;
     (same && message.kind == MessageKind::CollaborationRequest).then_some(message)
 }
 

@@ -94,8 +94,7 @@ impl SharedContext {
                 asked.collect::<Vec<_>>()
             });
             for (id, on) in asked.await? {
-                self.registry
-                    .waited(&role, work.clone().into(), id.into(), on);
+                self.registry.waited(&role, work.clone(), id, on);
             }
         }
         Ok(())

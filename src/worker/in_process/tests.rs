@@ -20,7 +20,7 @@ use crate::plan::{
 use crate::role::{
     Abilities, CollaborationStatus, MessageKind, RequestId, RequestRefused, RoleSettings, StepDoes,
     StepSpec, StepTemplate, StructuredMessage, TaskUpdate, Workplace, ability, built_in,
-    with_person,
+    new_request, with_person,
 };
 use crate::volumes::Folder;
 use crate::wire::command_file::{CommandFile, CommandType};
@@ -99,7 +99,7 @@ async fn asking_role_knows_time_spent_on_human_answer() {
     let id = given.task("a").await;
     let request = given.request().await;
     let first = given.attempts(&given.internal("a", &id).await).await;
-    let first: RequestId = first[0].id.clone().into();
+    let first: RequestId = first[0].id.clone();
     let hour = Duration::from_secs(3600);
     let asked_by_now = async |plus: Duration| {
         let now = given.clock.now().plus(plus);
@@ -280,7 +280,7 @@ fn lane(name: &str) -> Lane {
 /// A request as a role makes it in its internal plan.
 fn request(from: &str, to: &str, plan: &str) -> StructuredMessage {
     let mut message = StructuredMessage::new(from, role(to), MessageKind::CollaborationRequest);
-    message.request_id = Some(RequestId::make());
+    message.request_id = Some(new_request());
     message.plan_id = Some(PlanId::new(plan));
     message.description = Some("Mend it.".to_owned());
     message
@@ -350,7 +350,7 @@ async fn repeated_send_publishes_request_once() {
     let text = link.prepare(&request).await.unwrap();
     link.send(&request, &text).await.unwrap();
     link.send(&request, &text).await.unwrap();
-    let id = request.assignment().command().clone();
+    let id = request.assignment();
     assert_eq!(
         given.volumes.waiting().unwrap(),
         [id.as_str()].map(CommandId::new)
@@ -371,7 +371,7 @@ async fn what_the_plan_does_not_want_any_more_is_not_reported() {
     let (link, plan) = (RoleLink::new(shared, lane("a")), top());
     let update = TaskUpdate {
         role: role("a"),
-        assignment: id.clone().into(),
+        assignment: id.clone(),
         kind: MessageKind::TaskAssignment,
         from: String::new(),
         plan_id: Some(plan.clone()),

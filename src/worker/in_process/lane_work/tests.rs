@@ -16,7 +16,7 @@ fn lane(name: &str, index: usize) -> Lane {
 }
 
 fn id(name: &str) -> RequestId {
-    CommandId::new(name).into()
+    CommandId::new(name)
 }
 
 fn registry(roles: &[(&str, usize)]) -> LaneRegistry {
