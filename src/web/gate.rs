@@ -21,6 +21,10 @@ pub const MAX_BODY: usize = 64 * 1024;
 /// Actions in a second; a person needs few, and a script that runs away is stopped.
 const POSTS: u32 = 20;
 
+/// Where a device without the token shows a code, and how often in a second all of them together may.
+pub const PAIR: &str = "/api/v1/pair";
+const CODES: u32 = 2;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// How often an open connection looks whether its token still counts.
@@ -35,6 +39,8 @@ pub enum Pass {
     Known,
     /// It asks for a file of the page, which has no data.
     Asset,
+    /// It shows a code for the token.
+    Code,
 }
 
 /// An address under which a proxy or a tunnel shows the page: `https://host[:port]`.
@@ -81,9 +87,16 @@ pub struct Gate {
     /// The files of the page are served.
     page: bool,
     read_only: bool,
-    posts: Mutex<(Instant, u32)>,
+    posts: Rate,
+    codes: Rate,
     /// Gets the new token after the old one was seen in an address.
     replaced: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// So much in a second, with the beginning of the present one and its count.
+struct Rate {
+    most: u32,
+    began: Mutex<(Instant, u32)>,
 }
 
 /// The token of a file, as it is now: another process may replace it.
@@ -112,7 +125,8 @@ impl Gate {
             forwarded: false,
             page: false,
             read_only: false,
-            posts: Mutex::new((Instant::now(), 0)),
+            posts: Rate::of(POSTS),
+            codes: Rate::of(CODES),
             replaced: Box::new(replaced),
         }
     }
@@ -144,6 +158,10 @@ impl Gate {
         self.check_query(uri)?;
         if self.page && assets::has(uri.path()) && *method != Method::POST {
             return Ok(Pass::Asset);
+        }
+        if self.page && uri.path() == PAIR && *method == Method::POST {
+            check_body(headers)?;
+            return self.codes.take().map(|()| Pass::Code);
         }
         if !self.token.is_shown(headers) {
             let path = self.token.file.path().display();
@@ -230,24 +248,26 @@ impl Gate {
         if path == TOOLS {
             return Ok(());
         }
-        let kind = only(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
-        let kind = kind.split(';').next().unwrap_or_default().trim();
-        if !kind.eq_ignore_ascii_case("application/json") {
-            let message = "the body must be `application/json`";
-            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+        check_body(headers)?;
+        self.posts.take()
+    }
+}
+
+impl Rate {
+    fn of(most: u32) -> Self {
+        let began = Mutex::new((Instant::now(), 0));
+        Self { most, began }
+    }
+
+    /// Counts one more, unless there were too many.
+    fn take(&self) -> Result<(), ApiError> {
+        let mut began = locked(&self.began);
+        if began.0.elapsed() >= SECOND {
+            *began = (Instant::now(), 0);
         }
-        let length = only(headers, CONTENT_LENGTH.as_str()).and_then(|text| text.parse().ok());
-        if length.is_some_and(|length: u64| length > MAX_BODY as u64) {
-            let message = "the body has more than 64 KiB";
-            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
-        }
-        let mut posts = locked(&self.posts);
-        if posts.0.elapsed() >= SECOND {
-            *posts = (Instant::now(), 0);
-        }
-        posts.1 += 1;
-        if posts.1 > POSTS {
-            let message = format!("more than {POSTS} actions in a second");
+        began.1 += 1;
+        if began.1 > self.most {
+            let message = format!("more than {} actions in a second", self.most);
             return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, message));
         }
         Ok(())
@@ -280,6 +300,22 @@ impl LiveToken {
         }
         seen.as_ref().map(|(_, hash)| *hash)
     }
+}
+
+/// Refuses a body that is not JSON, or too long.
+fn check_body(headers: &HeaderMap) -> Result<(), ApiError> {
+    let kind = only(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/json") {
+        let message = "the body must be `application/json`";
+        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+    }
+    let length = only(headers, CONTENT_LENGTH.as_str()).and_then(|text| text.parse().ok());
+    if length.is_some_and(|length: u64| length > MAX_BODY as u64) {
+        let message = "the body has more than 64 KiB";
+        return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+    }
+    Ok(())
 }
 
 /// Returns whether a person follows a link to the page, such as one in a notification. The page that is shown then has no data,

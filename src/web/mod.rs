@@ -9,6 +9,7 @@ mod bounded;
 mod connections;
 mod events;
 mod gate;
+mod pairing;
 mod plans;
 mod routes;
 mod state;

@@ -14,7 +14,7 @@ use crate::plan_time::Clock;
 use crate::steering::GoalSettings;
 use crate::store::Store;
 use crate::view::ProgramName;
-use crate::volumes::Volumes;
+use crate::volumes::{TokenFile, Volumes};
 use crate::wire::text::time_text;
 
 /// Simultaneous streams of events: two for each open page.
@@ -31,6 +31,8 @@ pub struct Parts {
     pub program: ProgramName,
     /// The folder in which agents work for a new goal; or why no plan can be made of one, and the way out.
     pub goals: Result<GoalSettings, [String; 2]>,
+    /// What a device gets that shows a code.
+    pub token: TokenFile,
     /// Nothing may be changed from the page.
     pub read_only: bool,
 }

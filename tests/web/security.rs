@@ -474,6 +474,7 @@ fn agents_may_not_serve_the_page() {
         env.path("volumes").to_str().unwrap().to_owned().as_str(),
     );
     env.refuses(2, ["web"], "is for a person");
+    env.refuses(2, ["web", "--pair"], "is for a person");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // The frame of the page, and the pages over all plans: plans, questions, workers.
 import { html, render, useEffect, useRef, useState } from "./preact.js";
-import { follow, link, listen, logOut, say, takeToken, token, useAction, useData } from "./live.js";
+import { follow, link, listen, logOut, say, takeCode, takeToken, token, useAction, useData } from "./live.js";
 import { Act, Ago, Bar, Pending, Problem, State, clock, ended, many, money } from "./parts.js";
 import { Log, Plan } from "./plan.js";
 import { Task } from "./task.js";
@@ -100,17 +100,23 @@ function Workers() {
 }
 
 function LogIn() {
-  const [wrong, setWrong] = useState(false);
-  const enter = (event) => {
+  const [error, setError] = useState(null);
+  const enter = async (event) => {
     event.preventDefault();
     const given = event.target.elements.address.value.trim();
-    if (takeToken(given) || takeToken(`#token=${given}`)) return location.reload();
-    setWrong(true);
+    try {
+      if (/^[\w-]{8,9}$/.test(given)) await takeCode(given);
+      else if (!takeToken(given)) takeToken(`#token=${given}`);
+      location.reload();
+    } catch (wrong) {
+      setError(wrong);
+    }
   };
   return html`<main class="login"><h1 tabindex="-1">plan-agent</h1>
-    <p>This tab has no key yet. Open the address that <code>plan-agent web</code> prints, or put it here:</p>
-    <form onSubmit=${enter}><label>Address or token<input name="address" autocomplete="off" required /></label>
-    <button class="main">Open</button></form>${wrong && html`<p class="problem" role="alert">That is no address with a token.</p>`}</main>`;
+    <p>This tab has no key yet. Open the address that <code>plan-agent web</code> prints, or put it here. On a phone, type the code that
+      <code>plan-agent web --pair</code> prints.</p>
+    <form onSubmit=${enter}><label>Code, address or token<input name="address" autocomplete="off" autocapitalize="characters" spellcheck="false"
+      required /></label><button class="main">Open</button></form><${Problem} error=${error} /></main>`;
 }
 
 /// Reads the address below `#/`: `p/PLAN/t/TASK` and so on.

@@ -23,6 +23,13 @@ export function takeToken(address) {
   return true;
 }
 
+/// Gets the token for a code, which is a secret as well: it goes in a body.
+export async function takeCode(code) {
+  const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ code }) };
+  const { token } = await read(await fetch("/api/v1/pair", options));
+  sessionStorage.setItem(KEY, token);
+}
+
 export function logOut() {
   sessionStorage.removeItem(KEY);
   follow(null);
