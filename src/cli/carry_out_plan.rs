@@ -252,7 +252,7 @@ impl Work {
         app.warn_of_budget(&head.id, &self.prepared.policy).await?;
         // Of a plan that has ended nothing is left that could go on in the background.
         if how.detach && !over {
-            return detach::detach(&head.id, app, self.lock, process).await;
+            return detach::detach(&head.id, app, self.lock, how, process).await;
         }
         let human_wait = match run_terminal::may_ask(how) {
             true => HumanWait::Wait,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::args::{
     AbortArgs, AgentArgs, CarryOut, DaemonArgs, MakePlan, QueueArgs, ResumeArgs, RunArgs,
@@ -74,10 +75,7 @@ pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
     let placed = app.decide_isolation(&mut head, &workers, how, &mut process.output);
     unless(&mut process.ended, NO_PLAN, placed).await?;
     let head = create(&app, head, tasks).await?;
-    let _page = match args.web {
-        true => Some(web::beside(process.start, app.store().await?).await),
-        false => None,
-    };
+    let _page = page(how, &process, &app).await?;
     match by {
         CarriedOutBy::This(lock) => {
             let work = Work {
@@ -89,7 +87,7 @@ pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
             Box::pin(work.in_sight(&head, how, process)).await
         }
         CarriedOutBy::Daemon if args.queue.queue || how.detach => {
-            say_queued(&app, &head, &mut process.output)?;
+            say_queued(&app, &head, how, &mut process.output)?;
             Ok(Exit::Done)
         }
         CarriedOutBy::Daemon => {
@@ -106,7 +104,7 @@ pub async fn run(args: RunArgs, mut process: Process<'_>) -> Result<Exit> {
 }
 
 /// Says who carries a queued plan out, and what to type.
-fn say_queued(app: &App, head: &PlanHead, output: &mut Output) -> Result {
+fn say_queued(app: &App, head: &PlanHead, how: &CarryOut, output: &mut Output) -> Result {
     let (plan, program) = (&head.id, &app.program);
     let who = match app.daemon() {
         Some(pid) => format!("the daemon of this folder (pid {pid}) carries it out"),
@@ -114,7 +112,19 @@ fn say_queued(app: &App, head: &PlanHead, output: &mut Output) -> Result {
     };
     output.line(&format!(
         "plan {plan} is queued; {who}\n`{program} plans` shows the queue, `{program} status {plan}` how far it is"
-    ))
+    ))?;
+    if how.web {
+        output.line(&web::where_served(app))?;
+    }
+    Ok(())
+}
+
+/// Serves the page as long as what is returned lives, if it is wanted of this process.
+async fn page(how: &CarryOut, process: &Process<'_>, app: &App) -> Result<Option<JoinSet<()>>> {
+    Ok(match how.web && !how.detach {
+        true => Some(web::beside(process.start, app.store().await?).await),
+        false => None,
+    })
 }
 
 /// Makes a plan for a goal, or of a workflow, and shows it.
@@ -210,6 +220,7 @@ pub async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit> 
         app.introduce(&planner).await?;
         app.remember(&plan, options, &before).await?;
     }
+    let _page = page(&how, &process, &app).await?;
     match by {
         CarriedOutBy::This(lock) => {
             // With this process, and not after it.
@@ -230,7 +241,7 @@ pub async fn resume(args: ResumeArgs, mut process: Process<'_>) -> Result<Exit> 
             app.set_queue(&plan, Some(entry)).await?;
             let head = app.found(&plan).await?.head;
             if how.detach {
-                say_queued(&app, &head, &mut process.output)?;
+                say_queued(&app, &head, &how, &mut process.output)?;
                 return Ok(Exit::Done);
             }
             let handed = (prepared, workers);
@@ -327,7 +338,7 @@ impl App {
 /// A daemon: the one that `--detach` leaves behind for a plan, or one for all that is queued.
 pub async fn daemon(args: DaemonArgs, process: Process<'_>) -> Result<Exit> {
     match (&args.plan, &args.confirmed) {
-        (Some(plan), Some(confirmed)) => daemon_of(plan, confirmed, process).await,
+        (Some(plan), Some(confirmed)) => daemon_of(plan, confirmed, &args, process).await,
         _ => daemon_of_queue(&args, process).await,
     }
 }
@@ -385,7 +396,12 @@ async fn daemon_of_queue(args: &DaemonArgs, mut process: Process<'_>) -> Result<
 }
 
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.
-async fn daemon_of(plan: &str, confirmed: &str, mut process: Process<'_>) -> Result<Exit> {
+async fn daemon_of(
+    plan: &str,
+    confirmed: &str,
+    args: &DaemonArgs,
+    mut process: Process<'_>,
+) -> Result<Exit> {
     detach::leave_terminal();
     let kept = "the plan goes on with the next daemon";
     let opened = async {
@@ -409,6 +425,11 @@ async fn daemon_of(plan: &str, confirmed: &str, mut process: Process<'_>) -> Res
         Ok((work, found.head))
     };
     let (work, head) = unless(&mut process.ended, kept, opened).await?;
+    // Before it says that it works: who started it then finds the address.
+    let _page = match args.web {
+        true => Some(web::beside(process.start, work.app.store().await?).await),
+        false => None,
+    };
     work.unseen(&head, kept, process.ended).await
 }
 

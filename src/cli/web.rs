@@ -258,6 +258,16 @@ fn keep_place(token: &TokenFile, place: &str) -> Option<File> {
     (kept && write(&mut file).is_ok()).then_some(file)
 }
 
+/// Says where another process serves the page.
+pub fn where_served(app: &App) -> String {
+    let file = token_file(app, false);
+    let place = served_place(&file).zip(file.token().ok());
+    match place {
+        Some((place, token)) => format!("the page is at {place}#token={token}"),
+        None => format!("the page is not served: `{} web` does it", app.program),
+    }
+}
+
 /// Returns where another process serves the page.
 fn served_place(token: &TokenFile) -> Option<String> {
     let file = own_files::file(OpenOptions::new().read(true), &token.beside("page")).ok()?;
