@@ -17,7 +17,7 @@ use crate::store::ListedPlan;
 use crate::view::{Paint, agent_of};
 use crate::volumes::Volumes;
 use crate::wire::command_file::CommandFile;
-use crate::wire::text::time_text;
+use crate::wire::text::{time_text, without_keys};
 use crate::worker::AgentNow;
 use crate::worker::readable_output::{closed, readable};
 
@@ -104,7 +104,7 @@ pub async fn output(
     let text = text + closed(&mut open);
     let next = from.saturating_add(used as u64);
     Ok(Json(json!({
-        "text": prefix(&text),
+        "text": prefix(&without_keys(&text)),
         "from": from,
         "next": next,
         "end": shown.over && next >= length,
