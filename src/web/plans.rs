@@ -11,7 +11,7 @@ use super::api_error::{ApiError, ApiResult};
 use super::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
 use super::state::WebState;
 use crate::plan::{HumanQuestion, Plan, PlanHead, PlanId, Row, TaskId};
-use crate::store::{Change, ListedPlan};
+use crate::store::{Change, ListedPlan, StoreError};
 use crate::view::{self, DaemonView, LastDaemon, ListedView, PlanView};
 use crate::wire::plan_file::PlanToEdit;
 use crate::wire::question_file::meaning;
@@ -67,28 +67,51 @@ pub fn no_task(plan: &PlanId, task: TaskId) -> ApiError {
     ApiError::not_found(format!("plan `{plan}` has no task `{task}`"))
 }
 
+/// Which plans are wanted: those behind another one.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct WantedPlans {
+    after: Option<PlanId>,
+    limit: Option<usize>,
+}
+
 /// Lists the plans, the newest first, and says who carries them out.
-pub async fn list(State(state): State<WebState>) -> ApiResult<Json<Value>> {
+pub async fn list(
+    State(state): State<WebState>,
+    wanted: Result<Query<WantedPlans>, QueryRejection>,
+) -> ApiResult<Json<Value>> {
+    let Query(wanted) = wanted?;
     let daemon = state.volumes.running();
-    let mut rows = Vec::new();
-    for plan in state.store.tallied(PlanHead::is_listed).await? {
+    let plans = state.store.tallied(PlanHead::is_listed).await?;
+    let at = |id: &PlanId| plans.iter().position(|plan| plan.plan.head.id == *id);
+    let begin = match wanted.after.filter(|id| !id.as_str().is_empty()) {
+        None => 0,
+        Some(id) => 1 + at(&id).ok_or(StoreError::UnknownPlan(id))?,
+    };
+    let limit = wanted.limit.unwrap_or(MOST_ROWS).clamp(1, MOST_ROWS);
+    let rows = plans[begin..].iter().take(limit).map(|plan| {
         let id = &plan.plan.head.id;
         let carried_out = (daemon.as_ref()).is_some_and(|daemon| daemon.carries_out(id));
-        let mut row = json!(ListedView::of(&plan, carried_out));
+        let mut row = json!(ListedView::of(plan, carried_out));
         clip_texts(&mut row, IN_LIST);
-        rows.push(row);
-    }
+        row
+    });
+    let (rows, _) = take_rows(rows);
+    let next = plans.len() > begin + rows.len();
+    let next = rows.last().filter(|_| next).map(|row| row["id"].clone());
     let daemon = daemon.map(|daemon| {
         json!({"pid": daemon.pid, "started_at": daemon.started_at, "version": daemon.version})
     });
-    let (rows, all) = take_rows(rows);
     Ok(Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "started": state.started(),
         "read_only": state.read_only,
         "daemon": daemon,
         "plans": rows,
-        "more": !all,
+        "total": plans.len(),
+        "open": plans.iter().filter(|plan| !plan.plan.head.status.settled()).count(),
+        "more": next.is_some(),
+        "next": next,
     })))
 }
 

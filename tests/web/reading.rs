@@ -138,6 +138,43 @@ fn long_lists_come_in_small_pages() {
     assert!(lives(&run.child.id().to_string()));
 }
 
+#[test]
+fn plans_come_in_pages() {
+    let env = TestEnv::new();
+    let ids: Vec<String> = (0..3).map(|_| finished_plan(&env)).collect();
+    env.exits(
+        0,
+        [
+            "tool",
+            "TaskCreate",
+            r#"{"subject": "Dig", "description": "Dig"}"#,
+        ],
+    );
+    let served = serve(&env, &[]);
+    let newest = served.get("plans?limit=1&after=");
+    let (mut page, mut found) = (newest.clone(), Vec::new());
+    loop {
+        assert_eq!(
+            (&page["total"], &page["open"]),
+            (&json!(4), &json!(1)),
+            "{page}"
+        );
+        found.push(page["plans"][0]["id"].as_str().unwrap().to_owned());
+        let Some(next) = page["next"].as_str() else {
+            break;
+        };
+        assert_eq!(page["more"], true);
+        page = served.get(&format!("plans?limit=1&after={next}"));
+    }
+    assert_eq!(page["more"], false);
+    assert_eq!(found.len(), 4);
+    assert!(ids.iter().rev().eq(&found[1..]), "{found:?}");
+    let rest = served.get(&format!("plans?after={}", found[1]));
+    assert_eq!(rest["plans"].as_array().unwrap().len(), 2);
+    assert_eq!(served.status("GET /api/v1/plans?after=nix", &[]), 404);
+    assert_eq!(served.status("GET /api/v1/plans?limit=x", &[]), 400);
+}
+
 /// A report says what it should not: page and command line hide it alike.
 #[test]
 fn keys_of_services_are_hidden_as_in_why() {

@@ -1,26 +1,25 @@
 // The frame of the page, and the pages over all plans: plans, questions, workers.
 import { html, render, useEffect, useRef, useState } from "./preact.js";
-import { follow, link, listen, logOut, say, takeCode, takeToken, token, useAction, useData } from "./live.js";
-import { Act, Ago, Bar, Pending, Problem, State, clock, ended, many, money } from "./parts.js";
+import { follow, getRows, link, listen, logOut, say, takeCode, takeToken, token, useAction, useData } from "./live.js";
+import { Act, Ago, Bar, Pending, Problem, State, clock, many, money } from "./parts.js";
 import { Log, Plan } from "./plan.js";
 import { Task } from "./task.js";
 
 const id = encodeURIComponent;
+const PAGE = 100;
 /// The questions that this tab answered; what else is gone was answered elsewhere.
 const answeredHere = new Set();
 
-function Plans({ plans, error }) {
-  const [shown, setShown] = useState(100);
+function Plans({ plans, error, more }) {
   if (!plans) return html`<${Pending} error=${error} />`;
-  const open = plans.plans.filter((plan) => !ended(plan.state)).length;
   return html`<header class="head"><div><h1 tabindex="-1">Plans</h1>
-      <p class="quiet">${plans.plans.length ? `${many(plans.plans.length, "plan")}, ${open} open` : "No plan yet."}${" · "}
+      <p class="quiet">${plans.total ? `${many(plans.total, "plan")}, ${plans.open} open` : "No plan yet."}${" · "}
         ${plans.daemon ? `a daemon works here (pid ${plans.daemon.pid})` : "no daemon works here"}</p></div>
     <${Act} label="New goal" kind="main" path="/plans" about="What is to be reached, in your words. Agent, checks and rights are those that are configured."
       fields=${[["goal", "Goal", "text", true], ["review", "Show me the plan before anything starts", "check"]]}
       then=${(answer) => (location.hash = `#/p/${id(answer.plan)}`)} /></header>
-  ${plans.plans.length === 0 && html`<p>A plan begins with a goal: press <b>New goal</b>, or type <code>plan-agent run "…"</code>.</p>`}
-  <ul class="plans">${plans.plans.slice(0, shown).map((plan) => html`<li key=${plan.id} class="card plan">
+  ${plans.total === 0 && html`<p>A plan begins with a goal: press <b>New goal</b>, or type <code>plan-agent run "…"</code>.</p>`}
+  <ul class="plans">${plans.plans.map((plan) => html`<li key=${plan.id} class="card plan">
     <div class="grow"><h2><a href=${`#/p/${id(plan.id)}`}>${plan.name || plan.goal}</a></h2>
       ${plan.goal !== plan.name && html`<p class="goal">${plan.goal}</p>`}
       <p class="quiet"><code>${plan.key}</code> · began <${Ago} time=${plan.created_at} />${plan.finished_at && html` · ended <${Ago} time=${plan.finished_at} />`}
@@ -29,7 +28,7 @@ function Plans({ plans, error }) {
       ${plan.tasks > 0 && html`<span class="count">${plan.completed + plan.skipped} of ${plan.tasks} done</span><${Bar}
         value=${plan.completed + plan.skipped} max=${plan.tasks} label=${`${plan.completed + plan.skipped} of ${plan.tasks} tasks done`} />`}
       ${plan.questions > 0 && html`<a class="badge" href="#/questions">? asks you${plan.questions > 1 ? ` ×${plan.questions}` : ""}</a>`}</div></li>`)}</ul>
-  ${plans.plans.length > shown && html`<button onClick=${() => setShown(shown + 100)}>Show more</button>`}`;
+  ${plans.next && html`<button onClick=${more}>Show ${PAGE} more</button>`}`;
 }
 
 function Question({ question, first }) {
@@ -94,23 +93,18 @@ function Workers() {
       <th>Last heartbeat</th></tr></thead><tbody>${data.workers.map((each) => html`<tr key=${each.command}>
       <td><a href=${`#/p/${id(each.plan)}/t/${each.task}`}>${each.task} · ${each.task_name}</a>${each.doing && html`<p class="quiet">${each.doing}</p>`}
         ${each.blocked_until && html`<p class="state asks">Ⅱ parked until ${clock(each.blocked_until)}</p>`}</td>
-      <td>${each.role || "any"}</td><td>${each.agent || "not said"}</td><td>${each.machine || "this one"}</td><td><${Ago} time=${each.since} /></td>
+      <td>${each.role || "any"}</td><td>${each.agent || "not said"}</td><td>${each.machine || "not said"}</td><td><${Ago} time=${each.since} /></td>
       <td>${each.last_heartbeat ? html`<${Ago} time=${each.last_heartbeat} />` : "none yet"}</td></tr>`)}</tbody></table></div>`
     : html`<p>No worker has a task at the moment. <code>plan-agent worker --agent claude</code> starts one; <code>run</code> brings its own.</p>`}`;
 }
 
 function LogIn() {
   const [error, setError] = useState(null);
-  const enter = async (event) => {
+  const enter = (event) => {
     event.preventDefault();
     const given = event.target.elements.address.value.trim();
-    try {
-      if (/^[\w-]{8,9}$/.test(given)) await takeCode(given);
-      else if (!takeToken(given)) takeToken(`#token=${given}`);
-      location.reload();
-    } catch (wrong) {
-      setError(wrong);
-    }
+    if (/^[\w-]{8,9}$/.test(given)) return takeCode(given).then(() => location.reload(), setError);
+    if (takeToken(given) || takeToken(`#token=${given}`)) location.reload();
   };
   return html`<main class="login"><h1 tabindex="-1">plan-agent</h1>
     <p>This tab has no key yet. Open the address that <code>plan-agent web</code> prints, or put it here. On a phone, type the code that
@@ -136,9 +130,11 @@ function App() {
   const inPlan = page === "p";
   const known = token() !== null;
   const asked = useData(known ? "/questions" : null, undefined, 500);
-  const listed = useData(known ? "/plans" : null, () => !inPlan, 250);
+  const [rows, setRows] = useState(PAGE);
+  const listed = useData(known ? `/plans?limit=${rows}` : null, () => !inPlan, 250, (path) => getRows(path, "plans", "", rows));
+  const plans = listed.data || listed.last;
   const count = asked.data?.questions.length ?? 0;
-  window.readOnly = listed.data?.read_only ?? false;
+  window.readOnly = plans?.read_only ?? false;
   useEffect(() => {
     const moved = () => setAt(route());
     addEventListener("hashchange", moved);
@@ -161,14 +157,12 @@ function App() {
     (document.querySelector(".question") || document.querySelector("h1"))?.focus({ preventScroll: true });
     scrollTo(0, 0);
   }, [at.join("/")]);
-  useEffect(() => {
-    const title = { "": "Plans", questions: "Questions", workers: "Workers", p: `Plan ${plan}${number ? ` · task ${number}` : ""}` }[page || ""];
-    document.title = `${count ? `(${count}) ` : ""}${title || "Plans"} — plan-agent`;
-  }, [at.join("/"), count]);
+  const title = { questions: "Questions", workers: "Workers", p: `Plan ${plan}${number ? ` · task ${number}` : ""}` }[page];
+  document.title = `${count ? `(${count}) ` : ""}${title || "Plans"} — plan-agent`;
   useEffect(() => count && say(`${many(count, "question")} open`), [count]);
   if (!known) return html`<${LogIn} />`;
   const here = (name) => ((page || "") === name ? "page" : null);
-  let body = html`<${Plans} plans=${listed.data} error=${listed.error} />`;
+  let body = html`<${Plans} plans=${plans} error=${listed.error} more=${() => setRows(rows + PAGE)} />`;
   if (page === "questions") body = html`<${Questions} questions=${asked.data} error=${asked.error} />`;
   else if (page === "workers") body = html`<${Workers} />`;
   else if (inPlan && part === "t") body = html`<${Task} key=${`${plan}/${number}`} plan=${plan} number=${number} />`;

@@ -1,7 +1,7 @@
 // One plan: its tasks as list, graph and timeline, its review, its log.
 import { html, useEffect, useRef, useState } from "./preact.js";
-import { get, listen, say, useAction, useData } from "./live.js";
-import { Act, Ago, Bar, Pending, Problem, State, ended, many, money, span, words } from "./parts.js";
+import { get, getRows, inTurn, listen, say, useAction, useData } from "./live.js";
+import { Act, Ago, Bar, Mark, Pending, Problem, State, ended, many, money, span, words } from "./parts.js";
 import { Graph, Timeline } from "./graph.js";
 
 const PAGE = 100;
@@ -14,13 +14,13 @@ function useTasks(plan, first, all) {
   const loading = useRef(false);
   const base = `/plans/${encodeURIComponent(plan)}/tasks`;
   const put = (next) => set((now.current = next));
-  const page = async (after, limit) => get(`${base}?after=${after}&limit=${limit}`);
-  const more = async (from = now.current) => {
+  const more = async () => {
+    const from = now.current;
     if (loading.current || from.next === null) return;
     loading.current = true;
     try {
-      const got = await page(from.next, PAGE);
-      put({ ...from, rows: [...from.rows, ...got.tasks], next: got.next });
+      const { tasks, next } = await getRows(`${base}?limit=${PAGE}`, "tasks", from.next, from.rows.length + 1, from.rows);
+      put({ ...from, rows: tasks, next });
     } catch (error) {
       put({ ...from, error });
     }
@@ -32,14 +32,8 @@ function useTasks(plan, first, all) {
   };
   const again = async () => {
     const { rows, first: after } = now.current;
-    const got = [];
-    let next = after;
-    while (next !== null && got.length < Math.max(rows.length, PAGE)) {
-      const answer = await page(next, PAGE);
-      got.push(...answer.tasks);
-      next = answer.next;
-    }
-    put({ rows: got, next, first: after });
+    const { tasks, next } = await getRows(`${base}?limit=${PAGE}`, "tasks", after, Math.max(rows.length, PAGE));
+    put({ rows: tasks, next, first: after });
   };
   useEffect(() => {
     if (first !== null) begin(first);
@@ -48,7 +42,6 @@ function useTasks(plan, first, all) {
     if (all && state.next !== null && state.rows.length && state.rows.length < all) more();
   }, [all, state]);
   useEffect(() => {
-    let busy = false;
     let due = null;
     const read = async (numbers) => {
       const { rows } = now.current;
@@ -58,22 +51,17 @@ function useTasks(plan, first, all) {
       const fresh = new Map();
       for (const number of shown) {
         const before = rows[rows.findIndex((row) => row.id === number) - 1];
-        const row = (await page(before?.id ?? now.current.first, 1)).tasks[0];
+        const row = (await get(`${base}?after=${before?.id ?? now.current.first}&limit=1`)).tasks[0];
         if (row?.id !== number) return again();
         fresh.set(number, row);
       }
       put({ ...now.current, rows: now.current.rows.map((row) => fresh.get(row.id) || row) });
     };
-    const work = async () => {
-      if (busy) return;
-      busy = true;
-      while (due) {
-        const { all: everything, numbers } = due;
-        due = null;
-        await read(everything ? null : numbers).catch(() => {});
-      }
-      busy = false;
-    };
+    const work = inTurn(async () => {
+      const { all: everything, numbers } = due;
+      due = null;
+      await read(everything ? null : numbers).catch(() => {});
+    });
     return listen((change) => {
       if (change.link || change.beat || change.output || change.head) return;
       due ??= { all: false, numbers: new Set() };
@@ -129,11 +117,9 @@ function Budget({ usage }) {
 function Evidence({ plan, rows }) {
   const shown = rows.filter((task) => task.criteria?.length || task.evidence?.length);
   if (!shown.length) return null;
-  const kinds = { met: "good", not_met: "bad", not_proven: "unsure" };
-  const glyphs = { met: "✓", not_met: "✗", not_proven: "~" };
+  const looks = { met: ["✓", "met", "good"], not_met: ["✗", "not met", "bad"], not_proven: ["~", "not proven", "unsure"] };
   return html`<section class="card"><h2>What is proven of the goal</h2><ul class="plain evidence">${shown.map((task) => html`<li key=${task.id}>
-    <a href=${`#/p/${plan}/t/${task.id}`}>${task.id} · ${task.name}</a><ul class="plain">${(task.criteria || []).map((each) => html`<li>
-      <span class=${`state ${kinds[each.state]}`}><span class="glyph" aria-hidden="true">${glyphs[each.state]}</span>${each.state?.replaceAll("_", " ")}</span>
+    <a href=${`#/p/${plan}/t/${task.id}`}>${task.id} · ${task.name}</a><ul class="plain">${(task.criteria || []).map((each) => html`<li><${Mark} as=${looks[each.state]} />
       ${" "}${each.text || "its result"} <span class="quiet">${each.why}</span></li>`)}</ul></li>`)}</ul></section>`;
 }
 
