@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::api_error::{ApiError, ApiResult};
 use crate::config::Config;
@@ -19,6 +19,9 @@ use crate::wire::text::time_text;
 
 /// Simultaneous streams of events: two for each open page.
 const STREAMS: usize = 8;
+
+/// Diffs and earlier plans that are made simultaneously; more wait. Each may take a processor and much memory.
+const LARGE: usize = 2;
 
 /// The parts of the program that the page stands on.
 #[derive(Debug)]
@@ -48,6 +51,7 @@ pub struct Shared {
     /// When the server began: it tells one run of it from the next.
     started: String,
     streams: Arc<Semaphore>,
+    large: Semaphore,
 }
 
 impl WebState {
@@ -57,6 +61,7 @@ impl WebState {
             parts,
             started,
             streams: Arc::new(Semaphore::new(STREAMS)),
+            large: Semaphore::new(LARGE),
         }))
     }
 
@@ -83,6 +88,12 @@ impl WebState {
         })
     }
 
+    /// Waits for a place among those whose answers are much work.
+    pub async fn large(&self) -> SemaphorePermit<'_> {
+        let place = self.0.large.acquire().await;
+        place.expect("the places are never closed")
+    }
+
     /// Returns a plan as it was after a change.
     ///
     /// # Errors
@@ -93,6 +104,7 @@ impl WebState {
             let error = ApiError::not_found(format!("plan `{id}` has no change `{at}`"));
             return Err(error.hint(format!("the last one is {last}")).seq(last));
         }
+        let _place = self.large().await;
         Ok(self.store.at(id, at).await?)
     }
 }

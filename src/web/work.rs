@@ -38,6 +38,7 @@ pub async fn diff(
     let text = match source.ok_or_else(|| no_task(&id, task))? {
         DiffSource::Shared(attempts) => attempts.join("\n"),
         source => {
+            let _place = state.large().await;
             let difference = async {
                 let project = diff_project(head).await?;
                 diff_of(project.as_ref(), source, DiffDetail::Lines).await
