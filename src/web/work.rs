@@ -165,8 +165,6 @@ fn at_work(plan: &Plan, attempt: &Attempt) -> (Value, CommandId, String) {
         "task_name": task.map(|task| task.name.as_str()),
         "role": task.and_then(|task| task.assignee.as_deref()),
         "agent": agent_of(plan),
-        // No heartbeat says it.
-        "machine": null,
         "since": attempt.claimed.map(time_text),
     });
     (row, attempt.id.clone(), folder(attempt))
@@ -187,7 +185,9 @@ fn with_signs(mut row: Value, command: &CommandId, folder: &str, volumes: &Volum
     let mut now = AgentNow::new(volumes.log(command, "out"), volumes.log(command, "err"));
     now.read();
     row["last_heartbeat"] = json!(beat);
-    row["blocked_until"] = json!(place.read_life(command).blocked_until.map(time_text));
+    let life = place.read_life(command);
+    row["machine"] = json!(life.machine);
+    row["blocked_until"] = json!(life.blocked_until.map(time_text));
     row["doing"] = now.doing(folder).into();
     row
 }
