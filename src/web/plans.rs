@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::api_error::{ApiError, ApiResult};
 use super::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
 use super::state::WebState;
-use crate::plan::{HumanQuestion, Plan, PlanHead, PlanId, Row, TaskId};
+use crate::plan::{ArchiveState, HumanQuestion, Plan, PlanHead, PlanId, Refusal, Row, TaskId};
 use crate::store::{Change, ListedPlan, StoreError};
 use crate::view::{self, DaemonView, LastDaemon, ListedView, PlanView};
 use crate::wire::plan_file::PlanToEdit;
@@ -136,9 +136,11 @@ pub async fn show(
                 let view = move |plan: &Plan, seq| {
                     let mut view = PlanView::of(plan, seq, limit, now);
                     view.wait_for_locks(plan, &others);
-                    (view, seq)
+                    let deleted = plan.head().archive_state == ArchiveState::Deleted;
+                    (!deleted).then_some((view, seq)).ok_or(Refusal::Deleted)
                 };
-                state.store.read(&id, view).await?
+                let view = state.store.read(&id, view).await?;
+                view.map_err(StoreError::from)?
             }
         };
         let daemon = state.volumes.daemon_of(&id);
