@@ -73,7 +73,11 @@ impl TokenFile {
         self.0.with_file_name(name)
     }
 
-    fn read(&self) -> io::Result<String> {
+    /// Returns the secret, if there is one.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be trusted.
+    pub fn read(&self) -> io::Result<String> {
         let (file, metadata) = open_own(&self.0)?;
         if let Some(why) = exposed(&metadata) {
             return Err(refused(&why));

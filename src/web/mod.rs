@@ -9,7 +9,6 @@ mod bounded;
 mod connections;
 mod events;
 mod gate;
-mod pairing;
 mod plans;
 mod routes;
 mod state;

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use super::api_error::{ApiError, ApiResult};
 use super::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
 use super::state::WebState;
-use crate::plan::{ArchiveState, HumanQuestion, Plan, PlanHead, PlanId, Refusal, Row, TaskId};
+use crate::plan::{
+    ArchiveState, HumanQuestion, Plan, PlanHead, PlanId, Refusal, Row, TaskId, Time,
+};
 use crate::store::{Change, ListedPlan, StoreError};
 use crate::view::{self, DaemonView, LastDaemon, ListedView, PlanView};
 use crate::wire::plan_file::PlanToEdit;
@@ -67,27 +69,17 @@ pub fn no_task(plan: &PlanId, task: TaskId) -> ApiError {
     ApiError::not_found(format!("plan `{plan}` has no task `{task}`"))
 }
 
-/// Which plans are wanted: those behind another one.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct WantedPlans {
-    after: Option<PlanId>,
-    limit: Option<usize>,
-}
-
-/// Lists the plans, the newest first, and says who carries them out.
-pub async fn list(
-    State(state): State<WebState>,
-    wanted: Result<Query<WantedPlans>, QueryRejection>,
-) -> ApiResult<Json<Value>> {
+/// Lists the plans, the newest first, and says who carries them out. A page goes on behind a moment: what was made since, or is
+/// gone, moves none of them.
+pub async fn list(State(state): State<WebState>, wanted: WantedQuery) -> ApiResult<Json<Value>> {
     let Query(wanted) = wanted?;
     let daemon = state.volumes.running();
     let plans = state.store.tallied(PlanHead::is_listed).await?;
-    let at = |id: &PlanId| plans.iter().position(|plan| plan.plan.head.id == *id);
-    let begin = match wanted.after.filter(|id| !id.as_str().is_empty()) {
-        None => 0,
-        Some(id) => 1 + at(&id).ok_or(StoreError::UnknownPlan(id))?,
-    };
+    let before = wanted.after.filter(|after| *after > 0).map(Time);
+    let begin = plans.partition_point(|plan| {
+        let made = plan.plan.head.created_at;
+        before.is_some_and(|before| made >= before)
+    });
     let limit = wanted.limit.unwrap_or(MOST_ROWS).clamp(1, MOST_ROWS);
     let rows = plans[begin..].iter().take(limit).map(|plan| {
         let id = &plan.plan.head.id;
@@ -97,8 +89,8 @@ pub async fn list(
         row
     });
     let (rows, _) = take_rows(rows);
-    let next = plans.len() > begin + rows.len();
-    let next = rows.last().filter(|_| next).map(|row| row["id"].clone());
+    let end = begin + rows.len();
+    let next = (end < plans.len()).then(|| plans[end - 1].plan.head.created_at.0);
     let daemon = daemon.map(|daemon| {
         json!({"pid": daemon.pid, "started_at": daemon.started_at, "version": daemon.version})
     });

@@ -2,12 +2,12 @@
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{get, post};
+use axum::routing::get;
 
 use super::api_error::ApiError;
 use super::gate::MAX_BODY;
 use super::state::WebState;
-use super::{actions, events, pairing, plans, work};
+use super::{actions, events, plans, work};
 use crate::serve::{HttpTools, PATH};
 
 /// Returns the tools alone.
@@ -31,7 +31,6 @@ pub fn page(state: WebState, tools: HttpTools) -> Router {
         .route("/questions", get(plans::questions))
         .route("/workers", get(work::workers))
         .route("/events", get(events::of_all))
-        .route("/pair", post(pairing::pair))
         .merge(actions::routes())
         .method_not_allowed_fallback(async || ApiError::wrong_method())
         .layer(DefaultBodyLimit::max(MAX_BODY));

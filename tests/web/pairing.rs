@@ -136,7 +136,7 @@ fn code_passes_the_gate_alone() {
         served.ask(PAIR, &bare, "{}").status == 429
     });
     wait_until("what is no code is refused", || {
-        served.ask(PAIR, &bare, r#"{"code":"x","more":1}"#).status == 422
+        served.ask(PAIR, &bare, r#"{"code":"x","more":1}"#).status == 400
     });
     // None of these was a try.
     assert_eq!(show(&served, &code).status, 200);

@@ -131,7 +131,7 @@ function App() {
   const known = token() !== null;
   const asked = useData(known ? "/questions" : null, undefined, 500);
   const [rows, setRows] = useState(PAGE);
-  const listed = useData(known ? `/plans?limit=${rows}` : null, () => !inPlan, 250, (path) => getRows(path, "plans", "", rows));
+  const listed = useData(known ? `/plans?limit=${rows}` : null, () => !inPlan, 250, (path) => getRows(path, "plans", 0, rows));
   const plans = listed.data || listed.last;
   const count = asked.data?.questions.length ?? 0;
   window.readOnly = plans?.read_only ?? false;

@@ -65,7 +65,7 @@ export const get = async (path, raw) => read(await request(path), raw);
 /// Reads a list page by page behind one of its rows, until there are so many rows.
 export async function getRows(path, name, after, most, rows = []) {
   for (let next = after; ; ) {
-    const page = await get(`${path}&after=${encodeURIComponent(next)}`);
+    const page = await get(`${path}&after=${next}`);
     rows = [...rows, ...page[name]];
     next = page.next;
     if (next === null || rows.length >= most) return { ...page, [name]: rows };
