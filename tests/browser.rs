@@ -58,6 +58,28 @@ echo words > README.md
 ```
 ";
 
+/// A plan that is at work until the file `go` is there.
+const AT_WORK: &str = "\
+---
+name: Handbook in French
+goal: Translate the handbook into French, with its pictures
+---
+
+## Translate the chapters
+
+```sh
+echo 'chapter 3 of 12: the garden'; until test -e go; do sleep 0.05; done
+```
+
+## Check the links
+
+- after: 1
+
+```sh
+echo sound
+```
+";
+
 /// Text that would do something where text is taken for more than text.
 const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)> ${alert(3)} {{4}} <b>\u{202e}bold\u{200b}</b>";
 
@@ -545,7 +567,7 @@ async fn code_lets_a_phone_in() {
         return;
     };
     let env = carried_out(PLAN);
-    let page = Page::open(&env, "--port 0 --pair");
+    let page = Page::open(&env, "--port 0");
     let code = env.exits(0, "web --pair").stdout;
     let code = code.split_whitespace().nth(1).unwrap();
     browser.size(360, "light").await;
@@ -665,7 +687,7 @@ fn pages(id: &str) -> [(&'static str, String, &'static str); 9] {
     [
         ("plans", String::new(), ".plan"),
         ("questions", "questions".to_owned(), ".question"),
-        ("workers", "workers".to_owned(), "h1"),
+        ("workers", "workers".to_owned(), "tbody tr"),
         ("plan", format!("p/{id}"), ".tasks tbody tr"),
         ("graph", format!("p/{id}/graph"), ".node"),
         ("timeline", format!("p/{id}/timeline"), ".timeline"),
@@ -688,6 +710,8 @@ async fn pages_are_accessible_and_fit_a_phone() {
     }
     let env = carried_out(PLAN);
     let id = plan_id(&env);
+    env.write("translate.md", AT_WORK);
+    let mut run = env.start("run --plan translate.md --agent shell");
     let page = Page::open(&env, "--port 0");
     browser.open(&page).await;
     if let Ok(axe) = &axe {
@@ -717,6 +741,8 @@ async fn pages_are_accessible_and_fit_a_phone() {
             }
         }
     }
+    env.write("go", "");
+    run.wait();
 }
 
 #[tokio::test]

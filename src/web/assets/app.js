@@ -14,7 +14,7 @@ function Plans({ plans, error, more }) {
   if (!plans) return html`<${Pending} error=${error} />`;
   return html`<header class="head"><div><h1 tabindex="-1">Plans</h1>
       <p class="quiet">${plans.total ? `${many(plans.total, "plan")}, ${plans.open} open` : "No plan yet."}${" · "}
-        ${plans.daemon ? `a daemon works here (pid ${plans.daemon.pid})` : "no daemon works here"}</p></div>
+        ${plans.daemon ? `a daemon carries them out (pid ${plans.daemon.pid})` : html`no daemon works here: <code>plan-agent daemon</code> starts one`}</p></div>
     <${Act} label="New goal" kind="main" path="/plans" about="What is to be reached, in your words. Agent, checks and rights are those that are configured."
       fields=${[["goal", "Goal", "text", true], ["review", "Show me the plan before anything starts", "check"]]}
       then=${(answer) => (location.hash = `#/p/${id(answer.plan)}`)} /></header>
@@ -76,7 +76,7 @@ function Questions({ questions, error }) {
   const gone = [...before.current].filter(([key]) => !open.has(key));
   for (const [key, each] of open) before.current.set(key, each);
   return html`<h1 tabindex="-1">Questions</h1>
-    <p class="quiet">${open.size ? `${many(open.size, "question")} wait${open.size === 1 ? "s" : ""} for you. Nothing is lost while they do.`
+    <p class="quiet">${open.size ? `${many(open.size, "question")} wait${open.size === 1 ? "s" : ""} for your answer.`
       : "No question is open: every plan goes on by itself."}</p>
     <ul class="plain">${[...open].map(([key, each], at) => html`<${Question} key=${key} question=${each} first=${at === 0} />`)}
     ${gone.map(([key, each]) => html`<li class="card past" key=${`past ${key}`}><b>${answeredHere.has(each.id) ? "✓ Answered here" : "✓ Answered elsewhere"}</b>
@@ -88,14 +88,14 @@ function Workers() {
   useEffect(() => listen((change) => change.beat), []);
   if (!data) return html`<${Pending} error=${error} />`;
   return html`<h1 tabindex="-1">Workers</h1>
-    ${data.workers.length ? html`<p class="quiet">${many(data.workers.length, "command")} taken by workers now.</p>
+    ${data.workers.length ? html`<p class="quiet">${many(data.workers.length, "task")} in the hands of workers: agents, programs or people who take tasks and report.</p>
     <div class="scroll" role="region" aria-label="Workers" tabindex="0"><table><thead><tr><th>Doing</th><th>Role</th><th>Agent</th><th>Machine</th><th>Since</th>
       <th>Last heartbeat</th></tr></thead><tbody>${data.workers.map((each) => html`<tr key=${each.command}>
       <td><a href=${`#/p/${id(each.plan)}/t/${each.task}`}>${each.task} · ${each.task_name}</a>${each.doing && html`<p class="quiet">${each.doing}</p>`}
         ${each.blocked_until && html`<p class="state asks">Ⅱ parked until ${clock(each.blocked_until)}</p>`}</td>
       <td>${each.role || "any"}</td><td>${each.agent || "not said"}</td><td>${each.machine || "not said"}</td><td><${Ago} time=${each.since} /></td>
       <td>${each.last_heartbeat ? html`<${Ago} time=${each.last_heartbeat} />` : "none yet"}</td></tr>`)}</tbody></table></div>`
-    : html`<p>No worker has a task at the moment. <code>plan-agent worker --agent claude</code> starts one; <code>run</code> brings its own.</p>`}`;
+    : html`<p>No worker (an agent, a program or a person) has a task at the moment. <code>plan-agent worker --agent claude</code> starts one; <code>run</code> brings its own.</p>`}`;
 }
 
 function LogIn() {
@@ -103,11 +103,11 @@ function LogIn() {
   const enter = (event) => {
     event.preventDefault();
     const given = event.target.elements.address.value.trim();
-    if (/^[\w-]{8,9}$/.test(given)) return takeCode(given).then(() => location.reload(), setError);
+    if (/^[\w -]{8,9}$/.test(given)) return takeCode(given).then(() => location.reload(), setError);
     if (takeToken(given) || takeToken(`#token=${given}`)) location.reload();
   };
   return html`<main class="login"><h1 tabindex="-1">plan-agent</h1>
-    <p>This tab has no key yet. Open the address that <code>plan-agent web</code> prints, or put it here. On a phone, type the code that
+    <p>This tab has no key yet. Open the address that <code>plan-agent web</code> prints, or put it here. On a phone, type the code that${" "}
       <code>plan-agent web --pair</code> prints.</p>
     <form onSubmit=${enter}><label>Code, address or token<input name="address" autocomplete="off" autocapitalize="characters" spellcheck="false"
       required /></label><button class="main">Open</button></form><${Problem} error=${error} /></main>`;

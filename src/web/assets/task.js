@@ -120,8 +120,8 @@ export function Task({ plan, number }) {
     <${Problem} error=${error} />
     <section class="card why"><h2>Why</h2><${Text} text=${reasons(data.why || task.why || "")} />
       ${task.state === "asks_you" && html`<p><a class="badge" href="#/questions">? Answer its question</a></p>`}
-      ${task.dependencies?.length > 0 && html`<p class="quiet">Waits for ${task.dependencies.map((each, at) => [at > 0 && ", ", link(each)])}</p>`}
-      ${task.dependants?.length > 0 && html`<p class="quiet">Waited for by ${task.dependants.map((each, at) => [at > 0 && ", ", link(each)])}</p>`}</section>
+      ${task.dependencies?.length > 0 && html`<p class="quiet">Comes after ${task.dependencies.map((each, at) => [at > 0 && ", ", link(each)])}</p>`}
+      ${task.dependants?.length > 0 && html`<p class="quiet">Comes before ${task.dependants.map((each, at) => [at > 0 && ", ", link(each)])}</p>`}</section>
     <section><h2>Attempts</h2>${history.length ? history.map((attempt, at) => html`<${Attempt} key=${attempt.number} attempt=${attempt} last=${at === 0} />`)
       : html`<p class="quiet">None yet.</p>`}</section>
     <section><h2>What it changed</h2><${Diff} key=${task.attempts + task.state} base=${base} over=${over || ended(task.state)} /></section>
