@@ -2,14 +2,18 @@
 //! skipped with the reason; with `CI_STRICT=1` that fails.
 
 use std::fs;
+use std::io;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use fantoccini::key::Key;
 use serde_json::{Value, json};
 
 use crate::common::browser::Browser;
-use crate::common::env::{Running, TestEnv, first_line, has, row, skip};
+use crate::common::env::{Running, TestEnv, first_line, has, row, skip, wait_until};
 
 /// A plan whose second task fails until it is asked about.
 const PLAN: &str = "\
@@ -41,6 +45,28 @@ echo 'port 8080 is taken' >&2; exit 1
 
 ```sh
 echo words > README.md
+```
+";
+
+/// A plan that is at work until the file `go` is there.
+const AT_WORK: &str = "\
+---
+name: Handbook in French
+goal: Translate the handbook into French, with its pictures
+---
+
+## Translate the chapters
+
+```sh
+echo 'chapter 3 of 12: the garden'; until test -e go; do sleep 0.05; done
+```
+
+## Check the links
+
+- after: 1
+
+```sh
+echo sound
 ```
 ";
 
@@ -90,7 +116,7 @@ impl Browser {
     }
 
     async fn screenshot(&self, name: &str) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/web-screens");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/screenshots");
         fs::create_dir_all(&folder).unwrap();
         let picture = self.client.screenshot().await.unwrap();
         fs::write(folder.join(format!("{name}.png")), picture).unwrap();
@@ -126,6 +152,67 @@ impl Page {
         self.running.child.kill().unwrap();
         self.running.wait();
     }
+}
+
+/// A way to the page that can be cut, as a network can.
+#[derive(Default)]
+struct Wire {
+    /// The connections that are open; `None` while it is cut.
+    open: Mutex<Option<Vec<TcpStream>>>,
+    /// How many were refused.
+    refused: AtomicUsize,
+}
+
+impl Wire {
+    /// Leads from a port, which is returned, to another one.
+    fn to(target: u16) -> (Arc<Self>, u16) {
+        let wire = Arc::new(Self::default());
+        wire.mend();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let of_thread = Arc::clone(&wire);
+        std::thread::spawn(move || {
+            for near in listener.incoming().map_while(Result::ok) {
+                of_thread.lead(near, target);
+            }
+        });
+        (wire, port)
+    }
+
+    fn lead(&self, near: TcpStream, target: u16) {
+        let mut open = self.open.lock().unwrap();
+        let (Some(open), Ok(far)) = (open.as_mut(), TcpStream::connect(("127.0.0.1", target)))
+        else {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            return;
+        };
+        let copy = |from: &TcpStream, to: &TcpStream| {
+            let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+            std::thread::spawn(move || {
+                drop(io::copy(&mut from, &mut to));
+                to.shutdown(Shutdown::Write).ok();
+            });
+        };
+        copy(&near, &far);
+        copy(&far, &near);
+        open.extend([near, far]);
+    }
+
+    fn cut(&self) {
+        for stream in self.open.lock().unwrap().take().into_iter().flatten() {
+            stream.shutdown(Shutdown::Both).ok();
+        }
+    }
+
+    fn mend(&self) {
+        *self.open.lock().unwrap() = Some(Vec::new());
+    }
+}
+
+/// Returns a port that was free just now.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
 }
 
 /// Says that nothing is tested here; fails where everything has to be.
@@ -241,6 +328,139 @@ async fn page_is_right_after_killed_server() {
 }
 
 #[tokio::test]
+async fn page_is_exact_after_a_cut() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let env = carried_out(PLAN);
+    let id = plan_id(&env);
+    let target = free_port();
+    let (wire, port) = Wire::to(target);
+    let page = Page::open(
+        &env,
+        &format!("--port {target} --public-url http://127.0.0.1:{port}"),
+    );
+    browser.open(&page).await;
+    browser.go(&format!("p/{id}/log")).await;
+    browser.shows("1 of 3 tasks done").await;
+    browser.js("window.sameDocument = true").await;
+    wire.cut();
+    // The page's clock goes on by more than the silence that it bears.
+    let later = "const now = Date.now.bind(Date); Date.now = () => now() + 25000";
+    browser.js(later).await;
+    browser.shows("Not live since").await;
+    env.exits(0, "skip 2");
+    let refused = wire.refused.load(Ordering::SeqCst);
+    wait_until("the page has tried in vain", || {
+        wire.refused.load(Ordering::SeqCst) > refused + 2
+    });
+    browser.shows("1 of 3 tasks done").await;
+    wire.mend();
+    browser.shows("2 of 3 tasks done").await;
+    browser
+        .until("!document.body.innerText.includes('Not live since')")
+        .await;
+    // Each change stands there once, without a hole, and further ones come.
+    env.exits(0, "skip 3");
+    browser.shows("3 of 3 tasks done").await;
+    let log: Value = serde_json::from_str(&env.run("status --json").stdout).unwrap();
+    let last = log["plan"]["seq"].as_i64().unwrap();
+    browser
+        .until(&format!(
+            "document.querySelector('.log tbody .num').innerText == '{last}'"
+        ))
+        .await;
+    let shown = "return [...document.querySelectorAll('.log tbody .num')].map((each) => Number(each.innerText))";
+    let all: Vec<i64> = (1..=last).rev().collect();
+    assert_eq!(browser.js(shown).await, json!(all));
+    assert_eq!(browser.js("return window.sameDocument").await, json!(true));
+}
+
+#[tokio::test]
+async fn page_of_another_version_loads_anew() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let env = carried_out(PLAN);
+    let page = Page::open(&env, "--port 0");
+    browser.open(&page).await;
+    browser.shows("● live").await;
+    // As if the server that it came from had been older.
+    let older = "window.sameDocument = true; const done = arguments[0];
+        import('/live.js').then((live) => { live.link.version = '0.0.1'; done() })";
+    browser
+        .client
+        .execute_async(older, Vec::new())
+        .await
+        .unwrap();
+    let args = format!("--port {}", page.port());
+    page.kill();
+    let page = Page::open(&env, &args);
+    browser.until("window.sameDocument === undefined").await;
+    browser.shows("Word counter").await;
+    browser.shows("● live").await;
+    drop(page);
+}
+
+#[tokio::test]
+async fn deleted_plan_is_said_to_be_gone() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let env = TestEnv::new();
+    let call = |name: &str, arguments: Value| {
+        env.exits(0, ["tool", name, &arguments.to_string()]);
+    };
+    let task = json!({"task_id": "sow", "name": "Sow", "assignee": "a", "description": "Sow"});
+    let steps = json!([{"step_id": "s", "name": "S", "tasks": [task]}]);
+    let structure = json!({"name": "A garden", "steps": steps});
+    call(
+        "create_plan_from_structure",
+        json!({"plan_id": "garden", "structure_data": structure}),
+    );
+    let id = plan_id(&env);
+    let page = Page::open(&env, "--port 0");
+    browser.open(&page).await;
+    browser.shows("A garden").await;
+    browser.go(&format!("p/{id}")).await;
+    browser.shows("0 of 1 task done").await;
+    call("delete_plan", json!({"plan_id": "garden"}));
+    browser.shows("was deleted").await;
+    browser.go("").await;
+    browser.shows("No plan yet").await;
+}
+
+#[tokio::test]
+async fn code_lets_a_phone_in() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let env = carried_out(PLAN);
+    let page = Page::open(&env, "--port 0");
+    let code = env.exits(0, "web --pair").stdout;
+    let code = code.split_whitespace().nth(1).unwrap();
+    browser.size(360, "light").await;
+    browser.client.goto(page.bare()).await.unwrap();
+    browser.awaits(".login input").await;
+    browser.screenshot("login-phone").await;
+    for (typed, shown) in [
+        ("AAAA-AAAA", "this code is not good"),
+        (code, "Word counter"),
+    ] {
+        let field =
+            "const field = document.querySelector('input'); field.value = ''; field.focus()";
+        browser.js(field).await;
+        browser.press(typed).await;
+        browser.button("Open").await;
+        browser.shows(shown).await;
+    }
+    let address = browser.client.current_url().await.unwrap();
+    assert_eq!(address.as_str().trim_end_matches("#/"), page.bare());
+    browser.client.refresh().await.unwrap();
+    browser.shows("Word counter").await;
+}
+
+#[tokio::test]
 async fn hostile_text_is_text_everywhere() {
     let Some(browser) = Browser::start().await else {
         return;
@@ -336,7 +556,7 @@ fn pages(id: &str) -> [(&'static str, String, &'static str); 9] {
     [
         ("plans", String::new(), ".plan"),
         ("questions", "questions".to_owned(), ".question"),
-        ("workers", "workers".to_owned(), "h1"),
+        ("workers", "workers".to_owned(), "tbody tr"),
         ("plan", format!("p/{id}"), ".tasks tbody tr"),
         ("graph", format!("p/{id}/graph"), ".node"),
         ("timeline", format!("p/{id}/timeline"), ".timeline"),
@@ -359,6 +579,8 @@ async fn pages_are_accessible_and_fit_a_phone() {
     }
     let env = carried_out(PLAN);
     let id = plan_id(&env);
+    env.write("translate.md", AT_WORK);
+    let mut run = env.start("run --plan translate.md --agent shell");
     let page = Page::open(&env, "--port 0");
     browser.open(&page).await;
     if let Ok(axe) = &axe {
@@ -388,6 +610,8 @@ async fn pages_are_accessible_and_fit_a_phone() {
             }
         }
     }
+    env.write("go", "");
+    run.wait();
 }
 
 #[tokio::test]

@@ -106,8 +106,8 @@ fn help_is_short_and_lists_exit_codes() {
           --queue              Leave the plan to the daemon of this folder, and return
           --after <PLAN>       Begin when this plan has ended
           --priority <NUMBER>  Begin before queued plans of a lower number
-          --web                Serve the page meanwhile, as `web` does
           --detach             Leave a daemon behind and return
+          --web                Serve the page meanwhile, as `web` does
           --no-input           Never ask here; exit with 4 once nothing else can go on
           --quiet              Print only questions, failures, and the last lines
           --json               Print one JSON event a line
@@ -153,6 +153,7 @@ fn help_is_short_and_lists_exit_codes() {
 
     Options:
           --detach         Leave a daemon behind and return
+          --web            Serve the page meanwhile, as `web` does
           --no-input       Never ask here; exit with 4 once nothing else can go on
           --quiet          Print only questions, failures, and the last lines
           --json           Print one JSON event a line

@@ -1,5 +1,7 @@
 //! `plan-agent web` from outside, by real HTTP on loopback.
 
+mod detached;
+mod pairing;
 mod reading;
 mod security;
 mod streams;

@@ -217,10 +217,6 @@ pub struct RunArgs {
     #[command(flatten)]
     pub queue: QueueArgs,
 
-    /// Serve the page meanwhile, as `web` does
-    #[arg(long, conflicts_with_all = ["detach", "queue"])]
-    pub web: bool,
-
     #[command(flatten)]
     pub carry_out: CarryOut,
 }
@@ -249,7 +245,7 @@ pub struct DaemonArgs {
 #[derive(Debug, Default, Args)]
 pub struct QueueArgs {
     /// Leave the plan to the daemon of this folder, and return
-    #[arg(long, conflicts_with_all = ["detach", "json", "quiet"])]
+    #[arg(long, conflicts_with_all = ["detach", "json", "quiet", "web"])]
     pub queue: bool,
 
     /// Begin when this plan has ended

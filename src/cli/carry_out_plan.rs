@@ -273,7 +273,7 @@ impl Work {
         app.warn_of_budget(&head.id, &self.prepared.policy).await?;
         // Of a plan that has ended nothing is left that could go on in the background.
         if how.detach && !over {
-            return detach::detach(&head.id, app, lock, ended).await;
+            return detach::detach(&head.id, app, lock, how, ended).await;
         }
         let human_wait = match run_terminal::may_ask(how) {
             true => HumanWait::Wait,

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::args::{
     AbortArgs, CarryOut, DaemonArgs, MakePlan, QueueArgs, ResumeArgs, RunArgs, WorkerArgs,
@@ -69,19 +70,16 @@ pub async fn run(args: RunArgs, start: &CommandStart, mut ended: Ended) -> Resul
     let placed = app.decide_isolation(&mut head, &work.workers, how);
     unless(&mut ended, NO_PLAN, placed).await?;
     let head = create(app, head, tasks).await?;
-    let _page = match args.web {
-        true => Some(web::beside(start, app.store().await?).await),
-        false => None,
-    };
+    let _page = page(how, start, app).await?;
     match lock {
         Some(lock) => Box::pin(work.in_sight(lock, &head, how, ended)).await,
-        None if args.queue.queue || how.detach => say_queued(app, &head),
+        None if args.queue.queue || how.detach => say_queued(app, &head, how),
         None => Box::pin(work.hand_over((head, 0), how, ended)).await,
     }
 }
 
 /// Says who carries a queued plan out, and what to type.
-fn say_queued(app: &App, head: &PlanHead) -> Result<Exit> {
+fn say_queued(app: &App, head: &PlanHead, how: &CarryOut) -> Result<Exit> {
     let (plan, program) = (&head.id, &app.program);
     let who = match app.daemon() {
         Some(pid) => format!("the daemon of this folder (pid {pid}) carries it out"),
@@ -90,7 +88,18 @@ fn say_queued(app: &App, head: &PlanHead) -> Result<Exit> {
     app.out.line(&format!(
         "plan {plan} is queued; {who}\n`{program} plans` shows the queue, `{program} status {plan}` how far it is"
     ))?;
+    if how.web {
+        app.out.line(&web::where_served(app))?;
+    }
     Ok(Exit::Done)
+}
+
+/// Serves the page as long as what is returned lives, if it is wanted of this process.
+async fn page(how: &CarryOut, start: &CommandStart, app: &App) -> Result<Option<JoinSet<()>>> {
+    Ok(match how.web && !how.detach {
+        true => Some(web::beside(start, app.store().await?).await),
+        false => None,
+    })
 }
 
 /// Makes a plan for a goal, or of a workflow, and shows it.
@@ -189,6 +198,7 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         app.introduce(&planner).await?;
         app.remember(&plan, options, &before).await?;
     }
+    let _page = page(&how, start, app).await?;
     if let Some(lock) = lock {
         // With this process, and not after it.
         if found.head.queue.is_some() {
@@ -203,7 +213,7 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
     app.set_queue(&plan, Some(entry)).await?;
     let head = app.found(&plan).await?.head;
     match how.detach {
-        true => say_queued(app, &head),
+        true => say_queued(app, &head, &how),
         false => Box::pin(work.hand_over((head, since), &how, ended)).await,
     }
 }
@@ -284,7 +294,7 @@ impl App {
 /// A daemon: the one that `--detach` leaves behind for a plan, or one for all that is queued.
 pub async fn daemon(args: DaemonArgs, start: &CommandStart, ended: Ended) -> Result<Exit> {
     match (&args.plan, &args.confirmed) {
-        (Some(plan), Some(confirmed)) => daemon_of(plan, confirmed, start, ended).await,
+        (Some(plan), Some(confirmed)) => daemon_of(plan, confirmed, &args, start, ended).await,
         _ => daemon_of_queue(&args, start, ended).await,
     }
 }
@@ -340,6 +350,7 @@ async fn daemon_of_queue(
 async fn daemon_of(
     plan: &str,
     confirmed: &str,
+    args: &DaemonArgs,
     start: &CommandStart,
     mut ended: Ended,
 ) -> Result<Exit> {
@@ -356,6 +367,11 @@ async fn daemon_of(
         Ok((work, lock, found.head))
     };
     let (work, lock, head) = unless(&mut ended, kept, opened).await?;
+    // Before it says that it works: who started it then finds the address.
+    let _page = match args.web {
+        true => Some(web::beside(start, work.app.store().await?).await),
+        false => None,
+    };
     work.unseen(lock, &head, kept, ended).await
 }
 

@@ -3,6 +3,7 @@
 use anyhow::anyhow;
 
 use super::{Failure, Result};
+use crate::wire::text::KEY_PREFIXES;
 
 /// Names of flags and variables whose values are secrets; without `-`, `_` and `.`.
 const NAMES: &str = "apikey accesskey secretkey privatekey token secret password passwd passphrase \
@@ -10,9 +11,6 @@ const NAMES: &str = "apikey accesskey secretkey privatekey token secret password
 
 /// Names whose values are secrets only if they look so.
 const PERHAPS: &str = "key auth credentials";
-
-/// How keys of well-known services begin.
-const PREFIXES: &str = "sk- ghp_ gho_ ghs_ github_pat_ glpat- xoxb- xoxp- AKIA AIza";
 
 /// The shortest text that may be a key.
 const SHORTEST: usize = 16;
@@ -37,7 +35,9 @@ fn find(argv: &[String]) -> Option<String> {
     let words = argv.iter().flat_map(|word| word.split(blank));
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     words.iter().enumerate().find_map(|(index, word)| {
-        if let Some(prefix) = PREFIXES.split(' ').find(|prefix| word.starts_with(prefix))
+        if let Some(prefix) = KEY_PREFIXES
+            .iter()
+            .find(|prefix| word.starts_with(**prefix))
             && word.len() >= SHORTEST
         {
             return Some(format!("a word that begins with `{prefix}`"));

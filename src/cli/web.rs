@@ -1,10 +1,13 @@
 //! `web`: the plans here as a page in a browser of this machine. It works beside a daemon of another process and with none; its
 //! end changes nothing.
 
-use std::io::Write;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write, read_to_string};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 use anyhow::Context;
 use axum::Router;
@@ -14,6 +17,7 @@ use tokio::task::JoinSet;
 
 use super::args::WebArgs;
 use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, unless};
+use crate::own_files;
 use crate::serve::ServedTools;
 use crate::steering::GoalSettings;
 use crate::store::Store;
@@ -29,6 +33,9 @@ const PORT: u16 = 7420;
 /// Ports that are tried when the usual one is taken: one for each folder that a person has open.
 const TRIED: u16 = 100;
 
+/// The most bytes of an address that another process wrote.
+const LONGEST_PLACE: u64 = 1024;
+
 /// The name under which what clients of the tools do is recorded if they give none.
 const BY: &str = "mcp";
 
@@ -39,6 +46,9 @@ struct ReadyPage {
     router: Router,
     /// Where a browser finds it, with the token.
     address: String,
+    token: TokenFile,
+    /// Says as long as it is open that the page is served.
+    place: Option<File>,
     /// For the file that leads a browser there.
     folder: PathBuf,
 }
@@ -48,11 +58,26 @@ pub async fn web(args: WebArgs, start: &CommandStart, mut ended: Ended) -> Resul
     let opened = async {
         let app = App::open(start, Access::Control).await?;
         app.quiet()?;
+        let token = token_file(&app, args.read_only);
+        if let (true, Some(place)) = (args.joins(), served_place(&token)) {
+            return Ok((app.out, Err((token, place))));
+        }
         app.make_store().await?;
-        Ok((app.out, ReadyPage::new(app, &args).await?))
+        Ok((app.out, ReadyPage::new(app, &args).await.map(Ok)?))
     };
     let (out, page) = unless(&mut ended, "nothing was served", opened).await?;
+    let page = match page {
+        Ok(page) => page,
+        Err((token, place)) => {
+            out.line(&code_for(&token, &place)?)?;
+            return Ok(Exit::Done);
+        }
+    };
     out.line(&page.address)?;
+    if args.pair {
+        let place = page.address.split('#').next().unwrap_or_default();
+        out.line(&code_for(&page.token, place)?)?;
+    }
     let _opened = match args.open && out.terminal {
         true => open_browser(&page.address, &page.folder),
         false => None,
@@ -99,12 +124,13 @@ impl ReadyPage {
             Some(public) => public.origin().to_owned(),
             None => format!("http://127.0.0.1:{port}"),
         };
-        let address = format!("{place}/#token={token}");
+        let (address, shown) = (format!("{place}/#token={token}"), place.clone());
         let replaced = move |token: &str| {
             let said = "! the token was part of an address and is replaced; the page is now at";
-            complain(&format!("{said} {place}/#token={token}\n"));
+            complain(&format!("{said} {shown}/#token={token}\n"));
         };
-        let gate = Gate::new(token_file, port, replaced);
+        let kept = keep_place(&token_file, &format!("{place}/"));
+        let gate = Gate::new(token_file.clone(), port, replaced);
         let gate = gate.with_page(args.read_only, args.public_url.clone());
         let tools = ServedTools {
             toolbox: Toolbox::new(store.clone(), &app.config, BY),
@@ -120,6 +146,7 @@ impl ReadyPage {
             config: app.config,
             clock: app.clock,
             program: app.program,
+            token: token_file.clone(),
             read_only: args.read_only,
         });
         Ok(Self {
@@ -127,11 +154,14 @@ impl ReadyPage {
             gate,
             router: web::page(state, tools.into_http()),
             address,
+            token: token_file,
+            place: kept,
             folder,
         })
     }
 
     async fn serve<T>(self, ended: impl Future<Output = T>) -> T {
+        let _place = self.place;
         web::serve(self.listener, self.gate, self.router, ended).await
     }
 }
@@ -191,6 +221,58 @@ fn token(file: &TokenFile, new: bool) -> Result<String> {
         let hint = format!("`chmod 600 {path}`, or `--new-token`: another one is made");
         Failure::failed(error).hint(hint)
     })
+}
+
+/// Makes a code, and says where it is typed.
+fn code_for(token: &TokenFile, place: &str) -> Result<String> {
+    let code = token
+        .pairing_code()
+        .make(SystemTime::now())
+        .map_err(Failure::failed)?;
+    let or_there = match place.starts_with("http://127.0.0.1:") {
+        true => ", or where your tunnel or proxy shows this page,",
+        false => "",
+    };
+    Ok(format!(
+        "type {code} at {place}{or_there} within five minutes; it is good once"
+    ))
+}
+
+/// Writes where the page is, and locks that as long as the file is open; `None` if another process serves it, too.
+fn keep_place(token: &TokenFile, place: &str) -> Option<File> {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600);
+    let mut file = own_files::file(&mut options, &token.beside("page")).ok()?;
+    let kept = own_files::lock(&file).ok()?;
+    let write = |file: &mut File| {
+        file.set_len(0)?;
+        file.write_all(place.as_bytes())
+    };
+    (kept && write(&mut file).is_ok()).then_some(file)
+}
+
+/// Says where another process serves the page.
+pub fn where_served(app: &App) -> String {
+    let file = token_file(app, false);
+    let place = served_place(&file).zip(file.token().ok());
+    match place {
+        Some((place, token)) => format!("the page is at {place}#token={token}"),
+        None => format!("the page is not served: `{} web` does it", app.program),
+    }
+}
+
+/// Returns where another process serves the page.
+fn served_place(token: &TokenFile) -> Option<String> {
+    let file = own_files::file(OpenOptions::new().read(true), &token.beside("page")).ok()?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => read_to_string(file.take(LONGEST_PLACE)).ok(),
+        _ => None,
+    }
 }
 
 /// Listens on this machine: at the port that is named, else at the usual one or the next that is free.

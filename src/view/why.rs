@@ -10,7 +10,7 @@ use crate::plan::{
 };
 use crate::wire;
 use crate::wire::team_file::ONLY_ITS_OWN;
-use crate::wire::text::{clip, one_line, printable};
+use crate::wire::text::{clip, one_line, printable, without_keys};
 
 /// The longest reason that is shown on one line.
 const REASON: usize = 200;
@@ -34,8 +34,8 @@ const ANSWERS: usize = 5;
 /// Commands that an agent ran and that are named.
 const RAN: usize = 5;
 
-/// Returns what led a task to where it is, and what it waits for; `None` if there is no such task. `others` are
-/// the locks that tasks of other plans hold.
+/// Returns what led a task to where it is, and what it waits for, without keys of services; `None` if there is no such task.
+/// `others` are the locks that tasks of other plans hold.
 pub fn why(
     plan: &Plan,
     id: TaskId,
@@ -93,7 +93,7 @@ pub fn why(
         lines.push("\nAttempts".to_owned());
     }
     lines.extend(attempts.flat_map(attempt_lines));
-    Some(lines.join("\n") + "\n")
+    Some(without_keys(&lines.join("\n")) + "\n")
 }
 
 fn reasons(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -> Vec<String> {

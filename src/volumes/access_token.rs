@@ -61,13 +61,23 @@ impl TokenFile {
         Ok(token.trim().to_owned())
     }
 
+    /// Returns the path of a file that belongs to the token.
+    pub fn beside(&self, what: &str) -> PathBuf {
+        let name = self.0.file_name().unwrap_or_default().to_string_lossy();
+        self.0.with_file_name(format!("{name}.{what}"))
+    }
+
     fn temp(&self) -> PathBuf {
         let name = self.0.file_name().unwrap_or_default().to_string_lossy();
         let name = format!(".{name}.{}", std::process::id());
         self.0.with_file_name(name)
     }
 
-    fn read(&self) -> io::Result<String> {
+    /// Returns the secret, if there is one.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be trusted.
+    pub fn read(&self) -> io::Result<String> {
         let (file, metadata) = open_own(&self.0)?;
         if let Some(why) = exposed(&metadata) {
             return Err(refused(&why));
@@ -90,7 +100,7 @@ fn random() -> String {
 }
 
 /// Returns why others may know the content of a file, if they may.
-fn exposed(metadata: &Metadata) -> Option<String> {
+pub(super) fn exposed(metadata: &Metadata) -> Option<String> {
     let mode = metadata.mode() & 0o777;
     if mode & 0o077 != 0 {
         return Some(format!(

@@ -10,8 +10,9 @@ use crate::wire::text::{one_line, parse_time, time_text};
 /// The most bytes of a heartbeat.
 const LIFE_CAP: u64 = 16 * 1024;
 
-/// The most characters of an agent's text about its model.
+/// The most characters of an agent's text about its model, and of the name of its machine.
 const SAID: usize = 200;
+const MACHINE: usize = 64;
 
 /// The content of a heartbeat. Every field may be missing: writing the file again is enough.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +22,9 @@ pub struct Heartbeat {
     pub pid: Option<u32>,
     #[serde(rename = "session_id")]
     pub session: Option<String>,
+    /// The name of the agent's machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     #[serde(with = "rfc3339")]
     pub started_at: Option<Time>,
     #[serde(with = "rfc3339")]
@@ -69,6 +73,7 @@ impl Heartbeat {
     pub(super) fn parse(bytes: &[u8]) -> Self {
         let mut life: Self = serde_json::from_slice(bytes).unwrap_or_default();
         life.model_fails = life.model_fails.map(|said| one_line(&said, SAID));
+        life.machine = life.machine.map(|name| one_line(&name, MACHINE));
         life
     }
 }
@@ -110,6 +115,7 @@ mod tests {
         let life = Heartbeat {
             pid: Some(42),
             session: Some("s-1".into()),
+            machine: Some("desk".into()),
             started_at: Some(Time(1_795_255_200_000_000)),
             last_output_at: None,
             blocked_until: None,
@@ -117,7 +123,7 @@ mod tests {
             run: None,
         };
         let text = serde_json::to_vec(&life).unwrap();
-        insta::assert_snapshot!(String::from_utf8_lossy(&text), @r#"{"pid":42,"session_id":"s-1","started_at":"2026-11-21T10:00:00Z","last_output_at":null}"#);
+        insta::assert_snapshot!(String::from_utf8_lossy(&text), @r#"{"pid":42,"session_id":"s-1","machine":"desk","started_at":"2026-11-21T10:00:00Z","last_output_at":null}"#);
         assert_eq!(Heartbeat::parse(&text), life);
     }
 

@@ -12,6 +12,7 @@ mod folder_layout;
 mod folder_listing;
 mod heartbeat;
 mod open_questions;
+mod pairing_code;
 mod scan;
 mod torn_files;
 mod watch;

@@ -68,6 +68,7 @@ struct Body {
     name: String,
     description: String,
     after: Vec<u32>,
+    code: String,
 }
 
 /// An action as it is asked for.
@@ -108,6 +109,7 @@ impl<S: Send + Sync> FromRequest<S> for Action {
 /// Returns the routes that change something.
 pub fn routes() -> Router<WebState> {
     Router::new()
+        .route("/pair", post(pair))
         .route("/plans", post(create))
         .route("/questions/{question}/answer", post(answer))
         .route("/plans/{id}/restore", post(restore))
@@ -355,6 +357,23 @@ async fn edit(State(state): State<WebState>, Path(plan): Path<String>, action: A
         refused.map_or(Ok(said), Err)
     };
     change(&state, &plan, "edited", action, act).await
+}
+
+/// Gives the token to a device for a code, which changes no plan. What is wrong with a code is not said: it would help who guesses.
+async fn pair(State(state): State<WebState>, Action { body, .. }: Action) -> Answer {
+    let (file, now) = (state.token.clone(), std::time::SystemTime::now());
+    let redeem = move || match file.pairing_code().redeem(&body.code, now)? {
+        true => file.token().map(Some),
+        false => Ok(None),
+    };
+    match blocking(redeem).await? {
+        Ok(Some(token)) => return Ok(Json(json!({ "token": token }))),
+        Ok(None) => {}
+        Err(error) => tracing::warn!(%error, "a code was not looked at"),
+    }
+    let message = "this code is not good: wrong, used, or older than five minutes";
+    let hint = format!("`{} web --pair` makes another", state.program);
+    Err(ApiError::new(StatusCode::FORBIDDEN, message).hint(hint))
 }
 
 /// Carries an action out as one change of a plan that daemons carry out.

@@ -1,23 +1,31 @@
-//! How answers stay small: long texts are clipped, long lists are cut where the next page begins.
+//! How answers stay small, and without secrets: long texts are clipped, long lists are cut where the next page begins.
 
 use serde_json::Value;
 
-use crate::wire::text::clip;
+use crate::wire::text::{clip, without_keys};
 
 /// The largest answer, in bytes, with some room for what stands around a list.
 pub const MOST: usize = 60 * 1024;
 
-/// Clips every text in a value to a number of characters.
-pub fn clip_texts(value: &mut Value, most: usize) {
+/// Changes every text in a value.
+fn each_text(value: &mut Value, change: &impl Fn(&mut String)) {
     match value {
-        Value::String(text) if text.len() > most => *text = clip(text, most),
-        Value::Array(values) => values.iter_mut().for_each(|value| clip_texts(value, most)),
-        Value::Object(fields) => {
-            let values = fields.iter_mut();
-            values.for_each(|(_, value)| clip_texts(value, most));
-        }
+        Value::String(text) => change(text),
+        Value::Array(values) => values.iter_mut().for_each(|value| each_text(value, change)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|value| each_text(value, change)),
         _ => {}
     }
+}
+
+/// Clips every text in a value to a number of characters.
+pub fn clip_texts(value: &mut Value, most: usize) {
+    each_text(value, &|text| {
+        if text.len() > most {
+            *text = clip(text, most);
+        }
+    });
 }
 
 /// Returns the size of a value as it is sent.
@@ -25,8 +33,9 @@ pub fn size(value: &Value) -> usize {
     value.to_string().len()
 }
 
-/// Clips the texts of a value until it is small enough.
+/// Clips the texts of a value until it is small enough; keys that agents told are hidden as `why` does.
 pub fn fit(mut value: Value) -> Value {
+    each_text(&mut value, &|text| *text = without_keys(text));
     let mut most = 16_000;
     while size(&value) > MOST && most > 0 {
         clip_texts(&mut value, most);

@@ -120,6 +120,7 @@ async fn converse(stream: TcpStream, server: Arc<Server>, place: Option<OwnedSem
         let response = match server.gate.check(&request) {
             Err(refusal) => refusal.into_response(),
             Ok(Pass::Asset) => assets::answer(&request),
+            Ok(Pass::Code) => server.answer(request).await,
             Ok(Pass::Known) => {
                 shown.notify_one();
                 let place = known.get_or_try_init(|| server.known.acquire()).await;

@@ -75,12 +75,7 @@ pub async fn of_plan(
     let changes = Changes::of(&state);
     let seq = state.store.read(&id, |_, seq| seq).await?;
     let (outbox, response) = open(&state)?;
-    tokio::spawn(async move {
-        let hello = outbox.send(event("hello", &state.hello(seq)), true);
-        if hello.await.is_ok() {
-            drop(follow_plan(&state, &id, (seen, seq), changes, &outbox).await);
-        }
-    });
+    tokio::spawn(async move { follow_plan(&state, &id, (seen, seq), changes, &outbox).await });
     Ok(response)
 }
 
@@ -88,12 +83,7 @@ pub async fn of_plan(
 pub async fn of_all(State(state): State<WebState>) -> ApiResult<Response> {
     let changes = Changes::of(&state);
     let (outbox, response) = open(&state)?;
-    tokio::spawn(async move {
-        let hello = outbox.send(event("hello", &state.hello(0)), true);
-        if hello.await.is_ok() {
-            drop(follow_all(&state, changes, &outbox).await);
-        }
-    });
+    tokio::spawn(async move { follow_all(&state, changes, &outbox).await });
     Ok(response)
 }
 
@@ -104,6 +94,8 @@ async fn follow_plan(
     mut changes: Changes,
     outbox: &Outbox,
 ) -> Result<(), Ended> {
+    let hello = event("hello", &state.hello(began));
+    outbox.send(hello, true).await?;
     let mut seq = seen.unwrap_or(began);
     if seq > began || seq < 0 {
         // The log is another one than the reader saw: an older copy of the store was put back.
@@ -164,6 +156,8 @@ async fn outputs(
 }
 
 async fn follow_all(state: &WebState, mut changes: Changes, outbox: &Outbox) -> Result<(), Ended> {
+    let hello = event("hello", &state.hello(0));
+    outbox.send(hello, true).await?;
     let mut known: HashMap<PlanId, Value> = HashMap::new();
     let mut first = true;
     loop {

@@ -1,9 +1,7 @@
 //! The one gate: what every request must have before any other code sees it. A page of another site in the same browser, another
 //! user of this machine and a program without the token are kept out here.
 
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN};
@@ -21,6 +19,10 @@ pub const MAX_BODY: usize = 64 * 1024;
 /// Actions in a second; a person needs few, and a script that runs away is stopped.
 const POSTS: u32 = 20;
 
+/// Where a device without the token shows a code, and how often in a second all of them together may.
+pub const PAIR: &str = "/api/v1/pair";
+const CODES: u32 = 2;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// How often an open connection looks whether its token still counts.
@@ -35,6 +37,8 @@ pub enum Pass {
     Known,
     /// It asks for a file of the page, which has no data.
     Asset,
+    /// It shows a code for the token.
+    Code,
 }
 
 /// An address under which a proxy or a tunnel shows the page: `https://host[:port]`.
@@ -74,45 +78,39 @@ impl PublicUrl {
 
 /// The rules of a server.
 pub struct Gate {
-    token: LiveToken,
+    token: TokenFile,
     hosts: Vec<String>,
     origins: Vec<String>,
     forwarded: bool,
     /// The files of the page are served.
     page: bool,
     read_only: bool,
-    posts: Mutex<(Instant, u32)>,
+    posts: Second,
+    codes: Second,
     /// Gets the new token after the old one was seen in an address.
     replaced: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-/// The token of a file, as it is now: another process may replace it.
-struct LiveToken {
-    file: TokenFile,
-    seen: Mutex<Option<(FileState, Hash)>>,
-}
-
-type FileState = (u64, u64, i64, i64);
+/// The beginning of a second, and what came in it.
+type Second = Mutex<(Instant, u32)>;
 
 impl Gate {
     /// Returns a gate for the tools alone, at a port of this machine.
     pub fn new(
-        file: TokenFile,
+        token: TokenFile,
         port: u16,
         replaced: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         let hosts = ["127.0.0.1", "[::1]", "localhost"].map(|host| format!("{host}:{port}"));
         Self {
-            token: LiveToken {
-                file,
-                seen: Mutex::default(),
-            },
+            token,
             origins: hosts.iter().map(|host| format!("http://{host}")).collect(),
             hosts: hosts.into(),
             forwarded: false,
             page: false,
             read_only: false,
             posts: Mutex::new((Instant::now(), 0)),
+            codes: Mutex::new((Instant::now(), 0)),
             replaced: Box::new(replaced),
         }
     }
@@ -145,8 +143,13 @@ impl Gate {
         if self.page && assets::has(uri.path()) && *method != Method::POST {
             return Ok(Pass::Asset);
         }
-        if !self.token.is_shown(headers) {
-            let path = self.token.file.path().display();
+        if self.page && uri.path() == PAIR && *method == Method::POST {
+            check_body(headers)?;
+            return count(&self.codes, CODES).map(|()| Pass::Code);
+        }
+        let known = self.token_hash();
+        if known.is_none() || known != shown(headers).map(hash) {
+            let path = self.token.path().display();
             let message = "the token is missing or wrong: send `Authorization: Bearer TOKEN`";
             let error = ApiError::new(StatusCode::UNAUTHORIZED, message);
             return Err(error.hint(format!("the token is in {path}")));
@@ -193,19 +196,23 @@ impl Gate {
 
     /// Refuses a token in an address, which histories and logs keep: the one that was shown there counts no longer.
     fn check_query(&self, uri: &Uri) -> Result<(), ApiError> {
-        let query = uri.query().unwrap_or_default();
+        let Some(query) = uri.query() else {
+            return Ok(());
+        };
+        let known = self.token_hash();
+        let is_token = |word: &str| known == Some(hash(word));
         let mut pairs = query
             .split('&')
             .map(|pair| pair.split_once('=').unwrap_or((pair, pair)));
         let suspect =
-            pairs.find(|(name, value)| name.eq_ignore_ascii_case("token") || self.token.is(value));
+            pairs.find(|(name, value)| name.eq_ignore_ascii_case("token") || is_token(value));
         let Some((_, value)) = suspect else {
             return Ok(());
         };
         let mut error = ApiError::bad_request("a token is never part of an address");
-        if self.token.is(value) {
+        if is_token(value) {
             error = error.hint("the token is replaced: the program printed another address");
-            match self.token.file.renew() {
+            match self.token.renew() {
                 Ok(token) => (self.replaced)(&token),
                 Err(error) => tracing::warn!(%error, "the token is not replaced"),
             }
@@ -215,10 +222,15 @@ impl Gate {
 
     /// Resolves when the token is another one than now: who came in with it must go.
     pub async fn token_is_replaced(&self) {
-        let now = self.token.hash();
-        while self.token.hash() == now {
+        let now = self.token_hash();
+        while self.token_hash() == now {
             tokio::time::sleep(TOKEN_READ).await;
         }
+    }
+
+    /// Returns the hash of the token as it is now: another process may replace it. `None` if the file is gone or cannot be trusted.
+    fn token_hash(&self) -> Option<Hash> {
+        self.token.read().ok().as_deref().map(hash)
     }
 
     fn check_post(&self, headers: &HeaderMap, path: &str) -> Result<(), ApiError> {
@@ -230,56 +242,52 @@ impl Gate {
         if path == TOOLS {
             return Ok(());
         }
-        let kind = only(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
-        let kind = kind.split(';').next().unwrap_or_default().trim();
-        if !kind.eq_ignore_ascii_case("application/json") {
-            let message = "the body must be `application/json`";
-            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
-        }
-        let length = only(headers, CONTENT_LENGTH.as_str()).and_then(|text| text.parse().ok());
-        if length.is_some_and(|length: u64| length > MAX_BODY as u64) {
-            let message = "the body has more than 64 KiB";
-            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
-        }
-        let mut posts = locked(&self.posts);
-        if posts.0.elapsed() >= SECOND {
-            *posts = (Instant::now(), 0);
-        }
-        posts.1 += 1;
-        if posts.1 > POSTS {
-            let message = format!("more than {POSTS} actions in a second");
-            return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, message));
-        }
-        Ok(())
+        check_body(headers)?;
+        count(&self.posts, POSTS)
     }
 }
 
-impl LiveToken {
-    /// Returns whether the headers have the token, once.
-    fn is_shown(&self, headers: &HeaderMap) -> bool {
-        let given = only(headers, AUTHORIZATION.as_str()).and_then(|text| text.split_once(' '));
-        given.is_some_and(|(scheme, token)| {
-            scheme.eq_ignore_ascii_case("bearer") && self.is(token.trim())
-        })
+/// Counts one more in this second, unless there were too many.
+fn count(second: &Second, most: u32) -> Result<(), ApiError> {
+    let mut second = second.lock().unwrap_or_else(PoisonError::into_inner);
+    if second.0.elapsed() >= SECOND {
+        *second = (Instant::now(), 0);
     }
+    second.1 += 1;
+    if second.1 > most {
+        let message = format!("more than {most} actions in a second");
+        return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, message));
+    }
+    Ok(())
+}
 
-    /// Returns whether a word is the token. Hashes are compared: the time that this takes reveals nothing about the token.
-    fn is(&self, word: &str) -> bool {
-        let hashed: Hash = Sha256::digest(word.as_bytes()).into();
-        self.hash() == Some(hashed)
-    }
+/// Returns the token, once, as a client shows it.
+fn shown(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = only(headers, AUTHORIZATION.as_str())?.split_once(' ')?;
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then_some(token.trim())
+}
 
-    /// Returns the hash of the token; `None` if the file is gone or cannot be trusted.
-    fn hash(&self) -> Option<Hash> {
-        let state = |file: Metadata| (file.dev(), file.ino(), file.ctime(), file.ctime_nsec());
-        let now = state(self.file.path().symlink_metadata().ok()?);
-        let mut seen = locked(&self.seen);
-        if seen.as_ref().is_none_or(|(before, _)| *before != now) {
-            let token = self.file.token().ok()?;
-            *seen = Some((now, Sha256::digest(token.as_bytes()).into()));
-        }
-        seen.as_ref().map(|(_, hash)| *hash)
+/// Hashes are compared: the time that this takes reveals nothing about the token.
+fn hash(word: &str) -> Hash {
+    Sha256::digest(word.as_bytes()).into()
+}
+
+/// Refuses a body that is not JSON, or too long.
+fn check_body(headers: &HeaderMap) -> Result<(), ApiError> {
+    let kind = only(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/json") {
+        let message = "the body must be `application/json`";
+        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     }
+    let length = only(headers, CONTENT_LENGTH.as_str()).and_then(|text| text.parse().ok());
+    if length.is_some_and(|length: u64| length > MAX_BODY as u64) {
+        let message = "the body has more than 64 KiB";
+        return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+    }
+    Ok(())
 }
 
 /// Returns whether a person follows a link to the page, such as one in a notification. The page that is shown then has no data,
@@ -300,8 +308,4 @@ fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
         (Some(one), None) => one.to_str().ok(),
         _ => None,
     }
-}
-
-fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
 }

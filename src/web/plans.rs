@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 use super::api_error::{ApiError, ApiResult};
 use super::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
 use super::state::WebState;
-use crate::plan::{HumanQuestion, Plan, PlanHead, PlanId, Row, TaskId};
-use crate::store::{Change, ListedPlan};
+use crate::plan::{
+    ArchiveState, HumanQuestion, Plan, PlanHead, PlanId, Refusal, Row, TaskId, Time,
+};
+use crate::store::{Change, ListedPlan, StoreError};
 use crate::view::{self, DaemonView, LastDaemon, ListedView, PlanView};
 use crate::wire::plan_file::PlanToEdit;
 use crate::wire::question_file::meaning;
@@ -67,28 +69,41 @@ pub fn no_task(plan: &PlanId, task: TaskId) -> ApiError {
     ApiError::not_found(format!("plan `{plan}` has no task `{task}`"))
 }
 
-/// Lists the plans, the newest first, and says who carries them out.
-pub async fn list(State(state): State<WebState>) -> ApiResult<Json<Value>> {
+/// Lists the plans, the newest first, and says who carries them out. A page goes on behind a moment: what was made since, or is
+/// gone, moves none of them.
+pub async fn list(State(state): State<WebState>, wanted: WantedQuery) -> ApiResult<Json<Value>> {
+    let Query(wanted) = wanted?;
     let daemon = state.volumes.running();
-    let mut rows = Vec::new();
-    for plan in state.store.tallied(PlanHead::is_listed).await? {
+    let plans = state.store.tallied(PlanHead::is_listed).await?;
+    let before = wanted.after.filter(|after| *after > 0).map(Time);
+    let begin = plans.partition_point(|plan| {
+        let made = plan.plan.head.created_at;
+        before.is_some_and(|before| made >= before)
+    });
+    let limit = wanted.limit.unwrap_or(MOST_ROWS).clamp(1, MOST_ROWS);
+    let rows = plans[begin..].iter().take(limit).map(|plan| {
         let id = &plan.plan.head.id;
         let carried_out = (daemon.as_ref()).is_some_and(|daemon| daemon.carries_out(id));
-        let mut row = json!(ListedView::of(&plan, carried_out));
+        let mut row = json!(ListedView::of(plan, carried_out));
         clip_texts(&mut row, IN_LIST);
-        rows.push(row);
-    }
+        row
+    });
+    let (rows, _) = take_rows(rows);
+    let end = begin + rows.len();
+    let next = (end < plans.len()).then(|| plans[end - 1].plan.head.created_at.0);
     let daemon = daemon.map(|daemon| {
         json!({"pid": daemon.pid, "started_at": daemon.started_at, "version": daemon.version})
     });
-    let (rows, all) = take_rows(rows);
     Ok(Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "started": state.started(),
         "read_only": state.read_only,
         "daemon": daemon,
         "plans": rows,
-        "more": !all,
+        "total": plans.len(),
+        "open": plans.iter().filter(|plan| !plan.plan.head.status.settled()).count(),
+        "more": next.is_some(),
+        "next": next,
     })))
 }
 
@@ -113,9 +128,11 @@ pub async fn show(
                 let view = move |plan: &Plan, seq| {
                     let mut view = PlanView::of(plan, seq, limit, now);
                     view.wait_for_locks(plan, &others);
-                    (view, seq)
+                    let deleted = plan.head().archive_state == ArchiveState::Deleted;
+                    (!deleted).then_some((view, seq)).ok_or(Refusal::Deleted)
                 };
-                state.store.read(&id, view).await?
+                let view = state.store.read(&id, view).await?;
+                view.map_err(StoreError::from)?
             }
         };
         let daemon = state.volumes.daemon_of(&id);

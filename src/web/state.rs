@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::api_error::{ApiError, ApiResult};
 use crate::config::Config;
@@ -14,11 +14,14 @@ use crate::plan_time::Clock;
 use crate::steering::GoalSettings;
 use crate::store::Store;
 use crate::view::ProgramName;
-use crate::volumes::Volumes;
+use crate::volumes::{TokenFile, Volumes};
 use crate::wire::text::time_text;
 
 /// Simultaneous streams of events: two for each open page.
 const STREAMS: usize = 8;
+
+/// Diffs and earlier plans that are made simultaneously; more wait. Each may take a processor and much memory.
+const LARGE: usize = 2;
 
 /// The parts of the program that the page stands on.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub struct Parts {
     pub program: ProgramName,
     /// The folder in which agents work for a new goal; or why no plan can be made of one, and the way out.
     pub goals: Result<GoalSettings, [String; 2]>,
+    /// What a device gets that shows a code.
+    pub token: TokenFile,
     /// Nothing may be changed from the page.
     pub read_only: bool,
 }
@@ -46,6 +51,7 @@ pub struct Shared {
     /// When the server began: it tells one run of it from the next.
     started: String,
     streams: Arc<Semaphore>,
+    large: Semaphore,
 }
 
 impl WebState {
@@ -55,6 +61,7 @@ impl WebState {
             parts,
             started,
             streams: Arc::new(Semaphore::new(STREAMS)),
+            large: Semaphore::new(LARGE),
         }))
     }
 
@@ -81,6 +88,12 @@ impl WebState {
         })
     }
 
+    /// Waits for a place among those whose answers are much work.
+    pub async fn large(&self) -> SemaphorePermit<'_> {
+        let place = self.0.large.acquire().await;
+        place.expect("the places are never closed")
+    }
+
     /// Returns a plan as it was after a change.
     ///
     /// # Errors
@@ -91,6 +104,7 @@ impl WebState {
             let error = ApiError::not_found(format!("plan `{id}` has no change `{at}`"));
             return Err(error.hint(format!("the last one is {last}")).seq(last));
         }
+        let _place = self.large().await;
         Ok(self.store.at(id, at).await?)
     }
 }

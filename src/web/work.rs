@@ -17,7 +17,7 @@ use crate::store::ListedPlan;
 use crate::view::{Paint, agent_of};
 use crate::volumes::Volumes;
 use crate::wire::command_file::CommandFile;
-use crate::wire::text::time_text;
+use crate::wire::text::{time_text, without_keys};
 use crate::worker::AgentNow;
 use crate::worker::readable_output::{closed, readable};
 
@@ -38,6 +38,7 @@ pub async fn diff(
     let text = match source.ok_or_else(|| no_task(&id, task))? {
         DiffSource::Shared(attempts) => attempts.join("\n"),
         source => {
+            let _place = state.large().await;
             let difference = async {
                 let project = diff_project(head).await?;
                 diff_of(project.as_ref(), source, DiffDetail::Lines).await
@@ -104,7 +105,7 @@ pub async fn output(
     let text = text + closed(&mut open);
     let next = from.saturating_add(used as u64);
     Ok(Json(json!({
-        "text": prefix(&text),
+        "text": prefix(&without_keys(&text)),
         "from": from,
         "next": next,
         "end": shown.over && next >= length,
@@ -164,8 +165,6 @@ fn at_work(plan: &Plan, attempt: &Attempt) -> (Value, CommandId, String) {
         "task_name": task.map(|task| task.name.as_str()),
         "role": task.and_then(|task| task.assignee.as_deref()),
         "agent": agent_of(plan),
-        // No heartbeat says it.
-        "machine": null,
         "since": attempt.claimed.map(time_text),
     });
     (row, attempt.id.clone(), folder(attempt))
@@ -186,7 +185,9 @@ fn with_signs(mut row: Value, command: &CommandId, folder: &str, volumes: &Volum
     let mut now = AgentNow::new(volumes.log(command, "out"), volumes.log(command, "err"));
     now.read();
     row["last_heartbeat"] = json!(beat);
-    row["blocked_until"] = json!(place.read_life(command).blocked_until.map(time_text));
+    let life = place.read_life(command);
+    row["machine"] = json!(life.machine);
+    row["blocked_until"] = json!(life.blocked_until.map(time_text));
     row["doing"] = now.doing(folder).into();
     row
 }

@@ -38,6 +38,41 @@ pub fn printable(text: &str) -> String {
     }
 }
 
+/// How keys of well-known services begin.
+pub const KEY_PREFIXES: [&str; 10] = [
+    "sk-",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "AIza",
+];
+
+/// The shortest word that is taken for a key in what an agent says.
+const KEY: usize = 20;
+
+/// Returns the text with `[key]` in the place of each key of a well-known service: agents print what they should not.
+pub fn without_keys(text: &str) -> String {
+    let part = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    let is_key = |word: &str| {
+        let known = KEY_PREFIXES.iter().any(|prefix| word.starts_with(prefix));
+        known && word.len() >= KEY && word.contains(|c: char| c.is_ascii_digit())
+    };
+    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(begin) = rest.find(part) {
+        let (before, word) = rest.split_at(begin);
+        let (word, after) = word.split_at(word.find(|c| !part(c)).unwrap_or(word.len()));
+        shown += before;
+        shown += if is_key(word) { "[key]" } else { word };
+        rest = after;
+    }
+    shown + rest
+}
+
 /// Returns at most `max` characters of the text; the last one is `…` if something was cut.
 pub fn clip(text: &str, max: usize) -> String {
     if text.chars().nth(max).is_none() {
@@ -204,6 +239,30 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn keys_of_services_are_hidden() {
+        let key = "sk-ant-api03-0123456789abcdef";
+        for (text, shown) in [
+            (format!("{key}\n"), "[key]\n"),
+            (format!("KEY='{key}', ä"), "KEY='[key]', ä"),
+            (
+                "ghp_0123456789abcdefghij AKIA0123456789ABCDEF".to_owned(),
+                "[key] [key]",
+            ),
+            (
+                "sk-fading-circle-container".to_owned(),
+                "sk-fading-circle-container",
+            ),
+            (
+                "sk-1 task-0123456789abcdefghij".to_owned(),
+                "sk-1 task-0123456789abcdefghij",
+            ),
+            (String::new(), ""),
+        ] {
+            assert_eq!(without_keys(&text), shown);
+        }
+    }
 
     #[test]
     fn printable_drops_terminal_controls() {

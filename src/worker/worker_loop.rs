@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -25,6 +25,11 @@ use crate::wire::report_file::{ReportFile, render};
 
 /// How often the heartbeat is renewed while the agent does something.
 const BEAT: Duration = Duration::from_secs(10);
+/// The name of this machine, where the system has it in a file.
+static MACHINE: LazyLock<Option<String>> = LazyLock::new(|| {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+});
 /// The interval of the checks whether the command is cancelled, an agent left behind has ended, or one prints without end.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
 /// An agent names its session in its first lines, if it does.
@@ -427,6 +432,7 @@ impl Worker {
     ) -> Result<(), VolumesError> {
         let mut life = vital.current();
         life.last_output_at = last_written.and_then(time_of);
+        life.machine = MACHINE.clone();
         self.volumes.live(vital.id, &life)
     }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Served, finished_plan, serve};
-use crate::common::env::{TestEnv, has, lives, wait_until};
+use crate::common::env::{TestEnv, has, lacks, lives, wait_until};
 
 fn cli(env: &TestEnv, args: &[&str]) -> Value {
     serde_json::from_str(&env.exits(0, args).stdout).unwrap()
@@ -136,6 +136,73 @@ fn long_lists_come_in_small_pages() {
     wait_until("it ends", || !lives(&pid.to_string()));
     env.exits(0, ["status", "--json"]);
     assert!(lives(&run.child.id().to_string()));
+}
+
+#[test]
+fn plans_come_in_pages() {
+    let env = TestEnv::new();
+    let ids: Vec<String> = (0..3).map(|_| finished_plan(&env)).collect();
+    env.exits(
+        0,
+        [
+            "tool",
+            "TaskCreate",
+            r#"{"subject": "Dig", "description": "Dig"}"#,
+        ],
+    );
+    let served = serve(&env, &[]);
+    let (mut page, mut found) = (served.get("plans?limit=1&after=0"), Vec::new());
+    let mut second = 0;
+    loop {
+        assert_eq!(
+            (&page["total"], &page["open"]),
+            (&json!(4), &json!(1)),
+            "{page}"
+        );
+        found.push(page["plans"][0]["id"].as_str().unwrap().to_owned());
+        let Some(next) = page["next"].as_i64() else {
+            break;
+        };
+        assert_eq!(page["more"], true);
+        second = if found.len() == 2 { next } else { second };
+        page = served.get(&format!("plans?limit=1&after={next}"));
+    }
+    assert_eq!(page["more"], false);
+    assert_eq!(found.len(), 4);
+    assert!(ids.iter().rev().eq(&found[1..]), "{found:?}");
+    let rest = served.get(&format!("plans?after={second}"));
+    assert_eq!(rest["plans"].as_array().unwrap().len(), 2);
+    assert_eq!(served.status("GET /api/v1/plans?after=nix", &[]), 400);
+    assert_eq!(served.status("GET /api/v1/plans?limit=x", &[]), 400);
+}
+
+/// A report says what it should not: page and command line hide it alike.
+#[test]
+fn keys_of_services_are_hidden_as_in_why() {
+    let env = TestEnv::new();
+    let key = "sk-ant-api03-0123456789abcdef";
+    let block = format!("echo {key}; echo 'the key {key} is refused' >&2; exit 1");
+    env.write(
+        "plan.md",
+        &format!("# Ask\n\n## 1. Ask\n\n```sh\n{block}\n```\n"),
+    );
+    env.exits(4, "run --plan plan.md --agent shell --no-input");
+    let why = env.exits(0, "why 1").stdout;
+    has(&why, "the key [key] is refused");
+    let served = serve(&env, &[]);
+    let plan = super::only_plan(&env);
+    let task = served.get(&format!("plans/{plan}/tasks/1"));
+    assert_eq!(task["why"].as_str().unwrap(), why);
+    let report = task["history"][0]["report"]["results"].as_str().unwrap();
+    has(report, "the key [key] is refused");
+    let output = served.get(&format!("plans/{plan}/tasks/1/output"));
+    assert_eq!(output["text"], "[key]\n");
+    // What the agent was told to do stands there as the person wrote it, in the plan's text alone.
+    for path in ["", "/tasks", "/tasks/1/output", "/log"] {
+        let reply = served.ask(&format!("GET /api/v1/plans/{plan}{path}"), &[], "");
+        lacks(&reply.body, key);
+    }
+    lacks(served.get("questions").to_string(), key);
 }
 
 #[test]

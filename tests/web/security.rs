@@ -281,6 +281,45 @@ fn methods_and_bodies_are_limited() {
 }
 
 #[test]
+fn body_without_a_length_is_limited() {
+    let env = TestEnv::new();
+    let served = serve(&env, &[]);
+    let chunked = [("Content-Length", ""), ("Transfer-Encoding", "chunked")];
+    for (bytes, status) in [(1_000, 400), (65_537, 413), (2_000_000, 413)] {
+        let text = format!("[\"{}\"]", "x".repeat(bytes));
+        let body = format!("{:x}\r\n{text}\r\n0\r\n\r\n", text.len());
+        let reply = served.ask(ACTION, &chunked, &body);
+        assert_eq!(reply.status, status, "{bytes}: {reply:?}");
+    }
+}
+
+#[test]
+fn more_connections_than_sixty_four_wait() {
+    let env = TestEnv::new();
+    let served = serve(&env, &[]);
+    let open = [("Connection", "keep-alive")];
+    let mut first = [0];
+    let mut kept: Vec<_> = (0..64)
+        .map(|_| {
+            let mut stream = served.send(PLANS, &open, "");
+            stream.read_exact(&mut first).unwrap();
+            stream
+        })
+        .collect();
+    let mut waits = served.send(PLANS, &open, "");
+    // A visitor without the token has a place of another kind.
+    for _ in 0..20 {
+        assert_eq!(served.status("GET /", &[("Authorization", "")]), 200);
+    }
+    waits.set_nonblocking(true).unwrap();
+    let none = waits.read(&mut first).unwrap_err();
+    assert_eq!(none.kind(), std::io::ErrorKind::WouldBlock);
+    waits.set_nonblocking(false).unwrap();
+    kept.pop();
+    waits.read_exact(&mut first).unwrap();
+}
+
+#[test]
 fn actions_are_limited_in_a_second() {
     let env = TestEnv::new();
     let served = serve(&env, &[]);
@@ -474,6 +513,7 @@ fn agents_may_not_serve_the_page() {
         env.path("volumes").to_str().unwrap().to_owned().as_str(),
     );
     env.refuses(2, ["web"], "is for a person");
+    env.refuses(2, ["web", "--pair"], "is for a person");
 }
 
 #[test]

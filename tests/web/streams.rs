@@ -128,6 +128,10 @@ fn growing_output_is_said() {
         worker["since"].is_string() && worker["last_heartbeat"].is_string(),
         "{workers}"
     );
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    crate::common::env::wait_until("a heartbeat says the machine", || {
+        served.get("workers")["workers"][0]["machine"] == machine.trim()
+    });
     env.write("go", "");
     run.child.wait().unwrap();
 }

@@ -39,6 +39,10 @@ pub struct CarryOut {
     #[arg(long)]
     pub detach: bool,
 
+    /// Serve the page meanwhile, as `web` does
+    #[arg(long)]
+    pub web: bool,
+
     /// Never ask here; exit with 4 once nothing else can go on
     #[arg(long)]
     pub no_input: bool,

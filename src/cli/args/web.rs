@@ -25,7 +25,19 @@ pub struct WebArgs {
     #[arg(long, value_name = "https://HOST", value_parser = PublicUrl::parse)]
     pub public_url: Option<PublicUrl>,
 
+    /// Print a code, good once and for five minutes, that lets another device in
+    #[arg(long)]
+    pub pair: bool,
+
     /// Make another token: the present one counts no longer
     #[arg(long)]
     pub new_token: bool,
+}
+
+impl WebArgs {
+    /// Returns whether a page that another process serves is as good as one of this process.
+    pub fn joins(&self) -> bool {
+        let own = self.open || self.new_token || self.port.is_some() || self.public_url.is_some();
+        self.pair && !own
+    }
 }

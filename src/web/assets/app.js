@@ -1,26 +1,25 @@
 // The frame of the page, and the pages over all plans: plans, questions, workers.
 import { html, render, useEffect, useRef, useState } from "./preact.js";
-import { follow, link, listen, logOut, say, takeToken, token, useAction, useData } from "./live.js";
-import { Act, Ago, Bar, Pending, Problem, State, clock, ended, many, money } from "./parts.js";
+import { follow, getRows, link, listen, logOut, say, takeCode, takeToken, token, useAction, useData } from "./live.js";
+import { Act, Ago, Bar, Pending, Problem, State, clock, many, money } from "./parts.js";
 import { Log, Plan } from "./plan.js";
 import { Task } from "./task.js";
 
 const id = encodeURIComponent;
+const PAGE = 100;
 /// The questions that this tab answered; what else is gone was answered elsewhere.
 const answeredHere = new Set();
 
-function Plans({ plans, error }) {
-  const [shown, setShown] = useState(100);
+function Plans({ plans, error, more }) {
   if (!plans) return html`<${Pending} error=${error} />`;
-  const open = plans.plans.filter((plan) => !ended(plan.state)).length;
   return html`<header class="head"><div><h1 tabindex="-1">Plans</h1>
-      <p class="quiet">${plans.plans.length ? `${many(plans.plans.length, "plan")}, ${open} open` : "No plan yet."}${" · "}
-        ${plans.daemon ? `a daemon works here (pid ${plans.daemon.pid})` : "no daemon works here"}</p></div>
+      <p class="quiet">${plans.total ? `${many(plans.total, "plan")}, ${plans.open} open` : "No plan yet."}${" · "}
+        ${plans.daemon ? `a daemon carries them out (pid ${plans.daemon.pid})` : html`no daemon works here: <code>plan-agent daemon</code> starts one`}</p></div>
     <${Act} label="New goal" kind="main" path="/plans" about="What is to be reached, in your words. Agent, checks and rights are those that are configured."
       fields=${[["goal", "Goal", "text", true], ["review", "Show me the plan before anything starts", "check"]]}
       then=${(answer) => (location.hash = `#/p/${id(answer.plan)}`)} /></header>
-  ${plans.plans.length === 0 && html`<p>A plan begins with a goal: press <b>New goal</b>, or type <code>plan-agent run "…"</code>.</p>`}
-  <ul class="plans">${plans.plans.slice(0, shown).map((plan) => html`<li key=${plan.id} class="card plan">
+  ${plans.total === 0 && html`<p>A plan begins with a goal: press <b>New goal</b>, or type <code>plan-agent run "…"</code>.</p>`}
+  <ul class="plans">${plans.plans.map((plan) => html`<li key=${plan.id} class="card plan">
     <div class="grow"><h2><a href=${`#/p/${id(plan.id)}`}>${plan.name || plan.goal}</a></h2>
       ${plan.goal !== plan.name && html`<p class="goal">${plan.goal}</p>`}
       <p class="quiet"><code>${plan.key}</code> · began <${Ago} time=${plan.created_at} />${plan.finished_at && html` · ended <${Ago} time=${plan.finished_at} />`}
@@ -29,7 +28,7 @@ function Plans({ plans, error }) {
       ${plan.tasks > 0 && html`<span class="count">${plan.completed + plan.skipped} of ${plan.tasks} done</span><${Bar}
         value=${plan.completed + plan.skipped} max=${plan.tasks} label=${`${plan.completed + plan.skipped} of ${plan.tasks} tasks done`} />`}
       ${plan.questions > 0 && html`<a class="badge" href="#/questions">? asks you${plan.questions > 1 ? ` ×${plan.questions}` : ""}</a>`}</div></li>`)}</ul>
-  ${plans.plans.length > shown && html`<button onClick=${() => setShown(shown + 100)}>Show more</button>`}`;
+  ${plans.next && html`<button onClick=${more}>Show ${PAGE} more</button>`}`;
 }
 
 function Question({ question, first }) {
@@ -77,7 +76,7 @@ function Questions({ questions, error }) {
   const gone = [...before.current].filter(([key]) => !open.has(key));
   for (const [key, each] of open) before.current.set(key, each);
   return html`<h1 tabindex="-1">Questions</h1>
-    <p class="quiet">${open.size ? `${many(open.size, "question")} wait${open.size === 1 ? "s" : ""} for you. Nothing is lost while they do.`
+    <p class="quiet">${open.size ? `${many(open.size, "question")} wait${open.size === 1 ? "s" : ""} for your answer.`
       : "No question is open: every plan goes on by itself."}</p>
     <ul class="plain">${[...open].map(([key, each], at) => html`<${Question} key=${key} question=${each} first=${at === 0} />`)}
     ${gone.map(([key, each]) => html`<li class="card past" key=${`past ${key}`}><b>${answeredHere.has(each.id) ? "✓ Answered here" : "✓ Answered elsewhere"}</b>
@@ -89,28 +88,29 @@ function Workers() {
   useEffect(() => listen((change) => change.beat), []);
   if (!data) return html`<${Pending} error=${error} />`;
   return html`<h1 tabindex="-1">Workers</h1>
-    ${data.workers.length ? html`<p class="quiet">${many(data.workers.length, "command")} taken by workers now.</p>
+    ${data.workers.length ? html`<p class="quiet">${many(data.workers.length, "task")} in the hands of workers: agents, programs or people who take tasks and report.</p>
     <div class="scroll" role="region" aria-label="Workers" tabindex="0"><table><thead><tr><th>Doing</th><th>Role</th><th>Agent</th><th>Machine</th><th>Since</th>
       <th>Last heartbeat</th></tr></thead><tbody>${data.workers.map((each) => html`<tr key=${each.command}>
       <td><a href=${`#/p/${id(each.plan)}/t/${each.task}`}>${each.task} · ${each.task_name}</a>${each.doing && html`<p class="quiet">${each.doing}</p>`}
         ${each.blocked_until && html`<p class="state asks">Ⅱ parked until ${clock(each.blocked_until)}</p>`}</td>
-      <td>${each.role || "any"}</td><td>${each.agent || "not said"}</td><td>${each.machine || "this one"}</td><td><${Ago} time=${each.since} /></td>
+      <td>${each.role || "any"}</td><td>${each.agent || "not said"}</td><td>${each.machine || "not said"}</td><td><${Ago} time=${each.since} /></td>
       <td>${each.last_heartbeat ? html`<${Ago} time=${each.last_heartbeat} />` : "none yet"}</td></tr>`)}</tbody></table></div>`
-    : html`<p>No worker has a task at the moment. <code>plan-agent worker --agent claude</code> starts one; <code>run</code> brings its own.</p>`}`;
+    : html`<p>No worker (an agent, a program or a person) has a task at the moment. <code>plan-agent worker --agent claude</code> starts one; <code>run</code> brings its own.</p>`}`;
 }
 
 function LogIn() {
-  const [wrong, setWrong] = useState(false);
+  const [error, setError] = useState(null);
   const enter = (event) => {
     event.preventDefault();
     const given = event.target.elements.address.value.trim();
-    if (takeToken(given) || takeToken(`#token=${given}`)) return location.reload();
-    setWrong(true);
+    if (/^[\w -]{8,9}$/.test(given)) return takeCode(given).then(() => location.reload(), setError);
+    if (takeToken(given) || takeToken(`#token=${given}`)) location.reload();
   };
   return html`<main class="login"><h1 tabindex="-1">plan-agent</h1>
-    <p>This tab has no key yet. Open the address that <code>plan-agent web</code> prints, or put it here:</p>
-    <form onSubmit=${enter}><label>Address or token<input name="address" autocomplete="off" required /></label>
-    <button class="main">Open</button></form>${wrong && html`<p class="problem" role="alert">That is no address with a token.</p>`}</main>`;
+    <p>This tab has no key yet. Open the address that <code>plan-agent web</code> prints, or put it here. On a phone, type the code that${" "}
+      <code>plan-agent web --pair</code> prints.</p>
+    <form onSubmit=${enter}><label>Code, address or token<input name="address" autocomplete="off" autocapitalize="characters" spellcheck="false"
+      required /></label><button class="main">Open</button></form><${Problem} error=${error} /></main>`;
 }
 
 /// Reads the address below `#/`: `p/PLAN/t/TASK` and so on.
@@ -130,9 +130,11 @@ function App() {
   const inPlan = page === "p";
   const known = token() !== null;
   const asked = useData(known ? "/questions" : null, undefined, 500);
-  const listed = useData(known ? "/plans" : null, () => !inPlan, 250);
+  const [rows, setRows] = useState(PAGE);
+  const listed = useData(known ? `/plans?limit=${rows}` : null, () => !inPlan, 250, (path) => getRows(path, "plans", 0, rows));
+  const plans = listed.data || listed.last;
   const count = asked.data?.questions.length ?? 0;
-  window.readOnly = listed.data?.read_only ?? false;
+  window.readOnly = plans?.read_only ?? false;
   useEffect(() => {
     const moved = () => setAt(route());
     addEventListener("hashchange", moved);
@@ -155,14 +157,12 @@ function App() {
     (document.querySelector(".question") || document.querySelector("h1"))?.focus({ preventScroll: true });
     scrollTo(0, 0);
   }, [at.join("/")]);
-  useEffect(() => {
-    const title = { "": "Plans", questions: "Questions", workers: "Workers", p: `Plan ${plan}${number ? ` · task ${number}` : ""}` }[page || ""];
-    document.title = `${count ? `(${count}) ` : ""}${title || "Plans"} — plan-agent`;
-  }, [at.join("/"), count]);
+  const title = { questions: "Questions", workers: "Workers", p: `Plan ${plan}${number ? ` · task ${number}` : ""}` }[page];
+  document.title = `${count ? `(${count}) ` : ""}${title || "Plans"} — plan-agent`;
   useEffect(() => count && say(`${many(count, "question")} open`), [count]);
   if (!known) return html`<${LogIn} />`;
   const here = (name) => ((page || "") === name ? "page" : null);
-  let body = html`<${Plans} plans=${listed.data} error=${listed.error} />`;
+  let body = html`<${Plans} plans=${plans} error=${listed.error} more=${() => setRows(rows + PAGE)} />`;
   if (page === "questions") body = html`<${Questions} questions=${asked.data} error=${asked.error} />`;
   else if (page === "workers") body = html`<${Workers} />`;
   else if (inPlan && part === "t") body = html`<${Task} key=${`${plan}/${number}`} plan=${plan} number=${number} />`;

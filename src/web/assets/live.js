@@ -12,6 +12,8 @@ export const marked = (text) =>
     return code < 32 ? String.fromCharCode(0x2400 + code) : `⟨U+${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
   });
 
+const parse = (text) => JSON.parse(text, (_, value) => (typeof value === "string" ? marked(value) : value));
+
 export const token = () => sessionStorage.getItem(KEY);
 
 /// Takes the token out of an address: the fragment never reaches the server, and it does not stay in the history.
@@ -21,6 +23,13 @@ export function takeToken(address) {
   sessionStorage.setItem(KEY, decodeURIComponent(given[1]));
   history.replaceState(null, "", location.pathname + "#/");
   return true;
+}
+
+/// Gets the token for a code, which is a secret as well: it goes in a body.
+export async function takeCode(code) {
+  const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ code }) };
+  const { token } = await read(await fetch("/api/v1/pair", options));
+  sessionStorage.setItem(KEY, token);
 }
 
 export function logOut() {
@@ -42,17 +51,26 @@ async function read(answer, raw) {
   const text = await answer.text();
   let body;
   try {
-    body = JSON.parse(text, (_, value) => (typeof value === "string" && !raw ? marked(value) : value));
+    body = raw ? JSON.parse(text) : parse(text);
   } catch {
     body = { error: `the server answered ${answer.status}` };
   }
   if (answer.ok) return body;
-  const error = new Error(body.error || `the server answered ${answer.status}`);
-  throw Object.assign(error, { status: answer.status, hint: body.hint, seq: body.seq });
+  throw Object.assign(new Error(body.error || `the server answered ${answer.status}`), { status: answer.status, hint: body.hint });
 }
 
 /// Reads an answer. `raw` is only for text that goes back as it came, in the field where a person edits it.
 export const get = async (path, raw) => read(await request(path), raw);
+
+/// Reads a list page by page behind one of its rows, until there are so many rows.
+export async function getRows(path, name, after, most, rows = []) {
+  for (let next = after; ; ) {
+    const page = await get(`${path}&after=${next}`);
+    rows = [...rows, ...page[name]];
+    next = page.next;
+    if (next === null || rows.length >= most) return { ...page, [name]: rows };
+  }
+}
 
 /// Sends an action. A cut connection is tried again with the same key, so it happens once.
 export async function post(path, body) {
@@ -131,7 +149,7 @@ function take(mine, block) {
     emit({ beat: true });
     return false;
   }
-  const data = JSON.parse(fields.data, (_, value) => (typeof value === "string" ? marked(value) : value));
+  const data = parse(fields.data);
   if (fields.event === "hello") {
     if (link.version && link.version !== data.version) location.reload();
     const same = link.started === data.started && mine.last !== null;
@@ -145,12 +163,10 @@ function take(mine, block) {
     const hole = mine.last !== null && data.seq > mine.last + 1;
     mine.last = data.seq;
     emit(hole ? {} : { plan: mine.plan, ...data });
-  } else if (fields.event === "head") emit({ head: true, ...data });
-  else if (fields.event === "output") emit({ output: true, plan: mine.plan, ...data });
-  else if (fields.event === "resync") {
+  } else if (fields.event === "resync") {
     mine.last = null;
     emit({});
-  }
+  } else emit({ [fields.event]: true, plan: mine.plan, ...data });
   return false;
 }
 
@@ -167,33 +183,40 @@ setInterval(() => {
   }
 }, 1000);
 
+/// Returns a function that does its work one call after the other; of those that come meanwhile, the last.
+export function inTurn(work) {
+  let busy = false;
+  let again = false;
+  return async () => {
+    again = true;
+    if (busy) return;
+    for (busy = true; again; ) {
+      again = false;
+      await work();
+    }
+    busy = false;
+  };
+}
+
 /// Reads a path and reads it again when it changed; `wants` says which changes matter, `pause` bounds how often. Without one, the
 /// server has as long to rest as it took to answer.
-export function useData(path, wants = () => true, pause = 0) {
+export function useData(path, wants = () => true, pause = 0, read = get) {
   const [state, set] = useState({});
   const wanted = useRef();
   wanted.current = wants;
   useEffect(() => {
-    let gone = false;
-    let busy = false;
-    let again = false;
-    const load = async () => {
-      again = true;
-      if (busy || path === null) return;
-      busy = true;
-      while (again && !gone) {
-        again = false;
-        const began = Date.now();
-        try {
-          const data = await get(path);
-          if (!gone) set({ path, data });
-        } catch (error) {
-          if (!gone) set((old) => ({ path, data: old.path === path ? old.data : null, error }));
-        }
-        await sleep(Math.max(pause, Date.now() - began));
+    let gone = path === null;
+    const load = inTurn(async () => {
+      if (gone) return;
+      const began = Date.now();
+      try {
+        const data = await read(path);
+        if (!gone) set({ path, data });
+      } catch (error) {
+        if (!gone) set((old) => ({ path, data: old.path === path ? old.data : null, error }));
       }
-      busy = false;
-    };
+      await sleep(Math.max(pause, Date.now() - began));
+    });
     load();
     const matters = (change) => !change.link && !change.beat && !change.output && (!(change.plan || change.head) || wanted.current(change));
     const end = listen((change) => matters(change) && load());

@@ -27,10 +27,9 @@ export function look(state, proven) {
   return [glyph, proven ? "proven" : words(state), kind];
 }
 
-export function State({ state, proven }) {
-  const [glyph, word, kind] = look(state, proven);
-  return html`<span class=${`state ${kind}`}><span class="glyph" aria-hidden="true">${glyph}</span>${word}</span>`;
-}
+/// A word with a shape and a colour that say the same.
+export const Mark = ({ as: [glyph, word, kind] }) => html`<span class=${`state ${kind}`}><span class="glyph" aria-hidden="true">${glyph}</span>${word}</span>`;
+export const State = ({ state, proven }) => html`<${Mark} as=${look(state, proven)} />`;
 
 export const words = (text) => String(text).toLowerCase().replaceAll("_", " ");
 export const ended = (state) => ["completed", "failed", "aborted"].includes(state);

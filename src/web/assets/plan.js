@@ -1,7 +1,7 @@
 // One plan: its tasks as list, graph and timeline, its review, its log.
 import { html, useEffect, useRef, useState } from "./preact.js";
-import { get, listen, say, useAction, useData } from "./live.js";
-import { Act, Ago, Bar, Pending, Problem, State, ended, kept, many, money, span, words } from "./parts.js";
+import { get, getRows, inTurn, listen, say, useAction, useData } from "./live.js";
+import { Act, Ago, Bar, Mark, Pending, Problem, State, ended, kept, many, money, span, words } from "./parts.js";
 import { Graph, Timeline } from "./graph.js";
 
 const PAGE = 100;
@@ -14,13 +14,13 @@ function useTasks(plan, first, all) {
   const loading = useRef(false);
   const base = `/plans/${encodeURIComponent(plan)}/tasks`;
   const put = (next) => set((now.current = next));
-  const page = async (after, limit) => get(`${base}?after=${after}&limit=${limit}`);
-  const more = async (from = now.current) => {
+  const more = async () => {
+    const from = now.current;
     if (loading.current || from.next === null) return;
     loading.current = true;
     try {
-      const got = await page(from.next, PAGE);
-      put({ ...from, rows: [...from.rows, ...got.tasks], next: got.next });
+      const { tasks, next } = await getRows(`${base}?limit=${PAGE}`, "tasks", from.next, from.rows.length + 1, from.rows);
+      put({ ...from, rows: tasks, next });
     } catch (error) {
       put({ ...from, error });
     }
@@ -32,14 +32,8 @@ function useTasks(plan, first, all) {
   };
   const again = async () => {
     const { rows, first: after } = now.current;
-    const got = [];
-    let next = after;
-    while (next !== null && got.length < Math.max(rows.length, PAGE)) {
-      const answer = await page(next, PAGE);
-      got.push(...answer.tasks);
-      next = answer.next;
-    }
-    put({ rows: got, next, first: after });
+    const { tasks, next } = await getRows(`${base}?limit=${PAGE}`, "tasks", after, Math.max(rows.length, PAGE));
+    put({ rows: tasks, next, first: after });
   };
   useEffect(() => {
     if (first !== null) begin(first);
@@ -48,7 +42,6 @@ function useTasks(plan, first, all) {
     if (all && state.next !== null && state.rows.length && state.rows.length < all) more();
   }, [all, state]);
   useEffect(() => {
-    let busy = false;
     let due = null;
     const read = async (numbers) => {
       const { rows } = now.current;
@@ -58,23 +51,18 @@ function useTasks(plan, first, all) {
       const fresh = new Map();
       const readOne = async (number) => {
         const before = rows[rows.findIndex((row) => row.id === number) - 1];
-        const row = (await page(before?.id ?? now.current.first, 1)).tasks[0];
+        const row = (await get(`${base}?after=${before?.id ?? now.current.first}&limit=1`)).tasks[0];
         if (row?.id === number) fresh.set(number, row);
       };
       await Promise.all(shown.map(readOne));
       if (fresh.size < shown.length) return again();
       put({ ...now.current, rows: now.current.rows.map((row) => fresh.get(row.id) || row) });
     };
-    const work = async () => {
-      if (busy) return;
-      busy = true;
-      while (due) {
-        const { all: everything, numbers } = due;
-        due = null;
-        await read(everything ? null : numbers).catch(() => {});
-      }
-      busy = false;
-    };
+    const work = inTurn(async () => {
+      const { all: everything, numbers } = due;
+      due = null;
+      await read(everything ? null : numbers).catch(() => {});
+    });
     return listen((change) => {
       if (change.link || change.beat || change.output || change.head) return;
       due ??= { all: false, numbers: new Set() };
@@ -124,12 +112,10 @@ function Budget({ usage }) {
   })}</ul></section>`;
 }
 
-const KINDS = { met: "good", not_met: "bad", not_proven: "unsure" };
-const GLYPHS = { met: "✓", not_met: "✗", not_proven: "~" };
+const LOOKS = { met: ["✓", "met", "good"], not_met: ["✗", "not met", "bad"], not_proven: ["~", "not proven", "unsure"] };
 
 const TaskEvidence = kept(({ plan, task }) => html`<li>
-  <a href=${`#/p/${plan}/t/${task.id}`}>${task.id} · ${task.name}</a><ul class="plain">${(task.criteria || []).map((each) => html`<li>
-    <span class=${`state ${KINDS[each.state]}`}><span class="glyph" aria-hidden="true">${GLYPHS[each.state]}</span>${each.state?.replaceAll("_", " ")}</span>
+  <a href=${`#/p/${plan}/t/${task.id}`}>${task.id} · ${task.name}</a><ul class="plain">${(task.criteria || []).map((each) => html`<li><${Mark} as=${LOOKS[each.state]} />
     ${" "}${each.text || "its result"} <span class="quiet">${each.why}</span></li>`)}</ul></li>`);
 
 /// What stands behind the goal: what was expected of each task, and how that ended.

@@ -1,7 +1,7 @@
 // One task: why it is as it is, its attempts, what it changed, what its agent says.
 import { html, useEffect, useRef, useState } from "./preact.js";
-import { get, listen, useAction, useData } from "./live.js";
-import { Act, Ago, Pending, Problem, State, Text, clock, ended, many, money, ms, span, words } from "./parts.js";
+import { get, inTurn, listen, useAction, useData } from "./live.js";
+import { Act, Mark, Pending, Problem, State, Text, clock, ended, many, money, ms, span, words } from "./parts.js";
 
 /// The reasons of `why`: its first line is the heading, its attempts are shown as such.
 const reasons = (why) => why.split("\n\nAttempts")[0].split("\n").slice(1).map((line) => line.replace(/^ {2}/, "")).join("\n");
@@ -21,8 +21,8 @@ function Attempt({ attempt, last }) {
     ${said(report?.next_steps) && html`<h3>Next steps</h3><${Text} text=${report.next_steps} />`}
     ${report?.question && html`<h3>Question</h3><${Text} text=${report.question} />`}
     ${attempt.rejected && html`<h3>Unreadable report</h3><${Text} text=${attempt.rejected.reason || String(attempt.rejected)} />`}
-    ${checks?.length > 0 && html`<h3>Checks</h3><ul class="plain">${checks.map((check) => html`<li><span class=${`state ${check.passed ? "good" : "bad"}`}><span
-      class="glyph" aria-hidden="true">${check.passed ? "✓" : "✗"}</span>${check.passed ? "passed" : "failed"}</span> ${check.name}${check.finding && `: ${check.finding}`}
+    ${checks?.length > 0 && html`<h3>Checks</h3><ul class="plain">${checks.map((check) => html`<li>
+      <${Mark} as=${check.passed ? ["✓", "passed", "good"] : ["✗", "failed", "bad"]} /> ${check.name}${check.finding && `: ${check.finding}`}
       ${check.tail && !check.passed && html`<pre tabindex="0">${check.tail.slice(-2000)}</pre>`}</li>`)}</ul>`}
     ${changes && html`<h3>Changed files</h3><p>${changes.files?.length ? changes.files.map((file) => html`<code>${file}</code> `) : "none"}${
       changes.more > 0 && ` and ${changes.more} more`}</p>`}
@@ -71,33 +71,22 @@ function Output({ plan, number, base }) {
   const box = useRef();
   useEffect(() => {
     let gone = false;
-    let busy = false;
-    let again = true;
     let attempt = null;
     let from = 0;
-    const read = async () => {
-      again = true;
-      if (busy) return;
-      busy = true;
-      while (again && !gone) {
-        again = false;
-        try {
-          const got = await get(`${base}/output?from=${from}`);
-          if (got.attempt !== attempt) {
-            [attempt, again] = [got.attempt, from > 0];
-            from = again ? 0 : got.next;
-            setText(again ? "" : got.text);
-          } else if (got.next > from) {
-            from = got.next;
-            setText((old) => (old + got.text).slice(-65536));
-          }
-          again ||= got.text.length > 0 && !got.end;
-        } catch (wrong) {
-          setError(wrong);
-        }
+    const read = inTurn(async () => {
+      if (gone) return;
+      try {
+        const got = await get(`${base}/output?from=${from}`);
+        const other = got.attempt !== attempt && from > 0;
+        if (other) setText("");
+        else if (got.next > from) setText((old) => (old + got.text).slice(-65536));
+        from = other ? 0 : got.next;
+        attempt = got.attempt;
+        if (other || (got.text.length > 0 && !got.end)) read();
+      } catch (wrong) {
+        setError(wrong);
       }
-      busy = false;
-    };
+    });
     read();
     const end = listen((change) => !change.link && !change.beat && (!change.output || String(change.task) === number) && read());
     return () => ((gone = true), end());
@@ -132,7 +121,7 @@ export function Task({ plan, number }) {
     <section class="card why"><h2>Why</h2><${Text} text=${reasons(data.why || task.why || "")} />
       ${task.state === "asks_you" && html`<p><a class="badge" href="#/questions">? Answer its question</a></p>`}
       ${task.dependencies?.length > 0 && html`<p class="quiet">Comes after ${task.dependencies.map((each, at) => [at > 0 && ", ", link(each)])}</p>`}
-      ${task.dependants?.length > 0 && html`<p class="quiet">Before ${task.dependants.map((each, at) => [at > 0 && ", ", link(each)])}</p>`}</section>
+      ${task.dependants?.length > 0 && html`<p class="quiet">Comes before ${task.dependants.map((each, at) => [at > 0 && ", ", link(each)])}</p>`}</section>
     <section><h2>Attempts</h2>${history.length ? history.map((attempt, at) => html`<${Attempt} key=${attempt.number} attempt=${attempt} last=${at === 0} />`)
       : html`<p class="quiet">None yet.</p>`}</section>
     <section><h2>What it changed</h2><${Diff} key=${task.attempts + task.state} base=${base} over=${over || ended(task.state)} /></section>
