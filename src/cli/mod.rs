@@ -159,7 +159,7 @@ async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
         CliCommand::Tools(args) => tool::list(&args, out),
         CliCommand::Tool(args) => return tool::call(args, start, ended()).await,
         CliCommand::Mcp(args) => return mcp::serve(args, start, ended()).await,
-        CliCommand::Web(args) => return web::web(args, start, ended()).await,
+        CliCommand::Web(args) => return Box::pin(web::web(args, start, ended())).await,
         CliCommand::Clean { yes } => clean::clean(yes, &control().await?).await,
         CliCommand::Stop => control::stop(&control().await?).await,
         CliCommand::Edit(args) => return edit_plan::edit(&args, start, ended()).await,

@@ -294,7 +294,9 @@ impl App {
 /// A daemon: the one that `--detach` leaves behind for a plan, or one for all that is queued.
 pub async fn daemon(args: DaemonArgs, start: &CommandStart, ended: Ended) -> Result<Exit> {
     match (&args.plan, &args.confirmed) {
-        (Some(plan), Some(confirmed)) => daemon_of(plan, confirmed, &args, start, ended).await,
+        (Some(plan), Some(confirmed)) => {
+            Box::pin(daemon_of(plan, confirmed, &args, start, ended)).await
+        }
         _ => daemon_of_queue(&args, start, ended).await,
     }
 }

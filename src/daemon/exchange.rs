@@ -350,10 +350,10 @@ impl Exchange {
 
     fn show_questions(&mut self, now: Time) {
         for (plan, awaited) in &self.routes.0 {
-            for id in awaited.questions.difference(&self.shown).cloned() {
+            for id in awaited.questions.difference(&self.shown) {
                 let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
                 let (key, plan) = (ExchangeKey::ShowQuestion(id.clone()), plan.clone());
-                let (wanted, program) = (id.clone(), settings.program.clone());
+                let (id, wanted, program) = (id.clone(), id.clone(), settings.program.clone());
                 self.effects.start(key, now, async move {
                     let text = store.read(&plan, move |plan, _| {
                         let asked = plan.question(&wanted)?;
@@ -375,10 +375,10 @@ impl Exchange {
 
     fn file_questions(&mut self, now: Time) {
         let open: BTreeSet<_> = self.routes.questions().cloned().collect();
-        for id in self.shown.difference(&open).cloned() {
+        for id in self.shown.difference(&open) {
             let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
             let plans: Vec<PlanId> = self.routes.0.keys().cloned().collect();
-            let key = ExchangeKey::FileQuestion(id.clone());
+            let (key, id) = (ExchangeKey::FileQuestion(id.clone()), id.clone());
             self.effects.start(key, now, async move {
                 let asked = find_question(&store, &plans, &id).await?;
                 let file = move || {

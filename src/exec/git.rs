@@ -562,7 +562,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, GitError> + Send + 'static,
 ) -> Result<T, GitError> {
     let done = tokio::task::spawn_blocking(work).await;
-    Ok(done.map_err(io::Error::from)??)
+    done.map_err(io::Error::from)?
 }
 
 /// Returns names that each end with a zero byte.

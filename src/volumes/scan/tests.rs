@@ -55,7 +55,7 @@ impl Given {
         let text = |report: ArrivedReport| {
             let content = match report.content {
                 Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-                Err(reason) => reason.to_string(),
+                Err(reason) => reason,
             };
             (report.name, content)
         };

@@ -138,8 +138,7 @@ impl LaneRegistry {
     /// Returns the requests to a role that no lane of it is at yet.
     pub(super) fn unanswered(&self, role: &RoleId) -> BTreeSet<CommandId> {
         let state = self.state();
-        let requests = state.unanswered(role).flatten();
-        requests.map(|request| request.clone()).collect()
+        state.unanswered(role).flatten().collect()
     }
 
     /// Notes what work of a role waited for when an earlier process ended: the lane that takes it up again waits for that.
