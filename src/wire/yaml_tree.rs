@@ -457,6 +457,11 @@ impl<'de> Visitor<'de> for YamlScalar<'_> {
         self.keep(Data::Null)
     }
 
+    /// An empty document.
+    fn visit_none<E: de::Error>(self) -> Result<Data, E> {
+        self.keep(Data::Null)
+    }
+
     fn visit_bool<E: de::Error>(self, value: bool) -> Result<Data, E> {
         self.keep(Data::Plain(value.into(), value.to_string()))
     }
