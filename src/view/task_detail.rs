@@ -1,10 +1,12 @@
 //! Tasks with the history of their attempts, for programs: rows of a list, and all that is known of one.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::task::{TaskView, lock_wait};
 use super::{Paint, ProgramName, StateWord, usage, why};
-use crate::plan::{Attempt, HeldLocks, Plan, Task, TaskId, Time};
+use crate::plan::{Attempt, CheckResult, HeldLocks, Plan, Task, TaskId, Time};
 use crate::wire::text::time_text;
 
 /// The last attempts of a task that are shown; a person may have had it tried again and again.
@@ -75,6 +77,13 @@ fn times(attempt: &Attempt) -> Value {
     let report = attempt.report.as_ref();
     let verdict = attempt.verdict.as_ref();
     let ended = report.map(|report| report.received);
+    let mut at = ended.unwrap_or(attempt.issued);
+    let check = |check: &CheckResult| {
+        at = at.plus(Duration::from_millis(check.took_ms.unwrap_or_default()));
+        json!({"at": time_text(at), "passed": check.passed})
+    };
+    // One after the other, from the report on.
+    let checked: Vec<Value> = attempt.checks.iter().flatten().map(check).collect();
     json!({
         "number": attempt.number,
         "kind": attempt.kind,
@@ -82,6 +91,8 @@ fn times(attempt: &Attempt) -> Value {
         "issued": time_text(attempt.issued),
         "claimed": attempt.claimed.map(time_text),
         "ended": ended.or_else(|| verdict.map(|verdict| verdict.at)).map(time_text),
+        "decided": verdict.map(|verdict| time_text(verdict.at)),
+        "checked": checked,
         "report": report.map(|report| report.status),
     })
 }

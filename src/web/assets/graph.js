@@ -66,15 +66,16 @@ export function Graph({ plan, rows }) {
     })}</svg></div>`;
 }
 
-const KINDS = [["work", "an agent works"], ["wait", "waits for an agent, a check or you"], ["bad", "failed"]];
+const KINDS = [["work", "an agent works"], ["wait", "waits for an agent, a check or you"], ["bad", "failed"], ["good", "a tick: a check passed, or failed"]];
 
-/// A bar for each attempt: hatched until it is claimed, and while nobody works on it.
+/// A bar for each attempt, hatched while no agent works on it, and a tick for each check.
 export function Timeline({ plan, rows }) {
   const bars = rows.map((task) => [task, (task.timeline || []).filter((each) => each.issued)]).filter(([, tries]) => tries.length);
   if (!bars.length) return html`<p>No attempt has begun yet.</p>`;
   const tries = bars.flatMap(([, each]) => each);
   const from = Math.min(...tries.map((each) => ms(each.issued)));
-  const to = Math.max(from + 1000, ...tries.map((each) => ms(each.ended) ?? Date.now()));
+  const until = (each) => each.decided ?? (each.state === "open" ? null : each.ended);
+  const to = Math.max(from + 1000, ...tries.map((each) => ms(until(each)) ?? Date.now()));
   const at = (time) => ((ms(time) ?? to) - from) / (to - from) * 1000;
   const bad = (each) => /fail|timed|garbled|stopped|withdrawn/i.test(`${each.state} ${each.report?.status ?? each.report ?? ""}`);
   const said = (each) => `attempt ${each.number}: ${clock(each.issued)}, ${span((ms(each.ended) ?? to) - ms(each.issued))}${bad(each) ? ", failed" : ""}`;
@@ -85,5 +86,6 @@ export function Timeline({ plan, rows }) {
     <table class="timeline"><thead><tr><th>Task</th><th><span class="ends"><span>${clock(from * 1000)}</span><span>${span(to - from)}</span><span>${clock(to * 1000)}</span></span></th></tr></thead>
     <tbody>${bars.map(([task, all]) => html`<tr key=${task.id}><td><a href=${`#/p/${plan}/t/${task.id}`}>${task.id} · ${task.name}</a></td>
       <td><svg viewBox="0 0 1000 18" preserveAspectRatio="none" role="img" aria-label=${all.map(said).join("; ")}>${all.map((each) => html`<g><title>${said(each)}</title>
-        ${bar("wait", at(each.issued), at(each.claimed))}${each.claimed && bar(bad(each) ? "bad" : "work", at(each.claimed), at(each.ended))}</g>`)}</svg></td></tr>`)}</tbody></table>`;
+        ${bar("wait", at(each.issued), at(each.claimed))}${each.claimed && bar(bad(each) ? "bad" : "work", at(each.claimed), at(each.ended))}${each.ended && bar("wait", at(each.ended), at(until(each)))}
+        ${each.checked.map((check) => html`<rect class=${check.passed ? "good" : "bad"} x=${Math.min(995, at(check.at))} width="5" height="18" />`)}</g>`)}</svg></td></tr>`)}</tbody></table>`;
 }

@@ -92,7 +92,6 @@ export function listen(take) {
   return () => listeners.delete(take);
 }
 const emit = (change) => [...listeners].forEach((take) => take(change));
-export const refresh = () => emit({});
 
 /// How live the page is: since when nothing was heard, or null.
 export const link = { silentSince: null, version: null, started: null };
@@ -118,7 +117,8 @@ async function run(mine) {
       for (let text = ""; ; ) {
         const { done, value } = await reader.read();
         if (done) break;
-        heardNow(mine);
+        mine.heard = Date.now();
+        if (stream === mine) silent(null);
         const blocks = (text + value).split("\n\n");
         text = blocks.pop();
         for (const block of blocks) wait = take(mine, block) ? 250 : wait;
@@ -130,12 +130,10 @@ async function run(mine) {
   }
 }
 
-function heardNow(mine) {
-  mine.heard = Date.now();
-  if (link.silentSince && stream === mine) {
-    link.silentSince = null;
-    emit({ link: true });
-  }
+function silent(since) {
+  if (link.silentSince === since) return;
+  link.silentSince = since;
+  emit({ link: true });
 }
 
 /// Takes one event of the stream in; returns whether it was the greeting.
@@ -172,10 +170,7 @@ function take(mine, block) {
 
 setInterval(() => {
   if (stream.plan == null || Date.now() - stream.heard < 20000) return;
-  if (!link.silentSince) {
-    link.silentSince = stream.heard;
-    emit({ link: true });
-  }
+  silent(link.silentSince ?? stream.heard);
   // A connection that says nothing may be dead without an error.
   if (Date.now() - stream.heard > 40000) {
     stream.heard = Date.now() - 20000;
@@ -220,10 +215,7 @@ export function useData(path, wants = () => true, pause = 0, read = get) {
     load();
     const matters = (change) => !change.link && !change.beat && !change.output && (!(change.plan || change.head) || wanted.current(change));
     const end = listen((change) => matters(change) && load());
-    return () => {
-      gone = true;
-      end();
-    };
+    return () => ((gone = true), end());
   }, [path]);
   return state.path === path ? state : { last: state.data };
 }
@@ -237,10 +229,10 @@ export function useAction() {
       const answer = await post(path, body);
       set({ done: true });
       then?.(answer);
-      refresh();
+      emit({});
     } catch (error) {
       set({ error });
-      if (error.status === 409 || error.status === 404) refresh();
+      if (error.status === 409 || error.status === 404) emit({});
     }
   };
   return [state, act, () => set({})];

@@ -88,10 +88,7 @@ export const TaskTable = kept(({ plan, rows }) => html`<table class="tasks"><cap
     <tbody>${rows.map((task) => html`<${Row} key=${task.id} plan=${plan} task=${task} />`)}</tbody></table>`);
 
 function Jump({ total, begin }) {
-  const go = (event) => {
-    event.preventDefault();
-    begin(Math.max(0, Number(event.target.elements.task.value) - 1));
-  };
+  const go = (event) => (event.preventDefault(), begin(Math.max(0, Number(event.target.elements.task.value) - 1)));
   return html`<form class="row jump" onSubmit=${go}><label>Show from task<input name="task" inputmode="numeric" pattern="[0-9]+" size="6" required /></label>
     <button>Go</button><span class="quiet">of ${total.toLocaleString("en")}</span></form>`;
 }
@@ -210,7 +207,7 @@ function Restore({ plan, at, seq }) {
   useEffect(() => (forget(), setShown(null)), [at]);
   if (window.readOnly || at >= seq) return null;
   const show = () => ask(path, { at, preview: true }, setShown);
-    return html`<div class="card"><p class="row"><button onClick=${show} disabled=${preview.busy}>What would a restore to ${at} change?</button></p>
+  return html`<div class="card"><p class="row"><button onClick=${show} disabled=${preview.busy}>What would a restore to ${at} change?</button></p>
     <${Problem} error=${preview.error || result.error} />${result.done && html`<p class="done" role="status">Restored.</p>`}
     ${shown && !result.done && html`<h2>Restoring change ${at}</h2>${shown.preview.length ? html`<ul>${shown.preview.map((each) =>
       html`<li>${each.task} · ${each.name}: ${words(each.was ?? "not in the plan")} → ${words(each.is ?? "taken out")}</li>`)}</ul>` : html`<p>No task changes.</p>`}

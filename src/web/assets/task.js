@@ -15,11 +15,8 @@ function Attempt({ attempt, last }) {
   const told = report ? `reported ${words(report.status)}` : words(attempt.state);
   return html`<details class="card" open=${last}><summary><b>Attempt ${attempt.number}</b> · ${told}${verdict && ` · then ${words(verdict.decision)}`}
     <span class="quiet"> ${clock(issued)}${lasted && `, ${lasted}`}${report?.cost_usd ? `, ${money(report.cost_usd)}` : ""}</span></summary>
-    ${attempt.told && html`<h3>Said to the agent</h3><${Text} text=${attempt.told} />`}
-    ${report && html`<h3>Report</h3><${Text} text=${report.results} />`}
-    ${said(report?.pitfalls) && html`<h3>Pitfalls</h3><${Text} text=${report.pitfalls} />`}
-    ${said(report?.next_steps) && html`<h3>Next steps</h3><${Text} text=${report.next_steps} />`}
-    ${report?.question && html`<h3>Question</h3><${Text} text=${report.question} />`}
+    ${[["Said to the agent", attempt.told], ["Report", report?.results], ["Pitfalls", report?.pitfalls], ["Next steps", report?.next_steps],
+      ["Question", report?.question]].map(([name, text]) => said(text) && html`<h3>${name}</h3><${Text} text=${text} />`)}
     ${attempt.rejected && html`<h3>Unreadable report</h3><${Text} text=${attempt.rejected.reason || String(attempt.rejected)} />`}
     ${checks?.length > 0 && html`<h3>Checks</h3><ul class="plain">${checks.map((check) => html`<li>
       <${Mark} as=${check.passed ? ["✓", "passed", "good"] : ["✗", "failed", "bad"]} /> ${check.name}${check.finding && `: ${check.finding}`}
