@@ -214,7 +214,7 @@ fn list(title: &str, lines: impl ExactSizeIterator<Item = String>) -> String {
 mod tests {
     use super::*;
     use crate::plan::PlanState;
-    use crate::view::sample_plan;
+    use crate::view::tests::sample_plan;
 
     fn listed(id: &str, status: PlanState) -> ListedPlan {
         let mut head = sample_plan::plan().head().clone();

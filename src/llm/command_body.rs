@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use crate::llm::template_trial_data::{self, Fill};
     use crate::plan::TaskId;
-    use crate::wire::sample_plans;
+    use crate::wire::tests::sample_plans;
 
     fn body(content: CommandContent, language: Language, fill: Fill) -> String {
         let plan = template_trial_data::plan(fill);

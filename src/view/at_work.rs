@@ -301,7 +301,7 @@ fn fitted(text: &str, columns: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample_plan;
+    use super::super::tests::sample_plan;
     use super::*;
 
     fn row(task: u32, name: &str, since: i64) -> WorkRow {

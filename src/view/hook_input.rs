@@ -136,7 +136,7 @@ mod tests {
         AnswerChoice, Delta, Event, HumanQuestionKind, QuestionId, Row, TaskId, TaskState,
     };
     use crate::store::Change;
-    use crate::wire::sample_plans;
+    use crate::wire::tests::sample_plans;
 
     #[test]
     fn hook_call_is_one_json_line() {

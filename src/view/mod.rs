@@ -25,7 +25,7 @@ mod usage;
 mod why;
 
 #[cfg(test)]
-pub(crate) mod sample_plan;
+pub(crate) mod tests;
 
 pub use at_work::{AgentSays, AtWork, Screen, WorkRow};
 pub use colours::{Paint, Style};

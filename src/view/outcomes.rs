@@ -255,7 +255,7 @@ fn range(
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample_plan;
+    use super::super::tests::sample_plan;
     use super::*;
 
     #[test]

@@ -127,7 +127,7 @@ mod tests {
     };
     use crate::store::{ListedPlan, TalliedPlan};
     use crate::wire::graph_text;
-    use crate::wire::sample_plans::{NOW, head, plan, task};
+    use crate::wire::tests::sample_plans::{NOW, head, plan, task};
 
     fn assert_chinese(word: StateWord) {
         let text = word.text(Language::Zh);

@@ -175,7 +175,7 @@ pub(super) fn time(seconds: f64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample_plan;
+    use super::super::tests::sample_plan;
     use super::*;
     use crate::plan::{
         ActiveTime, AttemptKind, AttemptState, CommandId, Draft, ModelCost, NewCommand, QuestionId,

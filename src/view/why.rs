@@ -345,7 +345,7 @@ fn line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample_plan::{self, NOW};
+    use super::super::tests::sample_plan::{self, NOW};
     use super::*;
 
     fn said(task: u32) -> String {

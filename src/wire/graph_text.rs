@@ -168,7 +168,7 @@ fn entities(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample_plans;
+    use super::super::tests::sample_plans;
     use super::*;
 
     fn plan() -> Plan {

@@ -11,9 +11,9 @@ pub mod problem;
 pub mod question_file;
 pub mod report_file;
 pub mod role_text;
-#[cfg(test)]
-pub(crate) mod sample_plans;
 pub mod team_file;
+#[cfg(test)]
+pub(crate) mod tests;
 pub mod text;
 mod yaml_tree;
 

@@ -214,7 +214,7 @@ fn meaning_zh(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
 mod tests {
     use super::*;
     use crate::plan::{PlanId, QuestionId, Time};
-    use crate::wire::sample_plans;
+    use crate::wire::tests::sample_plans;
 
     fn question() -> HumanQuestion {
         HumanQuestion {

@@ -3,7 +3,7 @@ use crate::plan::{
     AnswerChoice, Attempt, CommandId, DecidedBy, Evidence, HumanQuestion, HumanQuestionKind,
     PlanHead, PlanState, QuestionId, ReplanRequest, RoleRequest, Row, TaskId, Verdict,
 };
-use crate::wire::sample_plans::{NOW, english_words, head, plan, task};
+use crate::wire::tests::sample_plans::{NOW, english_words, head, plan, task};
 
 fn evidence(proven: bool) -> Option<Evidence> {
     Some(Evidence {

@@ -1,4 +1,4 @@
-use super::super::sample_plan::{self, NOW};
+use super::super::tests::sample_plan::{self, NOW};
 use std::time::Duration;
 
 use super::*;

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::plan::{Criteria, Origin, Row, TaskId, TaskState};
-use crate::wire::sample_plans;
+use crate::wire::tests::sample_plans;
 
 fn read(text: &str) -> PlanFile {
     parse("plan.md", text).unwrap_or_else(|problems| panic!("{text}\n{problems:?}"))
