@@ -114,7 +114,7 @@ impl ConfirmedRecords {
     fn record(&self, path: &Path) -> io::Result<PathBuf> {
         // What a file names starts from the folder that it stands in, so a link is another file than the one that it leads to.
         let path = std::path::absolute(path)?;
-        let folder = path.parent().unwrap_or(&path).canonicalize()?;
+        let folder = real(path.parent().unwrap_or(&path));
         let path = folder.join(path.file_name().unwrap_or_default());
         let hash = sha256(path.as_os_str().as_bytes());
         Ok(self.folder.join(format!("{hash}.json")))
