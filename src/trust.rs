@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -88,16 +88,37 @@ impl ConfirmedRecords {
     /// # Errors
     /// The record cannot be written.
     pub fn put(&self, path: &Path, parts: &Parts) -> io::Result<()> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.folder)?;
+        self.make_folder()?;
         let record = Record {
             format: FORMAT,
             path: std::path::absolute(path)?.display().to_string(),
             parts: parts.clone(),
         };
         own_files::replace(&self.record(path)?, &serde_json::to_vec_pretty(&record)?)
+    }
+
+    /// Adds to what was confirmed of a file; of several processes, one after the other.
+    ///
+    /// # Errors
+    /// As [`ConfirmedRecords::get`] and [`ConfirmedRecords::put`].
+    pub fn add(&self, path: &Path, part: String, value: String) -> io::Result<()> {
+        self.make_folder()?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let lock = own_files::file(&mut options, &self.folder.join("lock"))?;
+        lock.lock()?;
+        let mut parts = self.get(path)?.unwrap_or_default();
+        match parts.insert(part, value.clone()) {
+            Some(before) if before == value => Ok(()),
+            _ => self.put(path, &parts),
+        }
+    }
+
+    fn make_folder(&self) -> io::Result<()> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.folder)
     }
 
     /// Forgets what was confirmed of a file.

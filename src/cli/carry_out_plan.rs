@@ -81,7 +81,7 @@ impl App {
         Ok(PreparedRun {
             policy: self.config.policy(planner),
             prompts: Arc::new(prompts),
-            models: models(planner, &self.config)?,
+            models: models(planner, &self.config, self.environment.get("PATH"))?,
         })
     }
 

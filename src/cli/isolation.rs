@@ -224,7 +224,12 @@ impl App {
     /// Returns where the results of a plan are, and what to type next to get them.
     pub fn place_of_work(&self, head: &PlanHead) -> String {
         let folder = Path::new(&head.workspace);
-        let mission_folder = self.config.mission_folder(folder);
+        // Beside other plans it has a place of its own.
+        let aside = self.volumes.mission_aside(&head.id);
+        let mission_folder = match aside.join("MISSION.md").exists() {
+            true => aside,
+            false => self.config.mission_folder(folder),
+        };
         let workspace = shown_from_here(folder);
         let mission = shown_from_here(&mission_folder.join("MISSION.md"));
         let Some(line) = &head.line else {

@@ -57,18 +57,26 @@ impl App {
         Ok(())
     }
 
-    /// Returns who plans and judges, on a line; nothing where rules do.
+    /// Returns who plans and judges and why, on a line; nothing where rules do.
     pub fn planner_line(&self, planner: &Planner) -> String {
+        let line = self.model_line(planner);
         match planner {
-            Planner::Rules { .. } => String::new(),
-            Planner::Model { endpoint, why } => self.of_endpoint(endpoint, why),
-            Planner::Agent { name, why } => {
-                format!("the coding agent {name} plans and judges: {why}\n")
-            }
+            Planner::Rules { .. } => line,
+            Planner::Model { why, .. } => format!("{line}, as {why}\n"),
+            Planner::Agent { why, .. } => format!("{line}: {why}\n"),
         }
     }
 
-    fn of_endpoint(&self, endpoint: &ModelEndpoint, why: &str) -> String {
+    /// Returns who plans and judges; nothing where rules do.
+    pub fn model_line(&self, planner: &Planner) -> String {
+        match planner {
+            Planner::Rules { .. } => String::new(),
+            Planner::Model { endpoint, .. } => self.of_endpoint(endpoint),
+            Planner::Agent { name, .. } => format!("the coding agent {name} plans and judges"),
+        }
+    }
+
+    fn of_endpoint(&self, endpoint: &ModelEndpoint) -> String {
         let (llm, usual) = (&self.config.llm, endpoint.api.usual_model());
         let named = |model: Option<&str>| match model {
             Some(model) => one_line(model, 80),
@@ -82,7 +90,7 @@ impl App {
         let by = endpoint.url_variable.map(|name| format!(" ({name})"));
         let (api, url) = (endpoint.api.as_str(), &endpoint.base_url);
         let by = by.unwrap_or_default();
-        format!("{models}: {api} at {url}{by}, as {why}\n")
+        format!("{models}: {api} at {url}{by}")
     }
 
     /// Looks for an agent without running it.
@@ -126,7 +134,7 @@ pub fn on_path(program: &str, environment: &Environment) -> Option<PathBuf> {
 ///
 /// # Errors
 /// The service or the agent cannot be set up.
-pub fn models(planner: &Planner, config: &Config) -> Result<Option<Models>> {
+pub fn models(planner: &Planner, config: &Config, path: Option<&str>) -> Result<Option<Models>> {
     let llm = &config.llm;
     let make = |model: Option<&str>| {
         let asked: Arc<dyn LanguageModel> = match planner {
@@ -137,7 +145,7 @@ pub fn models(planner: &Planner, config: &Config) -> Result<Option<Models>> {
             }
             Planner::Agent { name, .. } => {
                 let marks = config.root().join(Folder::Active.as_str());
-                let asked = AgentModel::new(coding(name), model, config, marks);
+                let asked = AgentModel::new(coding(name), model, config, path, marks);
                 Arc::new(asked.context("failed to make a temporary folder to ask the agent in")?)
             }
         };

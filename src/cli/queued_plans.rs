@@ -1,6 +1,6 @@
 //! Plans that the daemon of a folder carries out: handed over to it, followed here, and taken up by it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,17 +11,17 @@ use tokio::time::sleep;
 
 use super::args::{CarryOut, QueueArgs};
 use super::carry_out_plan::{Work, exit_of, stopped};
+use super::remembered::Marks;
 use super::run_terminal::{self, Foreground};
 use super::worker_pools::TeamWorkers;
-use super::{Access, App, CommandStart, Ended, Exit, Result, complain, control};
+use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, control};
 use crate::config::{Environment, Planner};
 use crate::daemon::{DaemonEnd, HumanWait, PlanAtWork, TakeUp};
 use crate::plan::{Plan, PlanHead, PlanId, PlanState, QueueEntry};
 use crate::plan_time::Clock;
 use crate::store::Store;
-use crate::trust::content_hash;
 use crate::volumes::{DaemonInfo, DaemonLock};
-use crate::wire::text::one_line;
+use crate::wire::text::{one_line, sha256};
 
 /// An offer that no daemon has seen for so long is carried out by the process that made it, if the folder is free.
 const OFFER: Duration = Duration::from_secs(2);
@@ -71,12 +71,11 @@ impl App {
             after,
             config: file.map(|file| file.to_string_lossy().into_owned()),
             confirmed: self.fingerprint(),
-            model: self.planner_line(planner),
+            model: self.model_line(planner),
             path: self.environment.get("PATH").map(str::to_owned),
-            variables: self.marks(workers, planner),
             ..QueueEntry::default()
         };
-        if let Err(error) = self.confirm_queued(&entry) {
+        if let Err(error) = self.confirm_queued(&entry, &self.marks(workers, planner)) {
             complain(&format!(
                 "! no daemon begins the plan: what you confirm cannot be kept: {error}\n"
             ));
@@ -117,10 +116,19 @@ pub async fn end_other_version(app: &App, start: &CommandStart) -> Result {
     let Some(daemon) = app.volumes.running().filter(other) else {
         return Ok(());
     };
-    for plan in daemon.plans.iter().flatten() {
-        queue_left(&PlanId::new(plan), start, app).await;
+    let mut left = Vec::new();
+    for plan in daemon.plans.iter().flatten().map(PlanId::new) {
+        if queue_left(&plan, start, app).await {
+            left.push(plan);
+        }
     }
-    control::end(&daemon, app).await?;
+    if let Err(failure) = control::end(&daemon, app).await {
+        // They stay with the terminal that began them.
+        for plan in left {
+            app.set_queue(&plan, None).await?;
+        }
+        return Err(failure);
+    }
     let version = one_line(&daemon.version, 20);
     complain(&format!(
         "the daemon of version {version} (pid {}) has ended; its plans go on here\n",
@@ -129,27 +137,29 @@ pub async fn end_other_version(app: &App, start: &CommandStart) -> Result {
     Ok(())
 }
 
-/// Queues a plan that another daemon carried out for its own terminal, with what the plan began with. One that cannot go on here is
-/// named, with the reason.
-async fn queue_left(plan: &PlanId, start: &CommandStart, app: &App) {
+/// Queues a plan that another daemon carried out for its own terminal, with what the plan began with, and returns whether it did.
+/// One that cannot go on here is named, with the reason.
+async fn queue_left(plan: &PlanId, start: &CommandStart, app: &App) -> bool {
     let queue = async {
         let mut own = App::open(start, Access::Run).await?;
         own.use_store(app.store().await?.clone());
         let head = own.found(plan).await?.head;
         if head.status.settled() || head.queue.is_some() {
-            return Ok(());
+            return Ok(false);
         }
         let mut how = CarryOut::default();
         own.recall(plan, &mut how).await?;
         let (workers, planner) = own.with_workers(&how).await?;
         let plain = QueueArgs::default();
         let entry = own.queue_entry((&workers, &planner), &plain).await?;
-        own.set_queue(plan, Some(entry)).await
+        own.set_queue(plan, Some(entry)).await?;
+        Ok::<_, Failure>(true)
     };
-    if let Err(failure) = Box::pin(queue).await {
+    Box::pin(queue).await.unwrap_or_else(|failure| {
         let why = failure.text();
         complain(&format!("! plan {plan} does not go on here: {why}\n"));
-    }
+        false
+    })
 }
 
 impl Work {
@@ -306,7 +316,7 @@ impl TakenUp {
             json: true,
             ..CarryOut::default()
         };
-        app.require_queued(&entry)?;
+        let marks = app.require_queued(&head.id, &entry)?;
         let recalled = app.recalled(&head.id, &entry.confirmed, &mut how);
         let (work, planner) = recalled.await?;
         let app = &work.app;
@@ -314,57 +324,54 @@ impl TakenUp {
         app.check_found(&found).await?;
         let placed = app.resume_isolation(&mut found, &work.workers, &how);
         Box::pin(placed).await?;
-        app.note_differences(&head.id, &entry, (&work.workers, &planner))
+        app.note_differences(&head.id, (&entry, &marks), (&work.workers, &planner))
             .await?;
         work.start(&found.head, HumanWait::Wait).await
     }
 }
 
 impl App {
-    /// Returns a short mark of each variable that agent and model get here.
-    fn marks(&self, workers: &TeamWorkers, planner: &Planner) -> BTreeMap<String, String> {
+    fn marks(&self, workers: &TeamWorkers, planner: &Planner) -> Marks {
         let mut names: Vec<&str> = self.config.worker.env.iter().map(String::as_str).collect();
         if let Some(agent) = &workers.general {
             names.extend(agent.env().split_whitespace());
         }
+        names.retain(|name| name.contains("KEY") || name.contains("TOKEN"));
         if let Planner::Model { endpoint, .. } = planner {
             names.push(&endpoint.key_variable);
         }
         let mark = |name: &str| {
-            let hash = content_hash(format!("{name}={}", self.environment.get(name)?));
+            let hash = sha256(format!("{name}={}", self.environment.get(name)?));
             Some((name.to_owned(), hash[..8].to_owned()))
         };
         names.into_iter().filter_map(mark).collect()
     }
 
-    /// Notes at a queued plan that the daemon has another model, or other variables, than the person who queued it.
+    /// Notes at a queued plan what this daemon has otherwise than the person who queued it: the model, keys, or the `PATH` by which
+    /// checks and hooks are found.
     async fn note_differences(
         &self,
         plan: &PlanId,
-        entry: &QueueEntry,
+        (entry, marks): (&QueueEntry, &Marks),
         (workers, planner): (&TeamWorkers, &Planner),
     ) -> Result {
-        let (own, marks) = (self.planner_line(planner), self.marks(workers, planner));
-        let model = (own != entry.model).then(|| match own.trim() {
-            "" => {
-                "the daemon has another model: no model plans and judges there: rules do".to_owned()
-            }
-            own => format!("the daemon has another model: {own}"),
-        });
-        let names: BTreeSet<&String> = marks.keys().chain(entry.variables.keys()).collect();
-        let differ = |name: &&String| marks.get(*name) != entry.variables.get(*name);
-        let names: Vec<_> = names
-            .into_iter()
-            .filter(differ)
-            .map(|name| format!("`{name}`"))
-            .collect();
-        let names = (!names.is_empty()).then(|| {
-            format!(
-                "the daemon has another value of {} than you",
-                names.join(", ")
-            )
-        });
-        let differs: Vec<String> = model.into_iter().chain(names).collect();
+        let (model, own) = (self.model_line(planner), self.marks(workers, planner));
+        let mut differs = Vec::new();
+        if model != entry.model {
+            let model = match model.as_str() {
+                "" => "no model plans and judges there: rules do",
+                model => model,
+            };
+            differs.push(format!("the daemon has another model: {model}"));
+        }
+        let names: BTreeSet<&String> = own.keys().chain(marks.keys()).collect();
+        let names = names.into_iter();
+        let other = names.filter(|name| own.get(*name) != marks.get(*name));
+        differs.extend(other.map(|name| format!("the daemon has another `{name}` than you")));
+        if entry.path.as_deref() != std::env::var("PATH").ok().as_deref() {
+            let found = "checks and hooks are found by it";
+            differs.push(format!("the daemon has another `PATH` than you: {found}"));
+        }
         if differs.is_empty() {
             return Ok(());
         }

@@ -2,6 +2,7 @@
 //! and a record outside of every project says that a person named them here: what only stands in the plan's database may
 //! come from an agent or from elsewhere, and runs nothing.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,9 @@ use crate::plan::{PlanHead, PlanId, QueueEntry, ReviewPolicy, RunOptions};
 use crate::trust::content_hash;
 use crate::wire::text::{one_line, quoted};
 use crate::worker;
+
+/// A short mark of each key that agent and model get, by the name of its variable.
+pub type Marks = BTreeMap<String, String>;
 
 impl App {
     /// Takes up what a plan was begun with, as far as the command line and the environment say nothing else. Returns it with
@@ -81,39 +85,38 @@ impl App {
     /// the agent has to be named again.
     pub fn confirm_options(&self, plan: &PlanId, options: &RunOptions) {
         if *options != RunOptions::default()
-            && let Err(error) = self.confirm(&self.place_of(plan), hash(options))
+            && let Err(error) = self
+                .records()
+                .and_then(|records| records.add(&self.place_of(plan), hash(options), String::new()))
         {
             complain(&format!("! the agent is not remembered: {error}\n"));
         }
     }
 
-    /// Records that the person confirms what a queued plan is carried out with. It is the same for all plans that are queued so.
+    /// Records that the person confirms what a queued plan is carried out with, and the marks of the person's keys: they are kept
+    /// where agents do not read. Both are the same for all plans that are queued so.
     ///
     /// # Errors
     /// It cannot be kept.
-    pub fn confirm_queued(&self, entry: &QueueEntry) -> io::Result<()> {
-        self.confirm(&self.place_of_queue(), queue_hash(entry))
+    pub fn confirm_queued(&self, entry: &QueueEntry, marks: &Marks) -> io::Result<()> {
+        let marks = serde_json::to_string(marks)?;
+        let records = self.records()?;
+        records.add(&self.place_of_queue(), queue_hash(entry), marks)
     }
 
-    /// Makes sure that the person confirmed what a queued plan is carried out with.
+    /// Makes sure that the person confirmed what a queued plan is carried out with, and returns the marks of the person's keys.
     ///
     /// # Errors
     /// It only stands in the plan's database, which agents can write.
-    pub fn require_queued(&self, entry: &QueueEntry) -> Result {
-        if self.is_recorded(&self.place_of_queue(), &queue_hash(entry)) {
-            return Ok(());
+    pub fn require_queued(&self, plan: &PlanId, entry: &QueueEntry) -> Result<Marks> {
+        let recorded = self.records()?.get(&self.place_of_queue())?;
+        let mut recorded = recorded.unwrap_or_default();
+        if let Some(marks) = recorded.remove(&queue_hash(entry)) {
+            return Ok(serde_json::from_str(&marks).unwrap_or_default());
         }
         let error = anyhow!("it was not queued by you in this folder");
-        Err(Failure::new(error, Exit::Waiting))
-    }
-
-    fn confirm(&self, place: &Path, hash: String) -> io::Result<()> {
-        let records = self.records()?;
-        let mut confirmed = records.get(place)?.unwrap_or_default();
-        match confirmed.insert(hash, String::new()) {
-            None => records.put(place, &confirmed),
-            Some(_) => Ok(()),
-        }
+        let hint = format!("`{} resume {plan}` goes on with it", self.program);
+        Err(Failure::new(error, Exit::Waiting).hint(hint))
     }
 
     fn is_recorded(&self, place: &Path, hash: &str) -> bool {

@@ -6,13 +6,13 @@ use std::path::Path;
 use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 use super::args::{
     AbortArgs, CarryOut, DaemonArgs, MakePlan, QueueArgs, ResumeArgs, RunArgs, WorkerArgs,
 };
 use super::carry_out_plan::{Work, exit_of};
 use super::new_plan::Wanted;
+use super::web::Said;
 use super::{
     Access, App, BY, CommandStart, Ended, Exit, Failure, Result, can_ask, complain, confirm,
     detach, queued_plans, remembered, run_terminal, secret_arguments, unless, web, worker_pools,
@@ -70,7 +70,7 @@ pub async fn run(args: RunArgs, start: &CommandStart, mut ended: Ended) -> Resul
     let placed = app.decide_isolation(&mut head, &work.workers, how);
     unless(&mut ended, NO_PLAN, placed).await?;
     let head = create(app, head, tasks).await?;
-    let _page = page(how, start, app).await?;
+    let _page = web::beside(how.web && !how.detach, Said::ToPerson, start, app).await?;
     match lock {
         Some(lock) => Box::pin(work.in_sight(lock, &head, how, ended)).await,
         None if args.queue.queue || how.detach => say_queued(app, &head, how),
@@ -92,14 +92,6 @@ fn say_queued(app: &App, head: &PlanHead, how: &CarryOut) -> Result<Exit> {
         app.out.line(&web::where_served(app))?;
     }
     Ok(Exit::Done)
-}
-
-/// Serves the page as long as what is returned lives, if it is wanted of this process.
-async fn page(how: &CarryOut, start: &CommandStart, app: &App) -> Result<Option<JoinSet<()>>> {
-    Ok(match how.web && !how.detach {
-        true => Some(web::beside(start, app.store().await?).await),
-        false => None,
-    })
 }
 
 /// Makes a plan for a goal, or of a workflow, and shows it.
@@ -198,7 +190,7 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         app.introduce(&planner).await?;
         app.remember(&plan, options, &before).await?;
     }
-    let _page = page(&how, start, app).await?;
+    let _page = web::beside(how.web && !how.detach, Said::ToPerson, start, app).await?;
     if let Some(lock) = lock {
         // With this process, and not after it.
         if found.head.queue.is_some() {
@@ -331,10 +323,11 @@ async fn daemon_of_queue(
             app.config.root().display()
         ));
     }
-    let _page = match args.web {
-        true => Some(web::beside(start, app.store().await?).await),
-        false => None,
+    let said = match args.rest {
+        true => Said::ToLog,
+        false => Said::ToPerson,
     };
+    let _page = web::beside(args.web, said, start, &app).await?;
     let mut exit = None;
     let ended = daemon::run(
         app.folder_settings(&lock, ends_when),
@@ -370,10 +363,7 @@ async fn daemon_of(
     };
     let (work, lock, head) = unless(&mut ended, kept, opened).await?;
     // Before it says that it works: who started it then finds the address.
-    let _page = match args.web {
-        true => Some(web::beside(start, work.app.store().await?).await),
-        false => None,
-    };
+    let _page = web::beside(args.web, Said::ToLog, start, &work.app).await?;
     work.unseen(lock, &head, kept, ended).await
 }
 

@@ -20,7 +20,6 @@ use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, u
 use crate::own_files;
 use crate::serve::ServedTools;
 use crate::steering::GoalSettings;
-use crate::store::Store;
 use crate::tools::{Dialect, Toolbox};
 use crate::volumes::TokenFile;
 use crate::web::{self, Gate, Parts, WebState};
@@ -33,8 +32,11 @@ const PORT: u16 = 7420;
 /// Ports that are tried when the usual one is taken: one for each folder that a person has open.
 const TRIED: u16 = 100;
 
-/// The most bytes of an address that another process wrote.
-const LONGEST_PLACE: u64 = 1024;
+/// The most bytes of a port that another process wrote.
+const LONGEST_PORT: u64 = 8;
+
+/// How the address of a page of this machine begins.
+const LOCAL: &str = "http://127.0.0.1:";
 
 /// The name under which what clients of the tools do is recorded if they give none.
 const BY: &str = "mcp";
@@ -63,7 +65,10 @@ pub async fn web(args: WebArgs, start: &CommandStart, mut ended: Ended) -> Resul
             return Ok((app.out, Err((token, place))));
         }
         app.make_store().await?;
-        Ok((app.out, ReadyPage::new(app, &args).await.map(Ok)?))
+        Ok((
+            app.out,
+            ReadyPage::new(app, &args, Said::ToPerson).await.map(Ok)?,
+        ))
     };
     let (out, page) = unless(&mut ended, "nothing was served", opened).await?;
     let page = match page {
@@ -75,7 +80,7 @@ pub async fn web(args: WebArgs, start: &CommandStart, mut ended: Ended) -> Resul
     };
     out.line(&page.address)?;
     if args.pair {
-        let place = page.address.split('#').next().unwrap_or_default();
+        let place = Said::ToLog.of(&page.address);
         out.line(&code_for(&page.token, place)?)?;
     }
     let _opened = match args.open && out.terminal {
@@ -85,18 +90,47 @@ pub async fn web(args: WebArgs, start: &CommandStart, mut ended: Ended) -> Resul
     Ok(Box::pin(page.serve(ended)).await)
 }
 
-/// Serves the page beside a daemon of this process, as long as what is returned lives, and says where. If that is impossible, the
-/// daemon works without it.
-pub async fn beside(start: &CommandStart, store: &Store) -> JoinSet<()> {
+/// To whom the address of a page is said.
+#[derive(Clone, Copy, Debug)]
+pub enum Said {
+    ToPerson,
+    /// The log of a daemon in the background lies where agents see it: it has no token.
+    ToLog,
+}
+
+impl Said {
+    fn of(self, address: &str) -> &str {
+        match self {
+            Self::ToPerson => address,
+            Self::ToLog => address.split('#').next().unwrap_or_default(),
+        }
+    }
+}
+
+/// Serves the page beside a daemon of this process, if that is wanted, as long as what is returned lives, and says where. If it is
+/// impossible, the daemon works without it.
+///
+/// # Errors
+/// The store cannot be opened.
+pub async fn beside(
+    wanted: bool,
+    said: Said,
+    start: &CommandStart,
+    beside: &App,
+) -> Result<JoinSet<()>> {
     let mut served = JoinSet::new();
+    if !wanted {
+        return Ok(served);
+    }
+    let store = beside.store().await?.clone();
     let page = async {
         let mut app = App::open(start, Access::Control).await?;
-        app.use_store(store.clone());
-        ReadyPage::new(app, &WebArgs::default()).await
+        app.use_store(store);
+        ReadyPage::new(app, &WebArgs::default(), said).await
     };
     match Box::pin(page).await {
         Ok(page) => {
-            complain(&format!("the page is at {}\n", page.address));
+            complain(&format!("the page is at {}\n", said.of(&page.address)));
             served.spawn(page.serve(std::future::pending()));
         }
         Err(failure) => {
@@ -105,7 +139,7 @@ pub async fn beside(start: &CommandStart, store: &Store) -> JoinSet<()> {
             complain(&format!("! the page is not served: {why}\n"));
         }
     }
-    served
+    Ok(served)
 }
 
 impl ReadyPage {
@@ -113,7 +147,7 @@ impl ReadyPage {
     ///
     /// # Errors
     /// The port is in use, or the token cannot be kept.
-    async fn new(mut app: App, args: &WebArgs) -> Result<Self> {
+    async fn new(mut app: App, args: &WebArgs, told: Said) -> Result<Self> {
         let store = app.store().await?.clone();
         let token_file = token_file(&app, args.read_only);
         let token = token(&token_file, args.new_token)?;
@@ -122,14 +156,15 @@ impl ReadyPage {
         let port = listener.local_addr()?.port();
         let place = match &args.public_url {
             Some(public) => public.origin().to_owned(),
-            None => format!("http://127.0.0.1:{port}"),
+            None => format!("{LOCAL}{port}"),
         };
         let (address, shown) = (format!("{place}/#token={token}"), place.clone());
         let replaced = move |token: &str| {
             let said = "! the token was part of an address and is replaced; the page is now at";
-            complain(&format!("{said} {shown}/#token={token}\n"));
+            let address = format!("{shown}/#token={token}");
+            complain(&format!("{said} {}\n", told.of(&address)));
         };
-        let kept = keep_place(&token_file, &format!("{place}/"));
+        let kept = keep_place(&token_file, port);
         let gate = Gate::new(token_file.clone(), port, replaced);
         let gate = gate.with_page(args.read_only, args.public_url.clone());
         let tools = ServedTools {
@@ -229,7 +264,7 @@ fn code_for(token: &TokenFile, place: &str) -> Result<String> {
         .pairing_code()
         .make(SystemTime::now())
         .map_err(Failure::failed)?;
-    let or_there = match place.starts_with("http://127.0.0.1:") {
+    let or_there = match place.starts_with(LOCAL) {
         true => ", or where your tunnel or proxy shows this page,",
         false => "",
     };
@@ -238,8 +273,8 @@ fn code_for(token: &TokenFile, place: &str) -> Result<String> {
     ))
 }
 
-/// Writes where the page is, and locks that as long as the file is open; `None` if another process serves it, too.
-fn keep_place(token: &TokenFile, place: &str) -> Option<File> {
+/// Writes at which port the page is, and locks that as long as the file is open; `None` if another process serves it, too.
+fn keep_place(token: &TokenFile, port: u16) -> Option<File> {
     let mut options = OpenOptions::new();
     options
         .read(true)
@@ -251,7 +286,7 @@ fn keep_place(token: &TokenFile, place: &str) -> Option<File> {
     let kept = own_files::lock(&file).ok()?;
     let write = |file: &mut File| {
         file.set_len(0)?;
-        file.write_all(place.as_bytes())
+        file.write_all(port.to_string().as_bytes())
     };
     (kept && write(&mut file).is_ok()).then_some(file)
 }
@@ -259,20 +294,20 @@ fn keep_place(token: &TokenFile, place: &str) -> Option<File> {
 /// Says where another process serves the page.
 pub fn where_served(app: &App) -> String {
     let file = token_file(app, false);
-    let place = served_place(&file).zip(file.token().ok());
-    match place {
-        Some((place, token)) => format!("the page is at {place}#token={token}"),
-        None => format!("the page is not served: `{} web` does it", app.program),
+    match served_place(&file).map(|place| (place, file.token())) {
+        Some((place, Ok(token))) => format!("the page is at {place}#token={token}"),
+        _ => format!("the page is not served: `{} web` does it", app.program),
     }
 }
 
-/// Returns where another process serves the page.
+/// Returns where another process serves the page. An agent can write the file, so nothing but a port of this machine counts.
 fn served_place(token: &TokenFile) -> Option<String> {
     let file = own_files::file(OpenOptions::new().read(true), &token.beside("page")).ok()?;
-    match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => read_to_string(file.take(LONGEST_PLACE)).ok(),
-        _ => None,
-    }
+    let Err(TryLockError::WouldBlock) = file.try_lock_shared() else {
+        return None;
+    };
+    let port = read_to_string(file.take(LONGEST_PORT)).ok()?.parse::<u16>();
+    Some(format!("{LOCAL}{}/", port.ok()?))
 }
 
 /// Listens on this machine: at the port that is named, else at the usual one or the next that is free.

@@ -333,11 +333,17 @@ fn choose_mission(
     settings: &mut DaemonSettings,
     missions: &Mutex<BTreeSet<PathBuf>>,
 ) -> std::io::Result<PathBuf> {
-    let usual = settings.mission.clone();
-    if !locked(missions).insert(usual) {
-        let aside = settings.volumes.root().join("missions");
-        settings.mission = aside.join(settings.plan.as_str());
-        std::fs::create_dir_all(&settings.mission)?;
+    let (usual, aside) = (
+        settings.mission.clone(),
+        settings.volumes.mission_aside(&settings.plan),
+    );
+    match locked(missions).insert(usual) {
+        // From an earlier time beside others; where there is one, the plan is said to have its mission there.
+        true => drop(std::fs::remove_dir_all(aside)),
+        false => {
+            std::fs::create_dir_all(&aside)?;
+            settings.mission = aside;
+        }
     }
     Ok(settings.mission.clone())
 }

@@ -33,6 +33,8 @@ pub struct AgentModel {
     model: Option<String>,
     /// Names the variables that it gets alongside those that it cannot do without, and how long one question may take.
     config: Config,
+    /// The `PATH` by which it is found, with its name; that of this process if `None`.
+    path: Option<(String, String)>,
     /// The folder in which the next daemon finds an agent that is still answering, if this daemon is killed.
     marks: PathBuf,
     clock: Clock,
@@ -50,6 +52,7 @@ impl AgentModel {
         agent: &'static CodingAgent,
         model: Option<&str>,
         config: &Config,
+        path: Option<&str>,
         marks: PathBuf,
     ) -> io::Result<Self> {
         let place = tempfile::Builder::new()
@@ -59,6 +62,7 @@ impl AgentModel {
             agent,
             model: model.map(str::to_owned),
             config: config.clone(),
+            path: path.map(|path| ("PATH".to_owned(), path.to_owned())),
             marks,
             clock: Clock::start(),
             place,
@@ -93,8 +97,9 @@ impl AgentModel {
         let (agent, timeout) = (self.agent, self.config.llm.timeout);
         let failed = |error: io::Error| Fault::Unfit(own_words(&error.to_string()));
         let asked = agent.question(self.place.path(), self.model.as_deref());
-        let AgentInvocation { argv, set } =
+        let AgentInvocation { argv, mut set } =
             asked.map_err(|unfit| Fault::Unfit(own_words(&unfit.to_string())))?;
+        set.extend(self.path.clone());
         let spec = ChildSpec {
             argv,
             cwd: self.place.path().to_owned(),

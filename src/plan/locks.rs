@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{PlanId, Task, TaskId, TaskState};
+use super::model::{Attempt, PlanId, Task, TaskId, TaskState};
 use super::plan_in_memory::Plan;
 
 /// The most locks of one task.
@@ -25,7 +25,10 @@ pub type HeldLocks = BTreeMap<String, LockHolder>;
 impl Plan {
     /// Returns the locks that the plan's own tasks hold.
     pub fn held_locks(&self) -> BTreeMap<String, TaskId> {
-        let at_work = self.open_attempts().chain(self.recalls());
+        // Of a plan that has ended, only an agent may still be at work: nobody takes back what none has claimed.
+        let over = self.status().settled();
+        let holds = move |attempt: &&Attempt| !over || attempt.claimed.is_some();
+        let at_work = self.open_attempts().chain(self.recalls()).filter(holds);
         let tasks = at_work.filter_map(|attempt| self.task(attempt.task));
         let locks =
             tasks.flat_map(|task| task.locks.iter().map(|lock| (lock.clone(), task.number)));

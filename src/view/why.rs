@@ -330,7 +330,7 @@ pub fn last_lines(output: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let lines: Vec<&str> = lines.collect();
     let shown = lines[lines.len().saturating_sub(OUTPUT_LINES)..].iter();
-    let shown = shown.map(|line| clip(line.trim_end(), OUTPUT_WIDTH));
+    let shown = shown.map(|line| clip(&without_keys(line.trim_end()), OUTPUT_WIDTH));
     shown.collect()
 }
 

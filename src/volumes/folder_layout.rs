@@ -281,6 +281,11 @@ impl Volumes {
         self.path(folder).join(format!("{id}.md"))
     }
 
+    /// Returns the folder in which a plan has its MISSION.md while another plan has the usual place.
+    pub fn mission_aside(&self, plan: &PlanId) -> PathBuf {
+        self.root.join("missions").join(plan.as_str())
+    }
+
     /// Returns the path where an agent writes the report of a command.
     pub fn report(&self, id: &CommandId) -> PathBuf {
         self.path(Folder::ReportsPending)

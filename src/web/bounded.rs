@@ -22,6 +22,8 @@ fn each_text(value: &mut Value, change: &impl Fn(&mut String)) {
 /// Clips every text in a value to a number of characters.
 pub fn clip_texts(value: &mut Value, most: usize) {
     each_text(value, &|text| {
+        // Before it is cut: the rest of a key would not be known as one.
+        *text = without_keys(text);
         if text.len() > most {
             *text = clip(text, most);
         }
@@ -35,7 +37,7 @@ pub fn size(value: &Value) -> usize {
 
 /// Clips the texts of a value until it is small enough; keys that agents told are hidden as `why` does.
 pub fn fit(mut value: Value) -> Value {
-    each_text(&mut value, &|text| *text = without_keys(text));
+    clip_texts(&mut value, MOST);
     let mut most = 16_000;
     while size(&value) > MOST && most > 0 {
         clip_texts(&mut value, most);

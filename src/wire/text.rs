@@ -39,8 +39,10 @@ pub fn printable(text: &str) -> String {
 }
 
 /// How keys of well-known services begin.
-pub const KEY_PREFIXES: [&str; 10] = [
+pub const KEY_PREFIXES: [&str; 12] = [
     "sk-",
+    "sk-ant-",
+    "sk-proj-",
     "ghp_",
     "gho_",
     "ghs_",
@@ -58,16 +60,28 @@ const KEY: usize = 20;
 /// Returns the text with `[key]` in the place of each key of a well-known service: agents print what they should not.
 pub fn without_keys(text: &str) -> String {
     let part = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-    let is_key = |word: &str| {
-        let known = KEY_PREFIXES.iter().any(|prefix| word.starts_with(prefix));
-        known && word.len() >= KEY && word.contains(|c: char| c.is_ascii_digit())
+    let digit = |c: char| c.is_ascii_digit();
+    // Something may stand before a key without a gap, as in `%3Dsk-ant-…`; a short beginning stands in words, too (`task-1`).
+    let begins = |word: &str, prefix: &str| {
+        let mut found = word.match_indices(prefix).map(|(at, _)| at);
+        found.find(|at| prefix.len() > 3 || *at == 0 || word[..*at].ends_with(['-', '_']))
+    };
+    let key_in = |word: &str| {
+        let first = KEY_PREFIXES
+            .iter()
+            .filter_map(|prefix| begins(word, prefix));
+        let long = |at: &usize| word.len() - at >= KEY && word[*at..].contains(digit);
+        first.filter(long).min()
     };
     let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(begin) = rest.find(part) {
         let (before, word) = rest.split_at(begin);
         let (word, after) = word.split_at(word.find(|c| !part(c)).unwrap_or(word.len()));
         shown += before;
-        shown += if is_key(word) { "[key]" } else { word };
+        match key_in(word) {
+            Some(at) => shown.extend([&word[..at], "[key]"]),
+            None => shown += word,
+        }
         rest = after;
     }
     shown + rest

@@ -1,7 +1,5 @@
 //! A plan that waits for, or is carried out by, whichever daemon its folder has.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::{PlanId, Time};
@@ -29,13 +27,10 @@ pub struct QueueEntry {
     /// The person's `PATH`: agents are found by it, whatever that of the daemon is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The variables of the person that agent and model get, keys among them: a short mark of each value, never the value.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub variables: BTreeMap<String, String>,
     /// Why a daemon does not carry it out yet; `None` until one has seen it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
-    /// What the daemon plans and judges with, or that its variables differ, if they do.
+    /// What the daemon plans and judges with, or which of its keys and paths differ, if something does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub differs: Option<String>,
     /// When a daemon began to carry it out last.
