@@ -8,9 +8,34 @@ use super::args::{AgentArgs, FILES};
 use super::model_choice::on_path;
 use super::{App, Failure, Result};
 use crate::agents::{Agent, CodingAgentSetup, Login, Permissions};
-use crate::config::Environment;
+use crate::config::{Config, Environment};
 
 impl AgentArgs {
+    /// Returns the agent that is named on the command line, else the configured one.
+    pub fn or_configured(&self, config: &Config) -> Self {
+        let [name, argv @ ..] = &*config.worker.agent else {
+            return self.clone();
+        };
+        if self.agent.is_some() {
+            return self.clone();
+        }
+        let mut argv = argv.to_vec();
+        if let ("command", Some(program)) = (name.as_str(), argv.first_mut())
+            && program.contains('/')
+        {
+            *program = config
+                .folder()
+                .join(&*program)
+                .to_string_lossy()
+                .into_owned();
+        }
+        Self {
+            agent: Some(name.clone()),
+            argv,
+            ..self.clone()
+        }
+    }
+
     /// Returns the agent that is named, if one is. Its program is looked for here and now: a path starts from the current
     /// folder, not from the one that the agent will work in.
     ///

@@ -64,7 +64,9 @@ impl App {
             let path = std::path::absolute(file).context("failed to find the current folder")?;
             Ok::<_, Failure>(path.to_string_lossy().into_owned())
         };
-        let (agent, team) = (&how.agent, &how.team.file);
+        let (agent, team) = (how.agent.or_configured(&self.config), &how.team.file);
+        // Where one is configured, to want none is a choice, too.
+        let counts = |name: &String| name != FILES || !self.config.worker.agent.is_empty();
         let mut args = agent.argv.clone();
         if let (Some("command"), Some(program)) = (agent.agent.as_deref(), args.first_mut())
             && program.contains('/')
@@ -73,7 +75,7 @@ impl App {
             *program = absolute(&PathBuf::from(&*program))?;
         }
         Ok(RunOptions {
-            agent: agent.agent.clone().filter(|name| name != FILES),
+            agent: agent.agent.filter(counts),
             args,
             allow_shell: agent.allow_shell,
             team: team.as_ref().map(absolute).transpose()?,
@@ -206,8 +208,8 @@ impl App {
     ) -> String {
         let args = options.args.iter().map(|word| format!(" {}", quoted(word)));
         let agent = match &options.agent {
-            Some(name) => format!("{name}{}", args.collect::<String>()),
-            None => "no agent".to_owned(),
+            Some(name) if name != FILES => format!("{name}{}", args.collect::<String>()),
+            _ => "no agent".to_owned(),
         };
         let team = (self.team.as_ref()).map(|file| format!("team {}", file.path.display()));
         let model = match planner {

@@ -295,7 +295,8 @@ impl App {
         let hooks = [&hooks.on_question, &hooks.on_finish, &hooks.on_change];
         let hooks = hooks.into_iter().flatten();
         let servers = config.mcp.values().map(|server| &server.command);
-        let named = (hooks.map(|argv| (argv, config.folder())))
+        let agent = [&config.worker.agent].into_iter();
+        let named = (hooks.chain(agent).map(|argv| (argv, config.folder())))
             .chain(servers.map(|argv| (argv, &*workspace)));
         let words = named.flat_map(|(argv, folder)| argv.iter().map(move |word| (word, folder)));
         let hashed = words.filter_map(|(word, folder)| {

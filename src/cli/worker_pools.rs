@@ -48,6 +48,7 @@ impl TeamWorkers {
     /// # Errors
     /// Everything for which the team cannot work here, at once; else that the agent is not there, or cannot work as it is set up.
     pub async fn choose(args: &AgentArgs, app: &mut App) -> Result<Self> {
+        let args = &args.or_configured(&app.config);
         let general = args.choose(app).await;
         let mut of_roles = BTreeMap::new();
         if let Some(file) = &app.team {

@@ -259,6 +259,8 @@ impl CheckConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a section")]
 pub struct WorkerConfig {
+    /// The agent of plans for which none is named, with what would follow it behind `--`; empty for none.
+    pub agent: Vec<String>,
     /// What a coding agent may do without asking.
     pub allow: Vec<String>,
     /// The environment variables that an agent gets; all others are withheld. `@agent` stands for those that the coding agent

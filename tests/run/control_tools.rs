@@ -1,5 +1,8 @@
 //! The tools of control: goals from an agent, their progress and their questions; never what only a person may give.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::*;
 use crate::common::mcp::{Mcp, said};
 
@@ -45,6 +48,30 @@ fn goal_is_stored_as_run_stores_it_and_carried_out() {
     );
     let ran = scene.works("why 1");
     has(ran, "test");
+}
+
+/// Nobody can name an agent there.
+#[test]
+fn goal_gets_the_configured_agent() {
+    let server = planning(&[("First", &[])]);
+    let config = "worker.agent = ['command', './agent.sh', '{report}']\n\
+                  checks.test.run = ['true']\nrun.checks = ['test']";
+    let scene = Scene::with_model(&server, Shape::Messages, config);
+    let script = "#!/bin/sh\nprintf -- '---\\nstatus: SUCCESS\\n---\\nDone.\\n' > \"$1\"\n";
+    scene.write("agent.sh", script);
+    let executable = Permissions::from_mode(0o755);
+    fs::set_permissions(scene.env.path("agent.sh"), executable).unwrap();
+    let mut mcp = Mcp::start(&scene.env, "--dialect control");
+    mcp.call("run_goal", json!({"goal": "Do one thing"}));
+    let _daemon = scene.start_as("daemon", "daemon");
+    scene.await_states(&["completed"]);
+    has(scene.works("log"), "claimed");
+    // What it runs is part of what the person confirms.
+    let mut scene = scene;
+    scene.env.confirm_nothing();
+    scene.write("agent.sh", "#!/bin/sh\ntouch STOLEN\n");
+    scene.exits(4, "run --plan one.md --no-input");
+    assert!(!scene.env.path("STOLEN").exists());
 }
 
 #[test]

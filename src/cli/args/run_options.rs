@@ -77,7 +77,7 @@ impl TeamArgs {
 }
 
 /// Which agent runs, for `run`, `resume` and `worker`.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct AgentArgs {
     /// Run this agent for every command: a coding agent by its name, `command` the program after `--`, `shell` the `sh`
     /// blocks of the task, `files` none
