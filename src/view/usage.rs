@@ -178,7 +178,7 @@ mod tests {
     use super::super::sample_plan;
     use super::*;
     use crate::plan::{
-        ActiveTime, AttemptKind, AttemptState, CommandId, Draft, ModelCost, NewCommand, QuestionId,
+        ActiveTime, AttemptKind, AttemptState, CommandId, Draft, ModelCost, NewCommand,
         Report, ReportStatus, Time,
     };
 
@@ -225,9 +225,7 @@ mod tests {
             cost_usd: 0.02,
         };
         draft.count_ask(&ask, spent).unwrap();
-        draft
-            .failed_ask(&ask, "unreachable", None, QuestionId::new("q1"))
-            .unwrap();
+        draft.failed_ask(&ask, "unreachable", None).unwrap();
         draft.count_time(ActiveTime {
             since: began,
             span: Duration::from_secs(900),

@@ -73,13 +73,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// Nothing was asked under that id, or it has its answer.
-    pub fn failed_ask(
-        &mut self,
-        id: &AskId,
-        error: &str,
-        away: Option<Duration>,
-        question: QuestionId,
-    ) -> Result {
+    pub fn failed_ask(&mut self, id: &AskId, error: &str, away: Option<Duration>) -> Result {
         let mut ask = self.open_ask(id)?;
         let before = ask.away;
         ask.away = away.map(|wait| self.away_again(&ask, wait));
@@ -109,7 +103,7 @@ impl Draft<'_> {
                     None => format!("the model gave no usable answer ({what}): {error}"),
                 };
                 let about = HumanQuestionKind::Model;
-                let mut question = self.question(question, about, task, &reason);
+                let mut question = self.question(about, task, &reason);
                 question.choices = self.choices(about, task, Some(id));
                 question.ask = Some(id.clone());
                 self.insert_question(question)
@@ -164,11 +158,11 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// Nothing was asked under that id.
-    pub fn refused_ask(&mut self, id: &AskId, reason: &str, question: QuestionId) -> Result {
+    pub fn refused_ask(&mut self, id: &AskId, reason: &str) -> Result {
         let mut ask = self.plan.ask(id).cloned().ok_or(Refusal::UnknownAsk)?;
         ask.answered = None;
         self.insert(ask);
-        self.failed_ask(id, reason, None, question)
+        self.failed_ask(id, reason, None)
     }
 
     /// Counts a call of the model before it is made. A role in the process makes the call to work on a task.

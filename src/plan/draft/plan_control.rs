@@ -163,16 +163,11 @@ impl Draft<'_> {
     }
 
     /// Opens a replan, or asks a human when the policy allows no more replans.
-    pub(super) fn want_replan(
-        &mut self,
-        task: Option<TaskId>,
-        why: &str,
-        question: QuestionId,
-    ) -> Result {
+    pub(super) fn want_replan(&mut self, task: Option<TaskId>, why: &str) -> Result {
         let head = self.plan.head();
         if head.replans >= head.policy.max_replans + head.extra_replans {
             let reason = format!("{}; now: {why}", changed(head.replans));
-            return self.ask(question, HumanQuestionKind::Replans, task, &reason);
+            return self.ask(HumanQuestionKind::Replans, task, &reason);
         }
         let why = why.to_owned();
         if let Some(id) = task {
@@ -206,12 +201,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// A task is not settled, or as [`Draft::add_tasks`].
-    pub fn audited(
-        &mut self,
-        reason: &str,
-        missing: Option<Vec<TaskSpec>>,
-        question: QuestionId,
-    ) -> Result {
+    pub fn audited(&mut self, reason: &str, missing: Option<Vec<TaskSpec>>) -> Result {
         // A person has added or opened tasks since the model was asked.
         if self.plan.unsettled().next().is_some() {
             return Err(self.plan_is());
@@ -230,7 +220,7 @@ impl Draft<'_> {
                 "the goal is not met, and {}: {reason}",
                 changed(head.replans)
             );
-            return self.ask(question, HumanQuestionKind::Replans, None, &reason);
+            return self.ask(HumanQuestionKind::Replans, None, &reason);
         }
         self.change_head(|head| head.replans += 1);
         self.add_tasks(missing, None)?;
