@@ -150,7 +150,7 @@ impl DaemonSettings {
         match step {
             DueStep::Issue(task) => return self.issue(draft, *task, None).map(Some),
             DueStep::Repair(command) => {
-                let attempt = attempt(draft, command)?;
+                let attempt = draft.attempt(command)?;
                 return self.issue(draft, attempt.task, Some(&attempt)).map(Some);
             }
             DueStep::EndSession(session) => return Ok(end(draft, session)),
@@ -158,7 +158,7 @@ impl DaemonSettings {
                 draft.time_out(command, reason)?;
             }
             DueStep::JudgeByRules(command) => {
-                let attempt = attempt(draft, command)?;
+                let attempt = draft.attempt(command)?;
                 let task = draft.plan().task(attempt.task);
                 let before = task.map_or(&[][..], |task| &task.before);
                 let mut verdict = rule_decisions::judge_after(&attempt, before, draft.now());
@@ -240,7 +240,7 @@ impl DaemonSettings {
             draft.found_programs(number, exec::programs(checks))?;
         }
         draft.issue(number, issue)?;
-        Ok(OutgoingCommand::of(draft.plan(), &attempt(draft, &id)?))
+        Ok(OutgoingCommand::of(draft.plan(), &draft.attempt(&id)?))
     }
 
     /// Writes the next command for the request of a role to a role behind files: to report again, or to go on with a
@@ -357,12 +357,6 @@ fn end(draft: &mut Draft<'_>, id: &SessionId) -> Option<OutgoingCommand> {
     };
     draft.end_session(id, end);
     draft.plan().session(id).and_then(OutgoingCommand::of_end)
-}
-
-/// Returns a copy of an attempt of the plan.
-pub(super) fn attempt(draft: &Draft<'_>, command: &CommandId) -> Result<Attempt, Refusal> {
-    let attempt = draft.plan().attempt(command).cloned();
-    attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))
 }
 
 fn new_command() -> CommandId {

@@ -443,7 +443,7 @@ impl PlanRun {
             StoreError::Database(reason) => reason,
             error => error.to_string(),
         };
-        self.effects.trouble("the store", &reason);
+        self.effects.trouble("the store", reason);
         self.wake_at = self.world.now.plus(STORE_PAUSE);
     }
 
@@ -472,7 +472,7 @@ impl PlanRun {
         if let Err(error) = self.commit(&input).await {
             // The result may have cost money: it is kept, and its effect stays under way, until it is committed.
             self.kept_until = self.clock.now().plus(STORE_PAUSE);
-            self.effects.trouble("the store", &error.to_string());
+            self.effects.trouble("the store", error);
             self.kept.push((key, input));
             return;
         }

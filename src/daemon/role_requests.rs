@@ -16,7 +16,7 @@ use crate::store::{Store, StoreError};
 use crate::volumes::{Folder, ReportDisposition, Volumes};
 use crate::wire::command_file::{CommandFile, CommandType};
 
-use super::carry_out_steps::{attempt, draw_question_ids};
+use super::carry_out_steps::draw_question_ids;
 use super::effect_work::blocking;
 use super::report_parsing::{ParsedReport, UnreadableReport};
 use super::{BY, DaemonSettings};
@@ -169,7 +169,7 @@ impl RoleRequests<'_> {
             let reason = format!("the role `{role}` asks, at work{asker}: {asked}");
             let volumes = self.settings.volumes.clone();
             let ask = move |draft: &mut Draft<'_>| {
-                let task = attempt(draft, &command)?.task;
+                let task = draft.attempt(&command)?.task;
                 draw_question_ids(draft, &volumes);
                 draft.ask_for_request(task, &request, &reason)
             };
@@ -221,7 +221,7 @@ fn go_on(
     question: &QuestionId,
     [note, by]: [&str; 2],
 ) -> Result<(), Refusal> {
-    let attempt = attempt(draft, request)?;
+    let attempt = draft.attempt(request)?;
     draft.answer(question, AnswerChoice::Reply, note, by)?;
     let report = attempt.report.as_ref();
     let asked = report.and_then(|report| report.question.as_deref());

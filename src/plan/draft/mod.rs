@@ -322,7 +322,11 @@ impl<'a> Draft<'a> {
         task.ok_or_else(|| Refusal::UnknownTask(id.to_string()))
     }
 
-    fn attempt(&self, id: &CommandId) -> Result<Attempt> {
+    /// Returns a copy of an attempt.
+    ///
+    /// # Errors
+    /// There is no such command.
+    pub fn attempt(&self, id: &CommandId) -> Result<Attempt> {
         let attempt = self.plan.attempt(id).cloned();
         attempt.ok_or_else(|| Refusal::UnknownCommand(id.clone()))
     }
