@@ -178,8 +178,8 @@ mod tests {
     use super::super::sample_plan;
     use super::*;
     use crate::plan::{
-        ActiveTime, AttemptKind, AttemptState, CommandId, Draft, ModelCost, NewCommand,
-        Report, ReportStatus, Time,
+        ActiveTime, AttemptKind, AttemptState, CommandId, Draft, ModelCost, NewCommand, Report,
+        ReportStatus, Time,
     };
 
     /// Lets task 5 of the sample be done and judged, at a price.

@@ -2,7 +2,6 @@
 
 use super::verdicts::acceptable;
 use super::*;
-use crate::plan::task_index::TaskFilter;
 
 /// Why a task is left out by a person who says no more.
 pub(super) const SKIPPED: &str = "skipped by a person";
@@ -284,7 +283,7 @@ impl Draft<'_> {
     }
 
     fn failed_tasks(&self) -> Vec<TaskId> {
-        let failed = self.plan.tasks_in(TaskFilter::Failed);
+        let failed = self.plan.tasks_in(TaskState::Failed);
         failed.map(|task| task.number).collect()
     }
 
