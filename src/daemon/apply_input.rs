@@ -180,7 +180,7 @@ pub(super) fn apply_model_answer(
 fn apply_model_decision(draft: &mut Draft<'_>, said: ModelDecision) -> Result<(), Refusal> {
     match said {
         ModelDecision::Plan(plan) => {
-            draft.describe(|head: &mut PlanHead| {
+            draft.change_head(|head: &mut PlanHead| {
                 if !plan.name.is_empty() {
                     head.name = plan.name;
                 }

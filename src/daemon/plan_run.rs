@@ -180,7 +180,7 @@ impl PlanRun {
                 return Ok(false);
             }
             if draft.plan().head().queue.is_some() {
-                draft.describe(|head| {
+                draft.change_head(|head| {
                     if let Some(entry) = &mut head.queue {
                         (entry.begun, entry.waits) = (Some(now), None);
                     }

@@ -248,10 +248,8 @@ impl Draft<'_> {
         let task = task.filter(|task| self.still_counts(&attempt, task));
         self.count_usage(&report);
         let Some(task) = task else {
-            self.log(Event::Stale {
-                task: attempt.task,
-                command: id.clone(),
-            });
+            let (task, command) = (attempt.task, id.clone());
+            self.log(Event::Stale { task, command });
             attempt.report = Some(report);
             self.insert_attempt(attempt);
             return Ok(AppliedReport::Stale);
@@ -509,10 +507,8 @@ impl Draft<'_> {
         if attempt.state == AttemptState::Open {
             attempt.state = AttemptState::Withdrawn;
             self.close_unclaimed(task, "the command was taken back");
-            self.log(Event::Withdrawn {
-                task,
-                command: id.clone(),
-            });
+            let command = id.clone();
+            self.log(Event::Withdrawn { task, command });
         }
         self.insert_attempt(attempt);
         Ok(())
@@ -526,10 +522,8 @@ impl Draft<'_> {
         let mut attempt = self.attempt(id)?;
         if attempt.state == AttemptState::Open && attempt.claimed.take().is_some() {
             attempt.waits_until = None;
-            self.log(Event::Withdrawn {
-                task: attempt.task,
-                command: id.clone(),
-            });
+            let (task, command) = (attempt.task, id.clone());
+            self.log(Event::Withdrawn { task, command });
             self.insert_attempt(attempt);
         }
         Ok(())

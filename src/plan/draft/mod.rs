@@ -307,7 +307,8 @@ impl<'a> Draft<'a> {
         self.insert(attempt);
     }
 
-    pub(in crate::plan) fn change_head(&mut self, change: impl FnOnce(&mut PlanHead)) {
+    /// Changes the plan's own row; callers that do more than describe the plan have operations for that.
+    pub fn change_head(&mut self, change: impl FnOnce(&mut PlanHead)) {
         let mut head = self.plan.head().clone();
         change(&mut head);
         self.insert(head);

@@ -30,10 +30,8 @@ impl Draft<'_> {
         let id = ask.id.clone();
         // That a model which is away is asked again every few minutes is no news.
         if ask.away.is_none() {
-            self.log(Event::Asking {
-                subject: subject.clone(),
-                calls: ask.calls,
-            });
+            let (subject, calls) = (subject.clone(), ask.calls);
+            self.log(Event::Asking { subject, calls });
         }
         self.insert(ask);
         Ok(id)
@@ -132,10 +130,7 @@ impl Draft<'_> {
 
     fn note_failure(&mut self, mut ask: ModelQuestion, error: &str) -> ModelQuestion {
         if ask.error.as_deref() != Some(error) {
-            self.log(Event::ModelFailed {
-                subject: ask.subject.clone(),
-                error: error.to_owned(),
-            });
+            self.log_model_failure(ask.subject.clone(), error);
         }
         ask.error = Some(error.to_owned());
         self.insert(ask.clone());
@@ -188,7 +183,7 @@ impl Draft<'_> {
         });
     }
 
-    /// Logs why the model gave a role no answer.
+    /// Logs why the model gave no answer.
     pub fn log_model_failure(&mut self, subject: ModelQuestionKind, error: &str) {
         let error = error.to_owned();
         self.log(Event::ModelFailed { subject, error });
