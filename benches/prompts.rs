@@ -2,7 +2,6 @@
 
 use plan_agent::llm::Prompts;
 use plan_agent::llm::questions::{self, JudgeFacts};
-use plan_agent::plan::QuestionId;
 use plan_agent::plan::{
     AttemptKind, Budget, CommandId, DecidedBy, Decision, Draft, NewCommand, Plan, PlanPolicy,
     Refusal, Report, ReportStatus, TaskId, TaskOrder, Time, Verdict,
@@ -74,7 +73,7 @@ fn prepare(draft: &mut Draft<'_>, tasks: usize, until: u32) -> Result<(), Refusa
                 at: Time(1),
                 ..Verdict::default()
             };
-            draft.judge(&id, &verdict, QuestionId::new("q"))?;
+            draft.judge(&id, &verdict)?;
         }
     }
     Ok(())

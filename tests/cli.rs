@@ -446,9 +446,8 @@ fn with_a_plan(goal: &str) -> TestEnv {
         done.await.unwrap();
         let asked = store.change(&plan, "tests", "second", |draft| {
             attempt(draft, 2, "task-2", ReportStatus::Failed);
-            let question = QuestionId::new("question-77");
+            draft.name_questions(|_| QuestionId::new("question-77"));
             draft.ask(
-                question,
                 HumanQuestionKind::Failures,
                 Some(TaskId(2)),
                 "it failed\u{1b}[2J\u{202e}",
@@ -489,9 +488,7 @@ fn attempt(draft: &mut Draft<'_>, task: u32, command: &str, status: ReportStatus
     draft.report(&id, report).unwrap();
     let verdict =
         plan_agent::plan::rule_decisions::judge(draft.plan().attempt(&id).unwrap(), draft.now());
-    draft
-        .judge(&id, &verdict, QuestionId::new("unused"))
-        .unwrap();
+    draft.judge(&id, &verdict).unwrap();
 }
 
 #[test]

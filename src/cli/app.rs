@@ -309,7 +309,7 @@ impl App {
         beside(move || match volumes.lock() {
             Ok(lock) => Ok(lock),
             Err(LockError::Volumes(error)) => Err(Failure::folder(error)),
-            Err(error @ LockError::Held { .. }) => {
+            Err(error) => {
                 let error = anyhow!("`{}`: {error}", volumes.root().display());
                 let hint = format!("`{program} status` shows its plan, `{program} stop` ends it");
                 Err(Failure::new(error, Exit::Busy).hint(hint))

@@ -10,7 +10,7 @@ use super::args::{AnswerArgs, OnPlan, RestoreArgs};
 use super::{App, BY, Exit, Failure, Result, plan_display};
 use crate::plan::{DAEMON, Draft, PlanId};
 use crate::steering;
-use crate::volumes::{DaemonInfo, DaemonLock, PlanNotFree};
+use crate::volumes::{DaemonInfo, DaemonLock, LockError};
 use crate::wire::text::one_line;
 
 /// How long a daemon may take to end: it promises one second, a busy machine may need more.
@@ -70,7 +70,7 @@ pub async fn restore(args: &RestoreArgs, app: &App) -> Result {
 /// Keeps every daemon from a plan that none carries out.
 pub fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>> {
     app.volumes.free_of_daemons(plan).map_err(|error| {
-        let busy = matches!(error, PlanNotFree::CarriedOut { .. });
+        let busy = matches!(error, LockError::CarriedOut { .. });
         let failure = Failure::new(error, Exit::Busy);
         match busy {
             true => failure.hint(format!("`{} stop` ends it", app.program)),

@@ -93,7 +93,7 @@ impl App {
             None => "carried out where it was begun",
         };
         self.change(plan, why, |draft| {
-            draft.describe(|head| head.queue = entry.map(Box::new));
+            draft.change_head(|head| head.queue = entry.map(Box::new));
             Ok(())
         })
         .await
@@ -376,7 +376,7 @@ impl App {
             return Ok(());
         }
         self.change(plan, "the daemon differs", move |draft| {
-            draft.describe(|head| {
+            draft.change_head(|head| {
                 if let Some(entry) = &mut head.queue {
                     entry.differs = Some(differs.join("; "));
                 }

@@ -136,7 +136,7 @@ impl App {
             return Ok(());
         }
         self.change(plan, "carried out with other options", |draft| {
-            draft.describe(|head| head.options = some(options));
+            draft.change_head(|head| head.options = some(options));
             Ok(())
         })
         .await

@@ -1,6 +1,5 @@
 //! How reports, answers of a person, heartbeats and the results of effects change the plan.
 
-use super::carry_out_steps::new_question;
 use super::changed_files::QuickInspection;
 use super::effect_work::{ModelDecision, ModelOutcome, NoAnswer};
 use super::input_routing::FoundInput;
@@ -11,7 +10,7 @@ use crate::plan::{
     AnswerChoice, AppliedReport, Draft, HumanQuestion, IN_FILE, PlanHead, QuestionId, Refusal,
     SessionId, Verdict,
 };
-use crate::volumes::{ReportDisposition, Volumes, Withdrawal};
+use crate::volumes::{ReportDisposition, Withdrawal};
 use crate::wire::question_file::in_file;
 use crate::wire::text::safe_session;
 
@@ -28,7 +27,6 @@ pub(super) fn apply_found(
     draft: &mut Draft<'_>,
     found: &FoundInput,
     inspected: Option<&QuickInspection>,
-    volumes: &Volumes,
 ) -> FollowUp {
     for (id, sign) in &found.signs {
         let session = sign.life.session.clone().filter(|id| safe_session(id));
@@ -42,7 +40,7 @@ pub(super) fn apply_found(
     }
     let mut follow_up = FollowUp::default();
     for report in &found.reports {
-        let filed = apply_report(draft, report, inspected, volumes);
+        let filed = apply_report(draft, report, inspected);
         let filing = filed.map(|filed| (report.name.clone(), filed));
         follow_up.filings.extend(filing);
     }
@@ -58,7 +56,6 @@ fn apply_report(
     draft: &mut Draft<'_>,
     arrival: &ParsedReport,
     inspected: Option<&QuickInspection>,
-    volumes: &Volumes,
 ) -> Option<ReportDisposition> {
     let name = &arrival.name;
     let filed = match (&arrival.command, arrival.content.clone()) {
@@ -75,11 +72,10 @@ fn apply_report(
             Ok(applied.into())
         }),
         (Some(command), Err(refused)) => draft.part(|draft| {
-            let question = new_question(draft.plan(), volumes);
             let known = draft.plan().attempt(command);
             let known = known.and_then(|attempt| attempt.rejected.as_ref());
             let known = known.is_some_and(|rejected| rejected.hash == arrival.hash);
-            let awaited = draft.reject(command, &refused.reason, &arrival.hash, question)?;
+            let awaited = draft.reject(command, &refused.reason, &arrival.hash)?;
             if !awaited && !known {
                 draft.reject_file(name, &refused.reason);
             }
@@ -121,16 +117,9 @@ fn offered(question: &HumanQuestion) -> String {
 }
 
 /// Applies the result of an effect.
-pub(super) fn apply_result(
-    draft: &mut Draft<'_>,
-    input: &EffectResult,
-    volumes: &Volumes,
-) -> Result<(), Refusal> {
+pub(super) fn apply_result(draft: &mut Draft<'_>, input: &EffectResult) -> Result<(), Refusal> {
     match input {
-        EffectResult::Unprepared(id, why) => {
-            let question = new_question(draft.plan(), volumes);
-            draft.unprepared(id, why, question)
-        }
+        EffectResult::Unprepared(id, why) => draft.unprepared(id, why),
         EffectResult::Withdrawn(id, done) => {
             let attempt = draft.plan().attempt(id);
             let recall = attempt.is_some_and(|attempt| attempt.recall);
@@ -156,12 +145,9 @@ pub(super) fn apply_result(
         EffectResult::Branch(BranchReport::There(commit)) => draft.branch_moved(commit),
         EffectResult::Branch(BranchReport::Joined(merge)) => draft.branch_joined(merge),
         EffectResult::Branch(BranchReport::Elsewhere { found, reason }) => {
-            let question = new_question(draft.plan(), volumes);
-            draft.branch_elsewhere(found, reason, question)
+            draft.branch_elsewhere(found, reason)
         }
-        EffectResult::Asked(asked) => {
-            apply_model_answer(draft, ModelOutcome::clone(asked), volumes)
-        }
+        EffectResult::Asked(asked) => apply_model_answer(draft, ModelOutcome::clone(asked)),
         _ => Ok(()),
     }
 }
@@ -171,36 +157,30 @@ pub(super) fn apply_result(
 pub(super) fn apply_model_answer(
     draft: &mut Draft<'_>,
     asked: ModelOutcome,
-    volumes: &Volumes,
 ) -> Result<(), Refusal> {
     draft.count_ask(&asked.ask, asked.spent)?;
-    let question = new_question(draft.plan(), volumes);
     let (said, text) = match asked.said {
         Ok(said) => said,
         Err(NoAnswer { error, away }) => {
-            return draft.failed_ask(&asked.ask, &error, away, question);
+            return draft.failed_ask(&asked.ask, &error, away);
         }
     };
     draft.answered_ask(&asked.ask, &text)?;
-    match draft.part(|draft| apply_model_decision(draft, said, question.clone())) {
+    match draft.part(|draft| apply_model_decision(draft, said)) {
         // Another decision was made meanwhile.
         Ok(()) | Err(Refusal::NotAwaited(_) | Refusal::PlanIs(_)) => Ok(()),
         Err(refusal) => {
             tracing::warn!(%refusal, "the plan refuses what the model answered");
             let reason = format!("the plan refuses its answer: {refusal}");
-            draft.refused_ask(&asked.ask, &reason, question)
+            draft.refused_ask(&asked.ask, &reason)
         }
     }
 }
 
-fn apply_model_decision(
-    draft: &mut Draft<'_>,
-    said: ModelDecision,
-    question: QuestionId,
-) -> Result<(), Refusal> {
+fn apply_model_decision(draft: &mut Draft<'_>, said: ModelDecision) -> Result<(), Refusal> {
     match said {
         ModelDecision::Plan(plan) => {
-            draft.describe(|head: &mut PlanHead| {
+            draft.change_head(|head: &mut PlanHead| {
                 if !plan.name.is_empty() {
                     head.name = plan.name;
                 }
@@ -222,7 +202,7 @@ fn apply_model_decision(
                 at: draft.now(),
                 ..verdict
             };
-            draft.judge(&command, &verdict, question)
+            draft.judge(&command, &verdict)
         }
         ModelDecision::Edits(edits) => {
             let open = draft.plan().head().replan.as_ref();
@@ -231,7 +211,7 @@ fn apply_model_decision(
         }
         ModelDecision::Audit(audit) => {
             let missing = (!audit.met).then_some(audit.missing);
-            draft.audited(&audit.reason, missing, question)
+            draft.audited(&audit.reason, missing)
         }
         ModelDecision::Summary(text) => draft.settle(&text),
     }

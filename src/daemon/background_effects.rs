@@ -143,15 +143,16 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Effects<K, D> {
     /// As [`Self::hold_back`], and reports why.
     pub fn failed(&mut self, key: &K, now: Time, error: &str) {
         self.hold_back(key, now);
-        self.trouble(&key.to_string(), error);
+        self.trouble(key, error);
     }
 
     /// Reports a trouble, unless that was done since it began.
-    pub fn trouble(&mut self, what: &str, error: &str) {
+    pub fn trouble(&mut self, what: impl Display, error: impl Display) {
+        let (what, error) = (what.to_string(), error.to_string());
         tracing::error!(what, error);
-        let before = self.reported.insert(what.to_owned(), error.to_owned());
-        if before.as_deref() != Some(error) {
-            (self.notice)(&format!("{what}: {error}; trying again"));
+        let text = format!("{what}: {error}; trying again");
+        if self.reported.insert(what, error.clone()) != Some(error) {
+            (self.notice)(&text);
         }
     }
 }

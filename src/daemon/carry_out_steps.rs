@@ -78,10 +78,16 @@ impl OutgoingCommand {
     }
 }
 
+/// Has a change draw the ids of its questions; one that may ask calls this first. No other question comes between a draw and
+/// its question.
+pub(super) fn draw_question_ids(draft: &mut Draft<'_>, volumes: &Volumes) {
+    let volumes = volumes.clone();
+    draft.name_questions(move |plan| new_question(plan, &volumes));
+}
+
 /// Draws an id for a question that no other question has: none of the plan, and none with a file in the folders,
-/// where the questions of every plan are. It is short enough to be typed. Call it within the change that asks: no
-/// other question comes between.
-pub(super) fn new_question(plan: &Plan, volumes: &Volumes) -> QuestionId {
+/// where the questions of every plan are. It is short enough to be typed.
+fn new_question(plan: &Plan, volumes: &Volumes) -> QuestionId {
     let mut draws = 0;
     loop {
         let random = Uuid::new_v4().simple().to_string();
@@ -141,39 +147,38 @@ impl DaemonSettings {
         step: &DueStep,
         world: &Observations,
     ) -> Result<Option<OutgoingCommand>, Refusal> {
-        let question = |draft: &Draft<'_>| new_question(draft.plan(), &self.volumes);
         match step {
             DueStep::Issue(task) => return self.issue(draft, *task, None).map(Some),
             DueStep::Repair(command) => {
-                let attempt = attempt(draft, command)?;
+                let attempt = draft.attempt(command)?;
                 return self.issue(draft, attempt.task, Some(&attempt)).map(Some);
             }
             DueStep::EndSession(session) => return Ok(end(draft, session)),
             DueStep::TimeOut(command, reason) => {
-                draft.time_out(command, reason, question(draft))?;
+                draft.time_out(command, reason)?;
             }
             DueStep::JudgeByRules(command) => {
-                let attempt = attempt(draft, command)?;
+                let attempt = draft.attempt(command)?;
                 let task = draft.plan().task(attempt.task);
                 let before = task.map_or(&[][..], |task| &task.before);
                 let mut verdict = rule_decisions::judge_after(&attempt, before, draft.now());
                 if draft.plan().head().policy.model && verdict.decision == Decision::Next {
                     verdict.reason += ": no doubt to ask the model about";
                 }
-                draft.judge(command, &verdict, question(draft))?;
+                draft.judge(command, &verdict)?;
             }
             DueStep::Park(command) => draft.park(command)?,
-            DueStep::AgentAsks(command) => draft.agent_asks(command, question(draft))?,
+            DueStep::AgentAsks(command) => draft.agent_asks(command)?,
             DueStep::AskHuman(about, task, reason) => {
-                draft.ask(question(draft), *about, *task, reason)?;
+                draft.ask(*about, *task, reason)?;
             }
             DueStep::StopAtBudget(limit) => {
                 draft.count_time(world.active_time());
-                draft.stop_at_budget(*limit, question(draft))?;
+                draft.stop_at_budget(*limit)?;
             }
             DueStep::StopAtDayBudget(limit) => {
                 if let Some(day) = &world.day {
-                    draft.stop_at_day_budget(*limit, day, question(draft))?;
+                    draft.stop_at_day_budget(*limit, day)?;
                 }
             }
             DueStep::GoOnAfterDay => draft.go_on_after_day()?,
@@ -181,7 +186,7 @@ impl DaemonSettings {
             DueStep::Settle => {
                 draft.settle(&super::summary_without_model::by_rules(draft.plan(), world))?;
             }
-            DueStep::Accept(command) => draft.accept_merged(command, question(draft))?,
+            DueStep::Accept(command) => draft.accept_merged(command)?,
             // Recorded along with every decision, or done outside.
             DueStep::RecordEnds
             | DueStep::Withdraw(_)
@@ -235,7 +240,7 @@ impl DaemonSettings {
             draft.found_programs(number, exec::programs(checks))?;
         }
         draft.issue(number, issue)?;
-        Ok(OutgoingCommand::of(draft.plan(), &attempt(draft, &id)?))
+        Ok(OutgoingCommand::of(draft.plan(), &draft.attempt(&id)?))
     }
 
     /// Writes the next command for the request of a role to a role behind files: to report again, or to go on with a
@@ -352,12 +357,6 @@ fn end(draft: &mut Draft<'_>, id: &SessionId) -> Option<OutgoingCommand> {
     };
     draft.end_session(id, end);
     draft.plan().session(id).and_then(OutgoingCommand::of_end)
-}
-
-/// Returns a copy of an attempt of the plan.
-pub(super) fn attempt(draft: &Draft<'_>, command: &CommandId) -> Result<Attempt, Refusal> {
-    let attempt = draft.plan().attempt(command).cloned();
-    attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))
 }
 
 fn new_command() -> CommandId {

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::DaemonSettings;
-use super::carry_out_steps::attempt;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use super::report_parsing::ParsedReport;
 use crate::agents::ran_commands;
@@ -87,7 +86,7 @@ pub(super) struct QuickInspection {
 impl QuickInspection {
     /// Records what changed during an attempt whose report was just applied, and what its agent ran.
     pub fn record(&self, draft: &mut Draft<'_>, command: &CommandId) -> Result<(), Refusal> {
-        let attempt = attempt(draft, command)?;
+        let attempt = draft.attempt(command)?;
         let since = draft.plan().began(&attempt);
         let wall = self.clock.to_wall(since);
         let changes = self.now.changes(self.before.as_deref(), since, wall);

@@ -8,6 +8,7 @@ use anyhow::{Context as _, anyhow};
 use jiff::tz::TimeZone;
 
 use super::apply_input::apply_model_answer;
+use super::carry_out_steps::draw_question_ids;
 use super::proof_runs::ProofRuns;
 use super::worktrees::{self, Gathering};
 use super::{BY, DaemonSettings};
@@ -73,7 +74,8 @@ pub async fn make_plan(settings: &DaemonSettings, store: &Store) -> anyhow::Resu
         let failed = asked.said.as_ref().err().map(|no| no.error.clone());
         let (volumes, id) = (settings.volumes.clone(), asked.ask.clone());
         let apply = move |draft: &mut Draft<'_>| {
-            apply_model_answer(draft, asked, &volumes)?;
+            draw_question_ids(draft, &volumes);
+            apply_model_answer(draft, asked)?;
             let (plan, zone) = (draft.plan(), TimeZone::system());
             let ask = plan.ask(&id).filter(|ask| ask.answered.is_none());
             let away = ask.and_then(|ask| Some((ask.away?, view::away(ask, first, &zone)?)));

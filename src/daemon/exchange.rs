@@ -278,8 +278,7 @@ impl Exchange {
     pub fn complain(&mut self, complaints: Vec<(QuestionId, String)>) {
         for (id, text) in complaints {
             if let Err(error) = self.settings.volumes.complain(&id, &text) {
-                let what = "a question's file";
-                self.effects.trouble(what, &error.to_string());
+                self.effects.trouble("a question's file", error);
             }
         }
     }
@@ -318,8 +317,7 @@ impl Exchange {
                 }
                 Err(error @ (StoreError::Database(_) | StoreError::Closed)) => return Err(error),
                 Err(error) => {
-                    let what = "a report for another plan";
-                    self.effects.trouble(what, &error.to_string());
+                    self.effects.trouble("a report for another plan", error);
                     ReportDisposition::Stale
                 }
             };

@@ -173,8 +173,7 @@ impl Daemon {
             Err(error) => Err(error),
         };
         if let Err(error) = looked {
-            let what = "the queue of plans";
-            self.exchange.effects.trouble(what, &error.to_string());
+            self.exchange.effects.trouble("the queue of plans", error);
         }
     }
 
@@ -192,7 +191,7 @@ impl Daemon {
             Ok(()) => self.announced = Some(plans),
             Err(error) => {
                 let what = "the note about this daemon";
-                self.exchange.effects.trouble(what, &error.to_string());
+                self.exchange.effects.trouble(what, error);
             }
         }
     }
@@ -280,8 +279,8 @@ impl Daemon {
         if self.exchange.check_watches(now)
             && let Err(error) = self.restore_files().await
         {
-            let what = exchange::ExchangeKey::Scan.to_string();
-            self.exchange.effects.trouble(&what, &format!("{error:#}"));
+            let what = exchange::ExchangeKey::Scan;
+            self.exchange.effects.trouble(what, format!("{error:#}"));
         }
         let Some(found) = self.exchange.scan(now) else {
             return false;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::apply_input::{FollowUp, apply_found, apply_result};
 use super::background_effects::Effects;
-use super::carry_out_steps::OutgoingCommand;
+use super::carry_out_steps::{OutgoingCommand, draw_question_ids};
 use super::changed_files::{ChangeWatch, Inspected};
 use super::effect_work::{CheckOutcome, ModelOutcome};
 use super::hooks::{Hook, HookNews, HookState};
@@ -180,7 +180,7 @@ impl PlanRun {
                 return Ok(false);
             }
             if draft.plan().head().queue.is_some() {
-                draft.describe(|head| {
+                draft.change_head(|head| {
                     if let Some(entry) = &mut head.queue {
                         (entry.begun, entry.waits) = (Some(now), None);
                     }
@@ -443,7 +443,7 @@ impl PlanRun {
             StoreError::Database(reason) => reason,
             error => error.to_string(),
         };
-        self.effects.trouble("the store", &reason);
+        self.effects.trouble("the store", reason);
         self.wake_at = self.world.now.plus(STORE_PAUSE);
     }
 
@@ -472,7 +472,7 @@ impl PlanRun {
         if let Err(error) = self.commit(&input).await {
             // The result may have cost money: it is kept, and its effect stays under way, until it is committed.
             self.kept_until = self.clock.now().plus(STORE_PAUSE);
-            self.effects.trouble("the store", &error.to_string());
+            self.effects.trouble("the store", error);
             self.kept.push((key, input));
             return;
         }
@@ -518,9 +518,9 @@ impl PlanRun {
             EffectResult::Asked(_) => "the model answered",
             _ => return Ok(()),
         };
-        let (input, volumes) = (Arc::clone(input), self.settings.volumes.clone());
+        let input = Arc::clone(input);
         let commit = move |draft: &mut Draft<'_>| {
-            if let Err(refusal) = draft.part(|draft| apply_result(draft, &input, &volumes)) {
+            if let Err(refusal) = draft.part(|draft| apply_result(draft, &input)) {
                 tracing::warn!(%refusal, why, "what came back is out of date");
             }
         };
@@ -549,6 +549,7 @@ impl PlanRun {
         let (decided, mut to_write) = tokio::sync::mpsc::unbounded_channel();
         let (write, written) = mpsc::channel();
         let change = move |draft: &mut Draft<'_>| {
+            draw_question_ids(draft, &settings.volumes);
             let (result, ends) = (change(draft), Vec::new());
             let outgoing = settings.decide(draft, &world);
             drop(decided.send(outgoing.clone()));
@@ -590,9 +591,8 @@ impl PlanRun {
             true => self.inspect_quickly(&found.reports, now).await?,
             false => None,
         };
-        let (inspected, volumes) = (quick.clone(), self.settings.volumes.clone());
-        let apply =
-            move |draft: &mut Draft<'_>| apply_found(draft, &found, inspected.as_ref(), &volumes);
+        let inspected = quick.clone();
+        let apply = move |draft: &mut Draft<'_>| apply_found(draft, &found, inspected.as_ref());
         let world = self.now_world();
         let follow_up = self.change("something came in", world, apply).await?;
         self.signs = signs;

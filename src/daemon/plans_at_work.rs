@@ -218,7 +218,7 @@ impl PlansAtWork {
             return Ok(());
         }
         let note = self.store.change(&head.id, BY, "it waits", |draft| {
-            draft.describe(|head| {
+            draft.change_head(|head| {
                 if let Some(entry) = &mut head.queue {
                     entry.waits = Some(waits);
                 }

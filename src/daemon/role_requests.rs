@@ -16,7 +16,7 @@ use crate::store::{Store, StoreError};
 use crate::volumes::{Folder, ReportDisposition, Volumes};
 use crate::wire::command_file::{CommandFile, CommandType};
 
-use super::carry_out_steps::{attempt, new_question};
+use super::carry_out_steps::draw_question_ids;
 use super::effect_work::blocking;
 use super::report_parsing::{ParsedReport, UnreadableReport};
 use super::{BY, DaemonSettings};
@@ -62,9 +62,8 @@ pub(super) async fn pass_on(
                     // The time within which its author may repair it has begun.
                     return Ok(());
                 }
-                let question = new_question(draft.plan(), &volumes);
-                let reason = &refused.reason;
-                draft.reject(&command, reason, &hash, question).map(drop)
+                draw_question_ids(draft, &volumes);
+                draft.reject(&command, &refused.reason, &hash).map(drop)
             };
             let why = "a report for it cannot be read";
             store.change(&plan, BY, why, reject).await?;
@@ -101,8 +100,8 @@ async fn apply_report(
     let change = move |draft: &mut Draft<'_>| {
         let applied = draft.report(&request, report)?;
         if asks && applied == AppliedReport::Counts {
-            let question = new_question(draft.plan(), &volumes);
-            draft.agent_asks(&request, question)?;
+            draw_question_ids(draft, &volumes);
+            draft.agent_asks(&request)?;
         }
         Ok(applied)
     };
@@ -170,9 +169,9 @@ impl RoleRequests<'_> {
             let reason = format!("the role `{role}` asks, at work{asker}: {asked}");
             let volumes = self.settings.volumes.clone();
             let ask = move |draft: &mut Draft<'_>| {
-                let task = attempt(draft, &command)?.task;
-                let id = new_question(draft.plan(), &volumes);
-                draft.ask_for_request(id, task, &request, &reason)
+                let task = draft.attempt(&command)?.task;
+                draw_question_ids(draft, &volumes);
+                draft.ask_for_request(task, &request, &reason)
             };
             let why = "a role has a question";
             return self.store.change(top, BY, why, ask).await;
@@ -222,7 +221,7 @@ fn go_on(
     question: &QuestionId,
     [note, by]: [&str; 2],
 ) -> Result<(), Refusal> {
-    let attempt = attempt(draft, request)?;
+    let attempt = draft.attempt(request)?;
     draft.answer(question, AnswerChoice::Reply, note, by)?;
     let report = attempt.report.as_ref();
     let asked = report.and_then(|report| report.question.as_deref());

@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::draft::{Draft, Refusal, Result};
 use super::model::{
-    BudgetLimit, Granted, HumanQuestion, HumanQuestionKind, PlanState, QuestionId, Spent, Time,
-    number,
+    BudgetLimit, Granted, HumanQuestion, HumanQuestionKind, PlanState, Spent, Time, number,
 };
 use super::plan_in_memory::Plan;
 
@@ -119,12 +118,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan does not run.
-    pub fn stop_at_day_budget(
-        &mut self,
-        limit: BudgetLimit,
-        day: &BudgetDay,
-        question: QuestionId,
-    ) -> Result {
+    pub fn stop_at_day_budget(&mut self, limit: BudgetLimit, day: &BudgetDay) -> Result {
         if *self.plan().status() != PlanState::Running {
             return Err(self.plan_is());
         }
@@ -149,7 +143,7 @@ impl Draft<'_> {
         self.pause(&reason)?;
         let more = limit.counted(portion);
         let asked = format!("{reason}. `more` allows this plan another {more}");
-        self.ask(question, HumanQuestionKind::DayBudget(limit), None, &asked)
+        self.ask(HumanQuestionKind::DayBudget(limit), None, &asked)
     }
 
     /// Allows the day's amount once more, counted from what was used at the stop.

@@ -43,7 +43,7 @@ pub use plan_in_memory::{Plan, Row, RowKey};
 pub use produced_files::{MAX_PRODUCED, within_workspace};
 pub use ranked_set::Tasks;
 pub use tally::Tally;
-pub use task_index::{Counts, Startable, TaskFilter};
+pub use task_index::{Counts, Startable};
 pub use worker_pool_state::{WorkerPoolState, WorkerPools};
 
 /// Returns a number with its noun: `1 task`, `2 tasks`.

@@ -11,8 +11,8 @@ use super::model::{
     ModelQuestion, ModelQuestionKind, PendingMerge, PlanHead, PlanId, PlanState, QuestionId,
     SessionId, Task, TaskId, TaskOrder, TaskState, Time,
 };
-use super::ranked_set::{ALL, Kinds, PENDING, Place, Tasks, UNSETTLED, WANTED};
-use super::task_index::{Counts, Startable, TaskFilter, TaskIndex, forget, kinds, place};
+use super::ranked_set::{ALL, BOUND, FREE, Kinds, PENDING, Place, Tasks, UNSETTLED, WANTED};
+use super::task_index::{Counts, Startable, TaskIndex, forget, kinds, place};
 
 /// One row of a plan, as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -271,24 +271,14 @@ impl Plan {
     }
 
     /// Returns the tasks of a state in the plan's order. Counting them or taking a part of them does not visit the others.
-    pub fn tasks_in(&self, shown: TaskFilter) -> Tasks<'_> {
-        // How many of the pending tasks may start, unless their dependencies say which.
-        let ready = match self.head.order {
-            TaskOrder::Dependencies => return self.of_kinds(kinds(shown)),
-            TaskOrder::Sequential => self.index.next_in_line(),
-            TaskOrder::Free => usize::MAX,
-        };
-        match shown {
-            TaskFilter::Ready => self.span(PENDING, 0, ready),
-            TaskFilter::Blocked => self.span(PENDING, ready, usize::MAX),
-            shown => self.of_kinds(kinds(shown)),
-        }
+    pub fn tasks_in(&self, status: TaskState) -> Tasks<'_> {
+        self.of_kinds(kinds(status))
     }
 
     /// Returns the tasks of a role that are in a state, in the plan's order.
     pub fn tasks_of(&self, assignee: &str, status: TaskState) -> Tasks<'_> {
         match self.index.of_role(assignee) {
-            Some(tasks) => tasks.tasks(&self.tasks, kinds(status.into()), 0, usize::MAX),
+            Some(tasks) => tasks.tasks(&self.tasks, kinds(status), 0, usize::MAX),
             None => self.span(ALL, 0, 0),
         }
     }
@@ -300,7 +290,19 @@ impl Plan {
 
     /// Returns the tasks that may start now, in the plan's order.
     pub fn ready(&self) -> Tasks<'_> {
-        self.tasks_in(TaskFilter::Ready)
+        match self.head.order {
+            TaskOrder::Dependencies => self.of_kinds(FREE),
+            TaskOrder::Sequential => self.span(PENDING, 0, self.index.next_in_line()),
+            TaskOrder::Free => self.of_kinds(PENDING),
+        }
+    }
+
+    /// Returns the pending tasks that may not start yet, in the plan's order.
+    pub fn blocked(&self) -> Tasks<'_> {
+        match self.head.order {
+            TaskOrder::Dependencies => self.of_kinds(BOUND),
+            _ => self.span(PENDING, self.ready_count(), usize::MAX),
+        }
     }
 
     /// Walks over the tasks that may start now, in the plan's order, and can leave out whole roles.
@@ -328,7 +330,7 @@ impl Plan {
 
     /// Returns the tasks in progress, in the plan's order.
     pub fn in_progress(&self) -> Tasks<'_> {
-        self.tasks_in(TaskFilter::InProgress)
+        self.tasks_in(TaskState::InProgress)
     }
 
     fn of_kinds(&self, kinds: Kinds) -> Tasks<'_> {

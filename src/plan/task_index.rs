@@ -41,33 +41,6 @@ impl Counts {
     }
 }
 
-/// Which tasks are shown: the states; pending tasks are divided by whether they may start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TaskFilter {
-    /// Pending, and may start now by the order of the plan.
-    Ready,
-    /// Pending, and may not start yet.
-    Blocked,
-    /// Ready and blocked.
-    Pending,
-    InProgress,
-    Completed,
-    Failed,
-    Skipped,
-}
-
-impl From<TaskState> for TaskFilter {
-    fn from(status: TaskState) -> Self {
-        match status {
-            TaskState::Pending => Self::Pending,
-            TaskState::InProgress => Self::InProgress,
-            TaskState::Completed => Self::Completed,
-            TaskState::Failed => Self::Failed,
-            TaskState::Skipped => Self::Skipped,
-        }
-    }
-}
-
 /// Kinds that are gone through role by role: what may start, by the order of the plan.
 const WALKED: [Kinds; 2] = [FREE, PENDING];
 
@@ -171,7 +144,7 @@ impl TaskIndex {
         let kind = match task.status {
             TaskState::Pending if met => FREE,
             TaskState::Pending => BOUND,
-            status => kinds(status.into()),
+            status => kinds(status),
         };
         self.set(task, Some(kind));
     }
@@ -218,16 +191,14 @@ impl TaskIndex {
     }
 }
 
-/// Returns the kinds of tasks to show where their dependencies say which may start.
-pub(super) fn kinds(shown: TaskFilter) -> Kinds {
-    match shown {
-        TaskFilter::Ready => FREE,
-        TaskFilter::Blocked => BOUND,
-        TaskFilter::Pending => PENDING,
-        TaskFilter::InProgress => IN_PROGRESS,
-        TaskFilter::Completed => COMPLETED,
-        TaskFilter::Failed => FAILED,
-        TaskFilter::Skipped => SKIPPED,
+/// Returns the kinds of the tasks in a state.
+pub(super) fn kinds(status: TaskState) -> Kinds {
+    match status {
+        TaskState::Pending => PENDING,
+        TaskState::InProgress => IN_PROGRESS,
+        TaskState::Completed => COMPLETED,
+        TaskState::Failed => FAILED,
+        TaskState::Skipped => SKIPPED,
     }
 }
 

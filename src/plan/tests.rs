@@ -86,13 +86,18 @@ fn question(n: u32) -> QuestionId {
     QuestionId::new(format!("q{n}"))
 }
 
+/// Has the draft give its next question this number.
+fn asking<'a, 'b>(draft: &'a mut Draft<'b>, n: u32) -> &'a mut Draft<'b> {
+    draft.name_questions(move |_| question(n))
+}
+
 /// Issues task 1 as command `n`, reports it and judges by rules.
 fn attempt(plan: &mut Plan, n: u32, status: ReportStatus) {
     apply(plan, |draft| {
         draft.issue(TaskId(1), issue(n))?;
         draft.report(&command(n), report(status, Time(1)))?;
         let verdict = rule_decisions::judge(draft.plan().attempt(&command(n)).unwrap(), Time(1));
-        draft.judge(&command(n), &verdict, question(n))
+        asking(draft, n).judge(&command(n), &verdict)
     });
 }
 
@@ -102,7 +107,7 @@ fn decide(draft: &mut Draft<'_>, n: u32, decision: Decision) -> Result<(), Refus
         decision,
         ..rule_decisions::judge(draft.plan().attempt(&command(n)).unwrap(), draft.now())
     };
-    draft.judge(&command(n), &verdict, question(n))
+    asking(draft, n).judge(&command(n), &verdict)
 }
 
 /// Has the plan judged by a model, and task 1 reported as command 1.
@@ -236,7 +241,7 @@ fn late_report_counts_and_stops_next_attempt() {
     apply(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;
         draft.claim(&command(1), None)?;
-        draft.time_out(&command(1), "silent", question(1))?;
+        asking(draft, 1).time_out(&command(1), "silent")?;
         draft.recalled(&command(1))?;
         draft.issue(TaskId(1), issue(2))
     });
@@ -296,7 +301,7 @@ fn abort_verdict_on_success_asks_human() {
     apply(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;
         draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
-        draft.judge(&command(1), &verdict, question(1))
+        asking(draft, 1).judge(&command(1), &verdict)
     });
     assert_eq!(plan.status(), &PlanState::Running);
     let asked = plan.open_questions().next().unwrap();
@@ -310,7 +315,7 @@ fn third_unreadable_report_counts_as_failure() {
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     for n in 1..=3 {
         apply(&mut plan, |draft| {
-            draft.reject(&command(n), "no status", &n.to_string(), question(n))
+            asking(draft, n).reject(&command(n), "no status", &n.to_string())
         });
         let task = task_of(&plan, 1);
         assert_eq!(task.failures, u32::from(n == 3));
@@ -331,7 +336,7 @@ fn repeated_unreadable_report_is_rejected_once() {
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     let again = |plan: &mut Plan| {
         change(plan, |draft| {
-            draft.reject(&command(1), "no status", "1", question(1))
+            asking(draft, 1).reject(&command(1), "no status", "1")
         })
     };
     assert_eq!(again(&mut plan), Ok(true));
@@ -360,7 +365,7 @@ fn failed_judge_call_frees_lane() {
     apply(&mut plan, |draft| {
         report_to_model(draft)?;
         let ask = draft.begin_ask(&ModelQuestionKind::Judge(command(1)))?;
-        draft.failed_ask(&ask, "unreachable", None, question(1))
+        asking(draft, 1).failed_ask(&ask, "unreachable", None)
     });
     assert_eq!(due_now(&plan), [DueStep::Issue(TaskId(2))]);
     apply(&mut plan, |draft| {
@@ -384,7 +389,7 @@ fn evidence_names_concurrent_task_in_same_folder() {
         draft.inspected(&command(1), changes, Some("after"))?;
         let verdict =
             rule_decisions::judge(draft.plan().attempt(&command(1)).unwrap(), draft.now());
-        draft.judge(&command(1), &verdict, question(1))?;
+        asking(draft, 1).judge(&command(1), &verdict)?;
         draft.issue(TaskId(3), issue(3))
     });
     let attempt = |n| attempt_of(&plan, n);

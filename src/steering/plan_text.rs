@@ -69,7 +69,7 @@ pub fn edit(draft: &mut Draft<'_>, edited: EditedPlan) -> Result<Vec<Refusal>, R
     }
     draft.edit_tasks(&edited.tasks)?;
     if let Some(header) = edited.header {
-        draft.describe(|head| set(head, header));
+        draft.change_head(|head| set(head, header));
     }
     Ok(Vec::new())
 }

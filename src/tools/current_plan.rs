@@ -117,7 +117,7 @@ impl Toolbox {
 /// the newer one nevertheless.
 fn newer_than(draft: &mut Draft<'_>, newest: Option<Time>) -> Time {
     let at = newest.map_or(draft.now(), |newest| draft.now().max(Time(newest.0 + 1)));
-    draft.describe(|head| head.taken_up = Some(at));
+    draft.change_head(|head| head.taken_up = Some(at));
     at
 }
 
@@ -183,7 +183,7 @@ mod tests {
         let (old, _) = new_plan(&toolbox).await;
         let (new, _) = new_plan(&toolbox).await;
         let as_if_ended = |draft: &mut Draft<'_>| {
-            draft.describe(|head| head.archive_state = ArchiveState::Current);
+            draft.change_head(|head| head.archive_state = ArchiveState::Current);
             Ok::<_, ToolError>(())
         };
         toolbox.change(&old, "", as_if_ended).await.unwrap();

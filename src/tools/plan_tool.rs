@@ -15,8 +15,8 @@ use super::{
     ToolError, Toolbox, new_plan_id, set_status,
 };
 use crate::plan::{
-    ArchiveState, Draft, Origin, Plan, PlanHead, PlanId, PlanSpec, Refusal, Task, TaskFilter,
-    TaskOrder, Time, valid_key, word,
+    ArchiveState, Draft, Origin, Plan, PlanHead, PlanId, PlanSpec, Refusal, Task, TaskOrder,
+    TaskState, Time, valid_key, word,
 };
 use crate::store::StoreError;
 use crate::wire::Problem;
@@ -51,7 +51,7 @@ pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
         }),
         PlanTool::reads("get_ready_tasks").about("Lists the ready tasks.").calls(
             async |plans, a: PageArguments| {
-                let read = move |plan: &Plan| short(plan, a.page, plan.tasks_in(TaskFilter::Pending));
+                let read = move |plan: &Plan| short(plan, a.page, plan.tasks_in(TaskState::Pending));
                 plans.read(a.plan_id.as_deref(), read).await
             },
         ),
@@ -223,7 +223,7 @@ impl PlanTool {
         &self,
         plan_id: impl Into<Option<&'a str>>,
     ) -> Result<Vec<TaskInfo>> {
-        let all = |plan: &Plan| TaskInfo::full(plan, plan.tasks_in(TaskFilter::Pending));
+        let all = |plan: &Plan| TaskInfo::full(plan, plan.tasks_in(TaskState::Pending));
         or_default(self.read(plan_id.into(), all).await)
     }
 

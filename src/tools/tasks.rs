@@ -180,7 +180,7 @@ impl TaskTools {
         let read = move |plan: &Plan| {
             let page = Page::new(filter.limit, filter.offset);
             let tasks = match filter.status {
-                Some(word) => plan.tasks_in(TaskState::from(word).into()),
+                Some(word) => plan.tasks_in(word.into()),
                 None => plan.tasks_wanted(),
             };
             page.shown(tasks.len(), tasks, |task| line(plan, task))

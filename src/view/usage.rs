@@ -178,8 +178,8 @@ mod tests {
     use super::super::tests::sample_plan;
     use super::*;
     use crate::plan::{
-        ActiveTime, AttemptKind, AttemptState, CommandId, Draft, ModelCost, NewCommand, QuestionId,
-        Report, ReportStatus, Time,
+        ActiveTime, AttemptKind, AttemptState, CommandId, Draft, ModelCost, NewCommand, Report,
+        ReportStatus, Time,
     };
 
     /// Lets task 5 of the sample be done and judged, at a price.
@@ -225,9 +225,7 @@ mod tests {
             cost_usd: 0.02,
         };
         draft.count_ask(&ask, spent).unwrap();
-        draft
-            .failed_ask(&ask, "unreachable", None, QuestionId::new("q1"))
-            .unwrap();
+        draft.failed_ask(&ask, "unreachable", None).unwrap();
         draft.count_time(ActiveTime {
             since: began,
             span: Duration::from_secs(900),

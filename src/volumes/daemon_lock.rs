@@ -62,23 +62,16 @@ pub struct DaemonFarewell {
     pub why: String,
 }
 
-/// Why the lock could not be acquired.
+/// Why the lock could not be acquired, or a plan cannot be kept from daemons.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another daemon holds it; the pid is unknown in the instant in which that daemon starts.
     #[error("another daemon holds the folder{}", pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
     Held { pid: Option<u32> },
-    #[error(transparent)]
-    Volumes(#[from] VolumesError),
-}
-
-/// Why a plan cannot be kept from daemons.
-#[derive(Debug, thiserror::Error)]
-pub enum PlanNotFree {
     #[error("a daemon (pid {pid}) carries out plan `{plan}`")]
     CarriedOut { pid: u32, plan: PlanId },
     #[error(transparent)]
-    Lock(#[from] LockError),
+    Volumes(#[from] VolumesError),
 }
 
 /// Held until the daemon ends.
@@ -193,10 +186,10 @@ impl Volumes {
     ///
     /// # Errors
     /// A daemon carries the plan out, or the lock cannot be acquired.
-    pub fn free_of_daemons(&self, plan: &PlanId) -> Result<Option<DaemonLock>, PlanNotFree> {
+    pub fn free_of_daemons(&self, plan: &PlanId) -> Result<Option<DaemonLock>, LockError> {
         let busy = |DaemonInfo { pid, .. }| {
             let plan = plan.clone();
-            PlanNotFree::CarriedOut { pid, plan }
+            LockError::CarriedOut { pid, plan }
         };
         if let Some(daemon) = self.running() {
             return if daemon.carries_out(plan) {
@@ -207,7 +200,7 @@ impl Volumes {
         }
         self.lock().map(Some).map_err(|error| {
             // One that started meanwhile.
-            self.running().map_or_else(|| error.into(), busy)
+            self.running().map_or(error, busy)
         })
     }
 

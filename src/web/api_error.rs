@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::plan::Refusal;
 use crate::store::StoreError;
-use crate::volumes::{LockError, PlanNotFree};
+use crate::volumes::LockError;
 use crate::wire::text::clip;
 
 /// Characters of a message: what it names may come from the request.
@@ -101,10 +101,10 @@ impl From<StoreError> for ApiError {
     }
 }
 
-impl From<PlanNotFree> for ApiError {
-    fn from(error: PlanNotFree) -> Self {
+impl From<LockError> for ApiError {
+    fn from(error: LockError) -> Self {
         let status = match &error {
-            PlanNotFree::Lock(LockError::Volumes(_)) => StatusCode::SERVICE_UNAVAILABLE,
+            LockError::Volumes(_) => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::CONFLICT,
         };
         Self::new(status, error)

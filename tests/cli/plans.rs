@@ -21,8 +21,8 @@ fn add_second(env: &TestEnv) {
             draft.created();
             draft.make_tasks(vec![serve("Serve")])?;
             draft.start(PlanPolicy::default(), "/w")?;
-            let (id, kind) = (QuestionId::new("question-88"), HumanQuestionKind::Stuck);
-            draft.ask(id, kind, None, "what now?")
+            draft.name_questions(|_| QuestionId::new("question-88"));
+            draft.ask(HumanQuestionKind::Stuck, None, "what now?")
         });
         made.await.unwrap();
     });

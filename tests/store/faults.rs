@@ -249,7 +249,7 @@ async fn removed_file_fails_changes() {
     let plan = PlanId::new("aaaaaaaa");
     let name = |name: &'static str| {
         let change = move |draft: &mut Draft<'_>| {
-            draft.describe(|head| head.name = name.to_owned());
+            draft.change_head(|head| head.name = name.to_owned());
             Ok::<_, Refusal>(())
         };
         store.change(&plan, "test", "named", change)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plan_agent::plan::{ModelQuestionKind, QuestionId, SessionId};
+use plan_agent::plan::{ModelQuestionKind, SessionId};
 
 use super::*;
 
@@ -106,7 +106,7 @@ async fn rows_of_every_kind_are_written() {
             draft.start(policy, "/workspace")?;
             draft.issue(TaskId(1), new_command("command-1", "do it"))?;
             draft.report(&command, asks)?;
-            draft.agent_asks(&command, QuestionId::new("q1"))?;
+            draft.agent_asks(&command)?;
             draft.begin_ask(&ModelQuestionKind::Replan).map(drop)
         };
         changes(&store, change).await;

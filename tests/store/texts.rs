@@ -197,7 +197,7 @@ async fn apply(store: &Store, number: usize, op: &(u8, u32, String)) {
             ),
             6 => draft.skip_task(TaskId(task), &text),
             _ => {
-                draft.describe(|head| head.goal = text);
+                draft.change_head(|head| head.goal = text);
                 Ok(())
             }
         };

@@ -11,7 +11,7 @@ use crate::llm::Schema;
 use crate::llm::prompt_context;
 use crate::llm::prompts::PromptTemplate;
 use crate::llm::quoting::one_line;
-use crate::plan::{Plan, Task, TaskFilter, TaskSpec};
+use crate::plan::{Plan, Task, TaskSpec, TaskState};
 use crate::wire::team_file::Team;
 
 /// The pointer to a task that is not shown, where there are too many.
@@ -64,7 +64,7 @@ pub fn audit(plan: &Plan, check_names: &[String], team: Option<&Team>) -> Unrend
         let number = task.number;
         (1..=task.criteria.list().len().max(1)).map(move |one| format!("{number}.{one}"))
     };
-    let completed = plan.tasks_in(TaskFilter::Completed).flat_map(criteria);
+    let completed = plan.tasks_in(TaskState::Completed).flat_map(criteria);
     let known: BTreeSet<String> = completed.chain([NOT_SHOWN.to_owned()]).collect();
     let read = move |answer: AuditAnswer| {
         if answer.parts.is_empty() {

@@ -248,10 +248,8 @@ impl Draft<'_> {
         let task = task.filter(|task| self.still_counts(&attempt, task));
         self.count_usage(&report);
         let Some(task) = task else {
-            self.log(Event::Stale {
-                task: attempt.task,
-                command: id.clone(),
-            });
+            let (task, command) = (attempt.task, id.clone());
+            self.log(Event::Stale { task, command });
             attempt.report = Some(report);
             self.insert_attempt(attempt);
             return Ok(AppliedReport::Stale);
@@ -359,13 +357,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// There is no such command.
-    pub fn reject(
-        &mut self,
-        id: &CommandId,
-        reason: &str,
-        hash: &str,
-        question: QuestionId,
-    ) -> Result<bool> {
+    pub fn reject(&mut self, id: &CommandId, reason: &str, hash: &str) -> Result<bool> {
         let mut attempt = self.attempt(id)?;
         let is_known = |attempt: &Attempt| {
             let rejected = attempt.rejected.as_ref();
@@ -404,7 +396,7 @@ impl Draft<'_> {
         if attempt.rejections > MAX_REPAIRS {
             attempt.state = AttemptState::Judged;
             let reason = format!("no readable report after {MAX_REPAIRS} repairs: {reason}");
-            self.fail_attempt(attempt, &reason, &reason, DecidedBy::Rules, question)?;
+            self.fail_attempt(attempt, &reason, &reason, DecidedBy::Rules)?;
         } else {
             self.insert_attempt(attempt);
         }
@@ -426,7 +418,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The attempt is not open.
-    pub fn time_out(&mut self, id: &CommandId, reason: &str, question: QuestionId) -> Result {
+    pub fn time_out(&mut self, id: &CommandId, reason: &str) -> Result {
         let mut attempt = self.attempt_if(id, |attempt| attempt.state == AttemptState::Open)?;
         attempt.state = AttemptState::TimedOut;
         attempt.recall = true;
@@ -436,14 +428,14 @@ impl Draft<'_> {
             command: id.clone(),
             reason: reason.to_owned(),
         });
-        self.fail_attempt(attempt, reason, reason, DecidedBy::Rules, question)
+        self.fail_attempt(attempt, reason, reason, DecidedBy::Rules)
     }
 
     /// Ends an open attempt whose worktree could not be made ready, so that no worker gets its command. It counts as failed.
     ///
     /// # Errors
     /// The attempt is not open.
-    pub fn unprepared(&mut self, id: &CommandId, reason: &str, question: QuestionId) -> Result {
+    pub fn unprepared(&mut self, id: &CommandId, reason: &str) -> Result {
         let mut attempt = self.attempt_if(id, |attempt| attempt.state == AttemptState::Open)?;
         attempt.state = AttemptState::TimedOut;
         self.log(Event::Unprepared {
@@ -451,7 +443,7 @@ impl Draft<'_> {
             command: id.clone(),
             reason: reason.to_owned(),
         });
-        self.fail_attempt(attempt, reason, reason, DecidedBy::Rules, question)
+        self.fail_attempt(attempt, reason, reason, DecidedBy::Rules)
     }
 
     /// Records what the checks of a task say about the state before its first attempt. Only the first record counts. A command
@@ -515,10 +507,8 @@ impl Draft<'_> {
         if attempt.state == AttemptState::Open {
             attempt.state = AttemptState::Withdrawn;
             self.close_unclaimed(task, "the command was taken back");
-            self.log(Event::Withdrawn {
-                task,
-                command: id.clone(),
-            });
+            let command = id.clone();
+            self.log(Event::Withdrawn { task, command });
         }
         self.insert_attempt(attempt);
         Ok(())
@@ -532,10 +522,8 @@ impl Draft<'_> {
         let mut attempt = self.attempt(id)?;
         if attempt.state == AttemptState::Open && attempt.claimed.take().is_some() {
             attempt.waits_until = None;
-            self.log(Event::Withdrawn {
-                task: attempt.task,
-                command: id.clone(),
-            });
+            let (task, command) = (attempt.task, id.clone());
+            self.log(Event::Withdrawn { task, command });
             self.insert_attempt(attempt);
         }
         Ok(())

@@ -31,7 +31,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan does not run.
-    pub fn stop_at_budget(&mut self, limit: BudgetLimit, question: QuestionId) -> Result {
+    pub fn stop_at_budget(&mut self, limit: BudgetLimit) -> Result {
         if *self.plan.status() != PlanState::Running {
             return Err(self.plan_is());
         }
@@ -47,7 +47,7 @@ impl Draft<'_> {
         let portion = self.plan.head().policy.budget.set(limit).unwrap_or(0.0);
         let more = limit.counted(portion);
         let asked = format!("{reason}; nothing new starts. `more` allows another {more}");
-        self.ask(question, HumanQuestionKind::Budget(limit), None, &asked)
+        self.ask(HumanQuestionKind::Budget(limit), None, &asked)
     }
 
     /// Allows the budget's amount once more, counted from what is used now, and resumes the plan.

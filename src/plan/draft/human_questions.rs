@@ -2,7 +2,6 @@
 
 use super::verdicts::acceptable;
 use super::*;
-use crate::plan::task_index::TaskFilter;
 
 /// Why a task is left out by a person who says no more.
 pub(super) const SKIPPED: &str = "skipped by a person";
@@ -12,14 +11,8 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has ended.
-    pub fn ask(
-        &mut self,
-        id: QuestionId,
-        about: HumanQuestionKind,
-        task: Option<TaskId>,
-        reason: &str,
-    ) -> Result {
-        self.insert_question(self.question(id, about, task, reason))
+    pub fn ask(&mut self, about: HumanQuestionKind, task: Option<TaskId>, reason: &str) -> Result {
+        self.insert_question(self.question(about, task, reason))
     }
 
     /// Asks a human on behalf of a role that works on another role's request for a task. The attempt goes on meanwhile, and
@@ -27,36 +20,28 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has ended, or no attempt at the task is under way.
-    pub fn ask_for_request(
-        &mut self,
-        id: QuestionId,
-        task: TaskId,
-        request: &CommandId,
-        reason: &str,
-    ) -> Result {
+    pub fn ask_for_request(&mut self, task: TaskId, request: &CommandId, reason: &str) -> Result {
         self.not_settled()?;
         let current = self.task(task)?.current;
         let attempt = current.as_ref().and_then(|id| self.plan.attempt(id));
         if attempt.is_none_or(|attempt| attempt.state != AttemptState::Open) {
             return Err(Refusal::NotAwaited(request.clone()));
         }
-        let mut question = self.question(id, HumanQuestionKind::Agent, Some(task), reason);
+        let mut question = self.question(HumanQuestionKind::Agent, Some(task), reason);
         question.request = Some(request.clone());
         question.choices = vec![AnswerChoice::Reply, AnswerChoice::Skip, AnswerChoice::Abort];
         self.insert_question(question)
     }
 
-    /// Returns a question with the choices that a human has in the plan's present state.
+    /// Returns a question with the choices that a human has in the plan's present state. It gets its id when it is asked.
     pub(super) fn question(
         &self,
-        id: QuestionId,
         about: HumanQuestionKind,
         task: Option<TaskId>,
         reason: &str,
     ) -> HumanQuestion {
         HumanQuestion {
             choices: self.choices(about, task, None),
-            id,
             about,
             task,
             reason: reason.to_owned(),
@@ -73,6 +58,7 @@ impl Draft<'_> {
         if question.request.is_none() && self.plan.open_questions().any(same) {
             return Ok(());
         }
+        question.id = (self.new_question)(self.plan);
         if self.plan.question(&question.id).is_some() {
             return Err(Refusal::QuestionTaken(question.id));
         }
@@ -297,7 +283,7 @@ impl Draft<'_> {
     }
 
     fn failed_tasks(&self) -> Vec<TaskId> {
-        let failed = self.plan.tasks_in(TaskFilter::Failed);
+        let failed = self.plan.tasks_in(TaskState::Failed);
         failed.map(|task| task.number).collect()
     }
 

@@ -64,7 +64,7 @@ impl Draft<'_> {
     /// Its task is completed, or the attempt has failed if the results conflict.
     /// # Errors
     /// The attempt was not accepted, or is not merged and checked.
-    pub fn accept_merged(&mut self, id: &CommandId, question: QuestionId) -> Result {
+    pub fn accept_merged(&mut self, id: &CommandId) -> Result {
         let mut attempt = self.attempt(id)?;
         let accepted = (attempt.verdict.take())
             .filter(|verdict| verdict.decision == Decision::Next)
@@ -79,7 +79,7 @@ impl Draft<'_> {
         }
         let name = attempt.failing().next().map_or("", |check| &check.name);
         let reason = format!("accepted, but with what was accepted meanwhile check `{name}` fails");
-        self.fail_attempt(attempt, &reason, &reason, verdict.by, question)
+        self.fail_attempt(attempt, &reason, &reason, verdict.by)
     }
 
     /// Sends an accepted attempt back to be merged, because other results have been accepted since.
@@ -123,13 +123,13 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has no such branch.
-    pub fn branch_elsewhere(&mut self, found: &str, reason: &str, question: QuestionId) -> Result {
+    pub fn branch_elsewhere(&mut self, found: &str, reason: &str) -> Result {
         let mut line = self.line()?;
         line.elsewhere = Some(found.to_owned());
         self.change_head(|head| head.line = Some(line));
         match self.plan.status().settled() {
             true => Ok(()),
-            false => self.ask(question, HumanQuestionKind::Branch, None, reason),
+            false => self.ask(HumanQuestionKind::Branch, None, reason),
         }
     }
 

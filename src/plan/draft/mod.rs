@@ -202,12 +202,12 @@ pub struct Delta {
 }
 
 /// A change in progress. Every operation either does all of its work or returns a [`Refusal`].
-#[derive(Debug)]
 pub struct Draft<'a> {
     plan: &'a mut Plan,
     now: Time,
     /// The number of the plan's last change.
     after: i64,
+    new_question: Box<dyn Fn(&Plan) -> QuestionId>,
     undo: Vec<(RowKey, Option<Row>)>,
     events: Vec<Event>,
 }
@@ -219,6 +219,10 @@ impl<'a> Draft<'a> {
             plan,
             now,
             after: 0,
+            new_question: Box::new(|plan| {
+                let (number, plan) = (plan.questions().count() + 1, plan.id());
+                QuestionId::new(format!("q{number}-{plan}"))
+            }),
             undo: Vec::new(),
             events: Vec::new(),
         }
@@ -228,6 +232,13 @@ impl<'a> Draft<'a> {
     #[must_use]
     pub fn after(self, seq: i64) -> Self {
         Self { after: seq, ..self }
+    }
+
+    /// Says how a question to a human is named, such that no other question has the id. Without it, the questions of the plan
+    /// are counted.
+    pub fn name_questions(&mut self, new: impl Fn(&Plan) -> QuestionId + 'static) -> &mut Self {
+        self.new_question = Box::new(new);
+        self
     }
 
     /// Returns the plan with the changes made so far.
@@ -296,7 +307,8 @@ impl<'a> Draft<'a> {
         self.insert(attempt);
     }
 
-    pub(in crate::plan) fn change_head(&mut self, change: impl FnOnce(&mut PlanHead)) {
+    /// Changes the plan's own row; callers that do more than describe the plan have operations for that.
+    pub fn change_head(&mut self, change: impl FnOnce(&mut PlanHead)) {
         let mut head = self.plan.head().clone();
         change(&mut head);
         self.insert(head);
@@ -311,7 +323,11 @@ impl<'a> Draft<'a> {
         task.ok_or_else(|| Refusal::UnknownTask(id.to_string()))
     }
 
-    fn attempt(&self, id: &CommandId) -> Result<Attempt> {
+    /// Returns a copy of an attempt.
+    ///
+    /// # Errors
+    /// There is no such command.
+    pub fn attempt(&self, id: &CommandId) -> Result<Attempt> {
         let attempt = self.plan.attempt(id).cloned();
         attempt.ok_or_else(|| Refusal::UnknownCommand(id.clone()))
     }

@@ -30,10 +30,8 @@ impl Draft<'_> {
         let id = ask.id.clone();
         // That a model which is away is asked again every few minutes is no news.
         if ask.away.is_none() {
-            self.log(Event::Asking {
-                subject: subject.clone(),
-                calls: ask.calls,
-            });
+            let (subject, calls) = (subject.clone(), ask.calls);
+            self.log(Event::Asking { subject, calls });
         }
         self.insert(ask);
         Ok(id)
@@ -73,13 +71,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// Nothing was asked under that id, or it has its answer.
-    pub fn failed_ask(
-        &mut self,
-        id: &AskId,
-        error: &str,
-        away: Option<Duration>,
-        question: QuestionId,
-    ) -> Result {
+    pub fn failed_ask(&mut self, id: &AskId, error: &str, away: Option<Duration>) -> Result {
         let mut ask = self.open_ask(id)?;
         let before = ask.away;
         ask.away = away.map(|wait| self.away_again(&ask, wait));
@@ -109,7 +101,7 @@ impl Draft<'_> {
                     None => format!("the model gave no usable answer ({what}): {error}"),
                 };
                 let about = HumanQuestionKind::Model;
-                let mut question = self.question(question, about, task, &reason);
+                let mut question = self.question(about, task, &reason);
                 question.choices = self.choices(about, task, Some(id));
                 question.ask = Some(id.clone());
                 self.insert_question(question)
@@ -138,10 +130,7 @@ impl Draft<'_> {
 
     fn note_failure(&mut self, mut ask: ModelQuestion, error: &str) -> ModelQuestion {
         if ask.error.as_deref() != Some(error) {
-            self.log(Event::ModelFailed {
-                subject: ask.subject.clone(),
-                error: error.to_owned(),
-            });
+            self.log_model_failure(ask.subject.clone(), error);
         }
         ask.error = Some(error.to_owned());
         self.insert(ask.clone());
@@ -164,11 +153,11 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// Nothing was asked under that id.
-    pub fn refused_ask(&mut self, id: &AskId, reason: &str, question: QuestionId) -> Result {
+    pub fn refused_ask(&mut self, id: &AskId, reason: &str) -> Result {
         let mut ask = self.plan.ask(id).cloned().ok_or(Refusal::UnknownAsk)?;
         ask.answered = None;
         self.insert(ask);
-        self.failed_ask(id, reason, None, question)
+        self.failed_ask(id, reason, None)
     }
 
     /// Counts a call of the model before it is made. A role in the process makes the call to work on a task.
@@ -194,7 +183,7 @@ impl Draft<'_> {
         });
     }
 
-    /// Logs why the model gave a role no answer.
+    /// Logs why the model gave no answer.
     pub fn log_model_failure(&mut self, subject: ModelQuestionKind, error: &str) {
         let error = error.to_owned();
         self.log(Event::ModelFailed { subject, error });

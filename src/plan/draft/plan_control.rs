@@ -17,11 +17,6 @@ impl Draft<'_> {
         self.log(Event::Created { goal });
     }
 
-    /// Changes the description of the plan, such as its name.
-    pub fn describe(&mut self, change: impl FnOnce(&mut PlanHead)) {
-        self.change_head(change);
-    }
-
     /// Records which strategy a role chose to plan its task, and the reason.
     pub fn choose_strategy(&mut self, strategy: &str, reason: &str) {
         self.log(Event::StrategyChosen {
@@ -61,10 +56,9 @@ impl Draft<'_> {
     /// The plan has ended.
     pub fn pause(&mut self, reason: &str) -> Result {
         self.not_settled()?;
-        self.log(Event::Paused {
-            reason: reason.to_owned(),
-        });
-        self.change_head(|head| head.status = PlanState::Paused(reason.to_owned()));
+        let reason = reason.to_owned();
+        self.change_head(|head| head.status = PlanState::Paused(reason.clone()));
+        self.log(Event::Paused { reason });
         Ok(())
     }
 
@@ -152,27 +146,20 @@ impl Draft<'_> {
         self.stop_attempt(&task);
         self.close_questions("the task was skipped", |question| question.task == Some(id));
         task.status = TaskState::Skipped;
-        task.result = Some(reason.to_owned());
+        let reason = reason.to_owned();
+        task.result = Some(reason.clone());
         task.finished_at = Some(self.now);
-        self.log(Event::Skipped {
-            task: id,
-            reason: reason.to_owned(),
-        });
+        self.log(Event::Skipped { task: id, reason });
         self.insert(task);
         Ok(())
     }
 
     /// Opens a replan, or asks a human when the policy allows no more replans.
-    pub(super) fn want_replan(
-        &mut self,
-        task: Option<TaskId>,
-        why: &str,
-        question: QuestionId,
-    ) -> Result {
+    pub(super) fn want_replan(&mut self, task: Option<TaskId>, why: &str) -> Result {
         let head = self.plan.head();
         if head.replans >= head.policy.max_replans + head.extra_replans {
             let reason = format!("{}; now: {why}", changed(head.replans));
-            return self.ask(question, HumanQuestionKind::Replans, task, &reason);
+            return self.ask(HumanQuestionKind::Replans, task, &reason);
         }
         let why = why.to_owned();
         if let Some(id) = task {
@@ -185,9 +172,8 @@ impl Draft<'_> {
 
     /// Opens a replan; a replan that is already open also gets the new reason.
     pub(super) fn open_replan(&mut self, replan: ReplanRequest) {
-        self.log(Event::Replanning {
-            reason: replan.why.clone(),
-        });
+        let reason = replan.why.clone();
+        self.log(Event::Replanning { reason });
         self.change_head(|head| match &mut head.replan {
             Some(open) => {
                 open.why.push('\n');
@@ -206,12 +192,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// A task is not settled, or as [`Draft::add_tasks`].
-    pub fn audited(
-        &mut self,
-        reason: &str,
-        missing: Option<Vec<TaskSpec>>,
-        question: QuestionId,
-    ) -> Result {
+    pub fn audited(&mut self, reason: &str, missing: Option<Vec<TaskSpec>>) -> Result {
         // A person has added or opened tasks since the model was asked.
         if self.plan.unsettled().next().is_some() {
             return Err(self.plan_is());
@@ -230,7 +211,7 @@ impl Draft<'_> {
                 "the goal is not met, and {}: {reason}",
                 changed(head.replans)
             );
-            return self.ask(question, HumanQuestionKind::Replans, None, &reason);
+            return self.ask(HumanQuestionKind::Replans, None, &reason);
         }
         self.change_head(|head| head.replans += 1);
         self.add_tasks(missing, None)?;

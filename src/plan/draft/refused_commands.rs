@@ -16,20 +16,14 @@ const COMPOUND: [char; 11] = [';', '&', '|', '<', '>', '$', '`', '(', '{', '\n',
 
 impl Draft<'_> {
     /// Asks a human what an agent asks, and which of the commands that were refused to it are to be allowed.
-    pub(super) fn ask_for_agent(
-        &mut self,
-        id: QuestionId,
-        task: TaskId,
-        report: &Report,
-        asks: &str,
-    ) -> Result {
+    pub(super) fn ask_for_agent(&mut self, task: TaskId, report: &Report, asks: &str) -> Result {
         let mut refused: Vec<String> = Vec::new();
         for command in report.refused.iter().filter(|command| is_readable(command)) {
             if refused.len() < MOST && !refused.contains(command) {
                 refused.push(command.clone());
             }
         }
-        let mut question = self.question(id, HumanQuestionKind::Agent, Some(task), asks);
+        let mut question = self.question(HumanQuestionKind::Agent, Some(task), asks);
         if refused.is_empty() {
             return self.insert_question(question);
         }

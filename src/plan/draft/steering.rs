@@ -98,10 +98,8 @@ impl Draft<'_> {
         let new = !said(&task.told);
         if new {
             task.tell(words);
-            self.log(Event::Told {
-                task: id,
-                words: words.to_owned(),
-            });
+            let words = words.to_owned();
+            self.log(Event::Told { task: id, words });
             self.insert(task.clone());
         }
         if now {

@@ -12,11 +12,11 @@ const LONGEST_PARK: Duration = Duration::from_secs(7 * 24 * 3600);
 const RESULT_CHARS: usize = 2000;
 
 impl Draft<'_> {
-    /// Decides a reported attempt. `question` becomes the id of the question to a human, if the verdict needs one.
+    /// Decides a reported attempt.
     ///
     /// # Errors
     /// The attempt awaits no verdict; `next` without success or with a failing check.
-    pub fn judge(&mut self, id: &CommandId, verdict: &Verdict, question: QuestionId) -> Result {
+    pub fn judge(&mut self, id: &CommandId, verdict: &Verdict) -> Result {
         let (mut attempt, report) = self.set_aside(id)?;
         if verdict.decision == Decision::Next && !acceptable(&attempt) {
             return Err(Refusal::NotAcceptable);
@@ -35,13 +35,13 @@ impl Draft<'_> {
             // What a person who says `retry` gives the agent.
             task.note = Some(verdict.feedback.clone()).filter(|feedback| !feedback.is_empty());
             self.insert(task);
-            return self.ask(question, HumanQuestionKind::Unsure, Some(number), &sides);
+            return self.ask(HumanQuestionKind::Unsure, Some(number), &sides);
         }
         match verdict.decision {
             Decision::Next => self.accept(attempt, verdict),
             Decision::Retry => {
                 let feedback = or(&verdict.feedback, &verdict.reason);
-                self.fail_attempt(attempt, &verdict.reason, feedback, verdict.by, question)
+                self.fail_attempt(attempt, &verdict.reason, feedback, verdict.by)
             }
             Decision::Replan => {
                 self.insert_attempt(attempt);
@@ -49,7 +49,7 @@ impl Draft<'_> {
                     "" => verdict.reason.clone(),
                     learned => format!("{}\nLearned: {learned}", verdict.reason),
                 };
-                self.want_replan(Some(number), &why, question)
+                self.want_replan(Some(number), &why)
             }
             Decision::Abort => {
                 self.insert_attempt(attempt);
@@ -62,7 +62,7 @@ impl Draft<'_> {
                     return self.abandon(&verdict.reason);
                 }
                 let reason = format!("the judge wants to end the plan: {}", verdict.reason);
-                self.ask(question, HumanQuestionKind::Abort, Some(number), &reason)
+                self.ask(HumanQuestionKind::Abort, Some(number), &reason)
             }
         }
     }
@@ -134,7 +134,6 @@ impl Draft<'_> {
         reason: &str,
         feedback: &str,
         by: DecidedBy,
-        question: QuestionId,
     ) -> Result {
         let mut task = self.task(attempt.task)?;
         let number = task.number;
@@ -163,21 +162,21 @@ impl Draft<'_> {
             return self.skip_task(number, &format!("{cause}; optional, and it {failed}"));
         }
         let reason = format!("{cause}; the task {failed}");
-        self.ask(question, HumanQuestionKind::Failures, Some(number), &reason)
+        self.ask(HumanQuestionKind::Failures, Some(number), &reason)
     }
 
     /// Ends a reported attempt that is no failure: the agent asks a human something first.
     ///
     /// # Errors
     /// The attempt awaits no verdict or asks nothing.
-    pub fn agent_asks(&mut self, id: &CommandId, question: QuestionId) -> Result {
+    pub fn agent_asks(&mut self, id: &CommandId) -> Result {
         let (attempt, report) = self.set_aside(id)?;
         let Some(asks) = &report.question else {
             return Err(Refusal::NotAwaited(id.clone()));
         };
         let task = attempt.task;
         self.insert_attempt(attempt);
-        self.ask_for_agent(question, task, &report, asks)
+        self.ask_for_agent(task, &report, asks)
     }
 
     /// Ends a reported attempt that is no failure: the agent's usage limit stops it until a time that it names.

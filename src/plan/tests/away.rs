@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::testing::{command, running};
-use super::{apply, apply_at, question, report_to_model};
+use super::{apply, apply_at, asking, question, report_to_model};
 use crate::plan::{AnswerChoice, AskId, DueStep, ModelQuestionKind, Observations, Plan, Time, due};
 
 fn judging() -> ModelQuestionKind {
@@ -21,7 +21,7 @@ fn reported() -> Plan {
 fn fail(plan: &mut Plan, now: Time, n: u32, wait: Duration) -> AskId {
     apply_at(plan, now, |draft| {
         let ask = draft.begin_ask(&judging())?;
-        draft.failed_ask(&ask, "unreachable", Some(wait), question(n))?;
+        asking(draft, n).failed_ask(&ask, "unreachable", Some(wait))?;
         Ok(ask)
     })
 }
@@ -86,7 +86,7 @@ fn other_failure_is_asked_about_anew() {
     let mut plan = reported();
     let ask = fail(&mut plan, Time(1000), 1, Duration::ZERO);
     apply_at(&mut plan, Time(20_000), |draft| {
-        draft.failed_ask(&ask, "no key", None, question(2))
+        asking(draft, 2).failed_ask(&ask, "no key", None)
     });
     let open: Vec<_> = plan.open_questions().map(|open| open.id.clone()).collect();
     assert_eq!(open, [question(2)]);

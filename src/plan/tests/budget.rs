@@ -101,7 +101,7 @@ fn stop(plan: &mut Plan, world: &Observations) -> BudgetLimit {
     };
     apply(plan, |draft| {
         draft.count_time(world.active_time());
-        draft.stop_at_budget(limit, question(90))
+        asking(draft, 90).stop_at_budget(limit)
     });
     assert_eq!(steps(plan, world), [], "it is stopped for good");
     limit
@@ -131,7 +131,7 @@ fn attempt_limit_stops_only_next_attempt() {
     );
     apply(&mut plan, |draft| {
         let verdict = rule_decisions::judge(draft.plan().attempt(&command(2)).unwrap(), Time(1));
-        draft.judge(&command(2), &verdict, question(2))
+        asking(draft, 2).judge(&command(2), &verdict)
     });
     let refused = change(&mut plan, |draft| draft.issue(TaskId(2), issue(3)));
     assert_eq!(
@@ -264,9 +264,7 @@ fn used_budget_skips_summary_but_stops_before_audit() {
         stop(&mut plan, &Observations::default()),
         BudgetLimit::LlmTokens
     );
-    apply(&mut audited, |draft| {
-        draft.audited("met", None, question(1))
-    });
+    apply(&mut audited, |draft| asking(draft, 1).audited("met", None));
     assert_eq!(steps(&audited, &Observations::default()), [DueStep::Settle]);
 }
 

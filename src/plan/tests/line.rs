@@ -44,7 +44,7 @@ fn results_merge_singly_in_report_order() {
     });
     assert_eq!(steps(&plan), [DueStep::JudgeByRules(command(2))]);
     apply(&mut plan, |draft| {
-        draft.judge(&command(2), &verdict(Decision::Next), question(1))
+        asking(draft, 1).judge(&command(2), &verdict(Decision::Next))
     });
     assert_eq!(tip(&plan), "commit 2");
     let next = [DueStep::MoveBranch, DueStep::Check(command(1))];
@@ -61,7 +61,7 @@ fn results_merge_singly_in_report_order() {
     apply(&mut plan, |draft| {
         merge(draft, &command(1), 1)?;
         draft.checked(&command(1), vec![])?;
-        draft.judge(&command(1), &verdict(Decision::Retry), question(2))
+        asking(draft, 2).judge(&command(1), &verdict(Decision::Retry))
     });
     assert_eq!(tip(&plan), "commit 2");
 }
@@ -111,11 +111,11 @@ fn verdict_closes_questions_about_result() {
             merge(draft, &command(1), 1)?;
             draft.checked(&command(1), vec![])?;
             let ask = draft.begin_ask(&ModelQuestionKind::Judge(command(1)))?;
-            draft.failed_ask(&ask, "unreachable", None, question(1))
+            asking(draft, 1).failed_ask(&ask, "unreachable", None)
         });
         assert_eq!(plan.open_questions().count(), 1);
         apply(&mut plan, |draft| {
-            draft.judge(&command(1), &verdict(decision), question(2))
+            asking(draft, 2).judge(&command(1), &verdict(decision))
         });
         assert_eq!(plan.open_questions().count(), 0, "{decision:?}");
         assert_eq!(plan.open_asks().count(), 0, "{decision:?}");
@@ -135,7 +135,7 @@ fn late_accepted_result_is_merged_again() {
         hear(draft, task, report(ReportStatus::Success, Time(2)))?;
         merge(draft, &command(task), task)?;
         draft.checked(&command(task), vec![])?;
-        draft.judge(&command(task), &verdict(decision), question(task))
+        asking(draft, task).judge(&command(task), &verdict(decision))
     };
     apply(&mut plan, |draft| done(draft, 1, Decision::Abort));
     apply(&mut plan, |draft| done(draft, 2, Decision::Next));
@@ -162,7 +162,7 @@ fn late_accepted_result_is_merged_again() {
         });
         let steps = due(plan, &Observations::default()).steps;
         assert_eq!(steps, [DueStep::Accept(command(1))]);
-        apply(plan, |draft| draft.accept_merged(&command(1), question(9)));
+        apply(plan, |draft| asking(draft, 9).accept_merged(&command(1)));
     }
     assert_eq!(status(&plan), TaskState::Completed);
     assert_eq!(tip(&plan), "commit 3");
@@ -177,7 +177,7 @@ fn late_accepted_result_is_merged_again() {
 #[test]
 fn moved_branch_waits_for_human_answer() {
     let mut plan = isolated(&[("a", &[])]);
-    let elsewhere = |draft: &mut Draft<'_>| draft.branch_elsewhere("theirs", "moved", question(1));
+    let elsewhere = |draft: &mut Draft<'_>| asking(draft, 1).branch_elsewhere("theirs", "moved");
     apply(&mut plan, elsewhere);
     let line = |plan: &Plan| plan.head().line.clone().unwrap();
     assert!(!line(&plan).behind());
@@ -211,7 +211,7 @@ fn restored_plan_keeps_accepted_results() {
         hear(draft, 1, report(ReportStatus::Success, Time(2)))?;
         merge(draft, &command(1), 1)?;
         draft.checked(&command(1), vec![])?;
-        draft.judge(&command(1), &verdict(Decision::Next), question(2))
+        asking(draft, 2).judge(&command(1), &verdict(Decision::Next))
     });
     let accepted = plan.clone();
     let commit = |plan: &Plan| {

@@ -209,14 +209,12 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
         Op::Report(task, status) => draft
             .report(&current(draft, *task)?, report(*status, draft.now()))
             .map(drop),
-        Op::Reject(task) => draft
-            .reject(
-                &current(draft, *task)?,
-                "no status",
-                &n.to_string(),
-                question(n),
-            )
-            .map(drop),
+        Op::Reject(task) => {
+            let id = current(draft, *task)?;
+            asking(draft, n)
+                .reject(&id, "no status", &n.to_string())
+                .map(drop)
+        }
         Op::Decide(task, decision) => {
             let id = current(draft, *task)?;
             let attempt = draft
@@ -227,7 +225,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                 decision: *decision,
                 ..rule_decisions::judge(attempt, draft.now())
             };
-            draft.judge(&id, &verdict, question(n))
+            asking(draft, n).judge(&id, &verdict)
         }
         Op::Complete(task) => {
             draft.issue(TaskId(*task), issue(n))?;
@@ -238,7 +236,10 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
             }
             apply(draft, &Op::Decide(*task, Decision::Next), n)
         }
-        Op::TimeOut(task) => draft.time_out(&current(draft, *task)?, "silent", question(n)),
+        Op::TimeOut(task) => {
+            let id = current(draft, *task)?;
+            asking(draft, n).time_out(&id, "silent")
+        }
         Op::Withdrawn(task) => draft.withdrawn(&current(draft, *task)?),
         Op::Answer(index, choice) => {
             let open = draft.plan().open_questions().nth(*index as usize).cloned();
@@ -255,7 +256,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
         Op::FailAsk => {
             let subject = ModelQuestionKind::Replan;
             let id = draft.begin_ask(&subject)?;
-            draft.failed_ask(&id, "unreachable", None, question(n))
+            asking(draft, n).failed_ask(&id, "unreachable", None)
         }
         Op::Ask(tokens, seconds) => {
             let world = Observations {
@@ -282,7 +283,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
             match subject {
                 ModelQuestionKind::Audit => {
                     draft.answered_ask(&id, "met")?;
-                    draft.audited("met", None, question(n))
+                    asking(draft, n).audited("met", None)
                 }
                 ModelQuestionKind::Summary => {
                     draft.answered_ask(&id, "over")?;
@@ -290,7 +291,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                 }
                 _ => {
                     let away = (tokens % 2 == 0).then_some(Duration::ZERO);
-                    draft.failed_ask(&id, "unreachable", away, question(n))
+                    asking(draft, n).failed_ask(&id, "unreachable", away)
                 }
             }
         }
@@ -299,7 +300,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
             merge(draft, &id, n)?;
             draft.checked(&id, vec![])
         }
-        Op::Elsewhere => draft.branch_elsewhere(&n.to_string(), "it is elsewhere", question(n)),
+        Op::Elsewhere => asking(draft, n).branch_elsewhere(&n.to_string(), "it is elsewhere"),
         Op::Pause => draft.pause("a break"),
         Op::Resume => draft.resume(),
         Op::Abandon => draft.abandon("enough"),
@@ -324,12 +325,12 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                         draft.issue(task, issue(n * 100 + task.0))?;
                     }
                     DueStep::AskHuman(about, task, reason) => {
-                        draft.ask(question(n * 100), about, task, &reason)?;
+                        asking(draft, n * 100).ask(about, task, &reason)?;
                     }
                     DueStep::JudgeByRules(id) => {
                         let verdict =
                             rule_decisions::judge(draft.plan().attempt(&id).unwrap(), draft.now());
-                        draft.judge(&id, &verdict, question(n * 100 + 1))?;
+                        asking(draft, n * 100 + 1).judge(&id, &verdict)?;
                     }
                     DueStep::Inspect(id) => draft.inspected(&id, ChangedFiles::default(), None)?,
                     DueStep::Withdraw(id) => draft.recalled(&id)?,
@@ -337,14 +338,14 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                         merge(draft, &id, n)?;
                         draft.checked(&id, vec![])?;
                     }
-                    DueStep::Accept(id) => draft.accept_merged(&id, question(n * 100 + 2))?,
+                    DueStep::Accept(id) => asking(draft, n * 100 + 2).accept_merged(&id)?,
                     DueStep::MoveBranch => {
                         let tip = draft.plan().head().line.clone().unwrap().tip;
                         draft.branch_moved(&tip)?;
                     }
                     DueStep::Settle => draft.settle("over")?,
                     DueStep::StopAtBudget(limit) => {
-                        draft.stop_at_budget(limit, question(n * 100 + 3))?;
+                        asking(draft, n * 100 + 3).stop_at_budget(limit)?;
                     }
                     _ => {}
                 }

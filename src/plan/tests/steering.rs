@@ -17,7 +17,7 @@ fn accept(plan: &mut Plan, n: u32) {
     apply(plan, |draft| {
         hear(draft, n, report(ReportStatus::Success, Time(1)))?;
         let verdict = rule_decisions::judge(draft.plan().attempt(&command(n)).unwrap(), Time(1));
-        draft.judge(&command(n), &verdict, question(n))
+        asking(draft, n).judge(&command(n), &verdict)
     });
 }
 
@@ -47,7 +47,7 @@ fn words_wait_for_next_command_and_survive_failure() {
     assert!(apply(&mut plan, words));
     assert!(!apply(&mut plan, words), "typed twice");
     apply(&mut plan, |draft| {
-        draft.time_out(&command(3), "silent", question(3))
+        asking(draft, 3).time_out(&command(3), "silent")
     });
     assert_eq!(told(&plan, 3), Some("A person says: use port 1"));
     apply(&mut plan, |draft| draft.recalled(&command(3)));
@@ -137,7 +137,7 @@ fn done_by_hand_withdraws_attempt_and_closes_question() {
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     let about = HumanQuestionKind::Unclaimed;
     apply(&mut plan, |draft| {
-        draft.ask(question(1), about, Some(TaskId(1)), "nobody")
+        asking(draft, 1).ask(about, Some(TaskId(1)), "nobody")
     });
     assert!(apply(&mut plan, |draft| draft.complete_by_hand(TaskId(1), "")));
     assert!(!apply(&mut plan, |draft| draft.complete_by_hand(TaskId(1), "")));

@@ -118,7 +118,7 @@ fn unclaimed_command_asks_human_until_claimed() {
         panic!("{steps:?}");
     };
     apply_at(&mut plan, late, |draft| {
-        draft.ask(question(1), *about, *task, reason)
+        asking(draft, 1).ask(*about, *task, reason)
     });
     assert_eq!(task_of(&plan, 1).failures, 0);
     apply_at(&mut plan, late, |draft| draft.claim(&command(1), None));
@@ -145,7 +145,7 @@ fn open_question_pauses_timeout_and_deadline() {
     let mut plan = claimed_at(Time(0));
     let request = CommandId::new("task-asked");
     let ask =
-        |draft: &mut Draft<'_>| draft.ask_for_request(question(1), TaskId(1), &request, "which?");
+        |draft: &mut Draft<'_>| asking(draft, 1).ask_for_request(TaskId(1), &request, "which?");
     apply_at(&mut plan, minute(1), ask);
     let mut world = Observations {
         now: minute(1000),
@@ -181,16 +181,15 @@ fn request_question_closes_with_its_attempt() {
     let request = CommandId::new("task-asked");
     let asked = |ends: &dyn Fn(&mut Draft<'_>) -> Result<(), Refusal>| {
         let mut plan = running(&[("a", &[])]);
-        let ask = |draft: &mut Draft<'_>| {
-            draft.ask_for_request(question(1), TaskId(1), &request, "which?")
-        };
+        let ask =
+            |draft: &mut Draft<'_>| asking(draft, 1).ask_for_request(TaskId(1), &request, "which?");
         assert!(change(&mut plan, ask).is_err(), "nobody is at work on it");
         apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
         apply(&mut plan, ask);
         apply(&mut plan, ends);
         assert_eq!(plan.open_questions().count(), 0);
     };
-    asked(&|draft| draft.time_out(&command(1), "too long", question(2)));
+    asked(&|draft| asking(draft, 2).time_out(&command(1), "too long"));
     asked(&|draft| draft.skip_task(TaskId(1), "not needed"));
     asked(&|draft| draft.abandon("enough"));
     asked(&|draft| {

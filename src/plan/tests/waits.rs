@@ -74,7 +74,7 @@ fn requests_end_with_their_attempt() {
     type End = fn(&mut Draft<'_>);
     let ends: [End; 4] = [
         |draft| drop(draft.report(&command(1), report(ReportStatus::Success, Time(2)))),
-        |draft| draft.time_out(&command(1), "silent", question(1)).unwrap(),
+        |draft| asking(draft, 1).time_out(&command(1), "silent").unwrap(),
         |draft| draft.withdrawn(&command(1)).unwrap(),
         |draft| draft.abandon("enough").unwrap(),
     ];

@@ -162,7 +162,7 @@ impl PlanStorageBase for Archive {
                     return Err(unknown(&id).into());
                 }
                 if head.archive_state == ArchiveState::Current {
-                    draft.describe(|head| head.put_away = None);
+                    draft.change_head(|head| head.put_away = None);
                     return Ok(());
                 }
                 Ok::<_, NotebookError>(draft.archive(ArchiveState::Deleted)?)

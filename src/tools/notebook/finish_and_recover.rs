@@ -324,7 +324,7 @@ fn go_on(draft: &mut Draft<'_>) -> Result<()> {
         let reason = task.result.as_deref().unwrap_or(WITH_PLAN);
         end.is_some() && task.finished_at == end && reason == WITH_PLAN
     };
-    let skipped = draft.plan().tasks_in(TaskFilter::Skipped);
+    let skipped = draft.plan().tasks_in(TaskState::Skipped);
     let tasks: Vec<TaskId> = skipped.filter(with_plan).map(|task| task.number).collect();
     draft.go_on()?;
     for task in tasks {

@@ -32,8 +32,8 @@ use super::{
 use crate::llm::BoxFuture;
 use crate::plan::{
     ArchiveState, Criteria, DAEMON, Draft, Event, Origin, Plan, PlanHead, PlanId, PlanPast,
-    PlanState, Refusal, Task, TaskChanges, TaskFilter, TaskId, TaskOrder, TaskPast, TaskSpec,
-    TaskState, Time, counted, word,
+    PlanState, Refusal, Task, TaskChanges, TaskId, TaskOrder, TaskPast, TaskSpec, TaskState, Time,
+    counted, word,
 };
 use crate::store::StoreError;
 use crate::wire::text::{clip_bytes as clip, one_line, printable};

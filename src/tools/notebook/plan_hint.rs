@@ -92,7 +92,7 @@ impl<'a> Outline<'a> {
     fn of_core(plan: &'a Plan) -> Self {
         let counts = plan.counts();
         let in_progress = plan.in_progress().next();
-        let next = plan.tasks_in(TaskFilter::Pending).next();
+        let next = plan.tasks_in(TaskState::Pending).next();
         Self {
             heading: heading(&NotebookPlan::without_subtasks(plan.head()), SHORT),
             total: counts.total(),
@@ -224,7 +224,7 @@ pub(crate) fn of_core(plan: Option<&Plan>) -> String {
 pub(crate) fn page(plan: &Plan, max: usize) -> String {
     let mut text = heading(&NotebookPlan::without_subtasks(plan.head()), SHORT);
     let in_hand = plan.in_progress().next();
-    let in_hand = in_hand.or_else(|| plan.tasks_in(TaskFilter::Pending).next());
+    let in_hand = in_hand.or_else(|| plan.tasks_in(TaskState::Pending).next());
     let at = in_hand.map(|task| plan.index_of(task));
     let total = plan.counts().total();
     let detailed = |at: usize| {

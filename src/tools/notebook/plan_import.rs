@@ -126,7 +126,7 @@ pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &NotebookPlan) -> Result<()> 
     if draft.plan().counts().total() > 0 || draft.plan().status() != &PlanState::Idle {
         draft.reset()?;
     }
-    draft.describe(|head| describe(head, plan));
+    draft.change_head(|head| describe(head, plan));
     prepared.fill(draft)?;
     Ok(draft.record_plan(past)?)
 }

@@ -27,8 +27,8 @@ use serde_json::{Value, json};
 use super::paging::{is_zero, weight};
 use super::{Dialect, Page, PagePart, ToolError, Toolbox, new_plan_id, set_status};
 use crate::plan::{
-    self, ArchiveState, DAEMON, Draft, Plan, PlanHead, PlanState, Refusal, TaskChanges, TaskFilter,
-    TaskId, TaskRef, TaskSpec, TaskState, Time, word,
+    self, ArchiveState, DAEMON, Draft, Plan, PlanHead, PlanState, Refusal, TaskChanges, TaskId,
+    TaskRef, TaskSpec, TaskState, Time, word,
 };
 use crate::store::StoreError;
 use crate::wire::text::{clip, one_line, time_text};
@@ -455,11 +455,11 @@ fn task_in(
 
 fn none_executable(plan: &Plan) -> PlanManagerError {
     const NAMED: usize = 20;
-    let blocked = || plan.tasks_in(TaskFilter::Blocked);
+    let blocked = || plan.blocked();
     let waits_for = blocked().next().map(|task| numbers(&plan.unmet(task)));
     let details = json!({
         "blocked_tasks": ids(blocked(), NAMED),
-        "failed_tasks": ids(plan.tasks_in(TaskFilter::Failed), NAMED),
+        "failed_tasks": ids(plan.tasks_in(TaskState::Failed), NAMED),
         "waits_for": waits_for,
     });
     let counts = plan.counts();

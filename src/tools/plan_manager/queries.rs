@@ -41,7 +41,7 @@ impl PlanManager {
     ) -> Result<TaskList> {
         self.read_plan(move |plan| {
             let tasks = match status_filter {
-                Some(status) => plan.tasks_in(status.shown()),
+                Some(status) => status.tasks(plan),
                 None => plan.tasks(),
             };
             let filtered = tasks.len();

@@ -27,15 +27,15 @@ impl ManagerTaskStatus {
         }
     }
 
-    /// Returns which tasks the word stands for.
-    pub(super) fn shown(self) -> TaskFilter {
+    /// Returns the tasks that the word stands for.
+    pub(super) fn tasks(self, plan: &Plan) -> plan::Tasks<'_> {
         match self {
-            Self::Pending => TaskFilter::Ready,
-            Self::InProgress => TaskFilter::InProgress,
-            Self::Completed => TaskFilter::Completed,
-            Self::Failed => TaskFilter::Failed,
-            Self::Skipped => TaskFilter::Skipped,
-            Self::Blocked => TaskFilter::Blocked,
+            Self::Pending => plan.ready(),
+            Self::InProgress => plan.in_progress(),
+            Self::Completed => plan.tasks_in(TaskState::Completed),
+            Self::Failed => plan.tasks_in(TaskState::Failed),
+            Self::Skipped => plan.tasks_in(TaskState::Skipped),
+            Self::Blocked => plan.blocked(),
         }
     }
 }

@@ -24,9 +24,10 @@ pub fn plan() -> Plan {
     decide(&mut draft, "task-1a", ReportStatus::Success, Decision::Next);
     dispatch(&mut draft, 2, "task-2a");
     decide(&mut draft, "task-2a", ReportStatus::Failed, Decision::Retry);
-    let (id, about) = (QuestionId::new("question-7"), HumanQuestionKind::Failures);
+    let about = HumanQuestionKind::Failures;
     let reason = "failed three times\u{1b}[2J: the port is taken";
-    draft.ask(id, about, Some(TaskId(2)), reason).unwrap();
+    draft.name_questions(|_| QuestionId::new("question-7"));
+    draft.ask(about, Some(TaskId(2)), reason).unwrap();
     dispatch(&mut draft, 4, "task-4a");
     draft.claim(&CommandId::new("task-4a"), None).unwrap();
     draft.finish();
@@ -114,6 +115,5 @@ fn decide(draft: &mut Draft<'_>, command: &str, status: ReportStatus, decision: 
         at: draft.now(),
         ..Verdict::default()
     };
-    let unused = QuestionId::new("question-unused");
-    draft.judge(&id, &verdict, unused).unwrap();
+    draft.judge(&id, &verdict).unwrap();
 }

@@ -110,12 +110,8 @@ async fn asking_role_knows_time_spent_on_human_answer() {
     assert_eq!(asked_by_now(hour).await, Duration::ZERO);
     let plan = given.store.plan_of(&request).await.unwrap().unwrap();
     let ask = |draft: &mut crate::plan::Draft<'_>| {
-        draft.ask(
-            QuestionId::new("q"),
-            HumanQuestionKind::Agent,
-            Some(TaskId(1)),
-            "which?",
-        )
+        draft.name_questions(|_| QuestionId::new("q"));
+        draft.ask(HumanQuestionKind::Agent, Some(TaskId(1)), "which?")
     };
     let asked = given.store.change(&plan, "daemon", "it asks", ask);
     asked.await.unwrap();
@@ -382,9 +378,7 @@ async fn what_the_plan_does_not_want_any_more_is_not_reported() {
         spent: ModelCost::default(),
     };
     let command = id.clone();
-    let late = move |draft: &mut crate::plan::Draft<'_>| {
-        draft.time_out(&command, "not finished", QuestionId::new("q"))
-    };
+    let late = move |draft: &mut crate::plan::Draft<'_>| draft.time_out(&command, "not finished");
     let late = given.store.change(&plan, "test", "it is late", late);
     late.await.unwrap();
     link.update_task_status(update.clone()).await.unwrap();

@@ -41,7 +41,6 @@ fn check_index(plan: &Plan) -> Result<(), TestCaseError> {
             TaskOrder::Sequential => first.is_some_and(|first| first.number == task.number),
         };
         let pending = |task: &Task| task.status == TaskState::Pending;
-        let found = |shown: TaskFilter| plan.tasks_in(shown).map(|task| task.number);
         let scanned = |which: &dyn Fn(&Task) -> bool| -> Vec<TaskId> {
             let tasks = scan.iter().filter(|task| which(task));
             tasks.map(|task| task.number).collect()
@@ -54,14 +53,15 @@ fn check_index(plan: &Plan) -> Result<(), TestCaseError> {
         );
         prop_assert_eq!(plan.ready_count(), ready.len());
         lanes::check_walk(&plan)?;
-        prop_assert_eq!(found(TaskFilter::Ready).collect::<Vec<_>>(), ready);
-        prop_assert_eq!(found(TaskFilter::Blocked).collect::<Vec<_>>(), blocked);
+        let numbers = |tasks: Tasks<'_>| tasks.map(|task| task.number).collect::<Vec<_>>();
+        prop_assert_eq!(numbers(plan.ready()), ready);
+        prop_assert_eq!(numbers(plan.blocked()), blocked);
     }
 
     for status in STATUSES {
-        let found: Vec<&Task> = plan.tasks_in(status.into()).collect();
+        let found: Vec<&Task> = plan.tasks_in(status).collect();
         let of_status = |task: &&&Task| task.status == status;
-        prop_assert_eq!(plan.tasks_in(status.into()).len(), found.len());
+        prop_assert_eq!(plan.tasks_in(status).len(), found.len());
         prop_assert!(scan.iter().filter(of_status).copied().eq(found));
         for role in ["", "coder", "writer"] {
             let of_role = |task: &&&Task| task.assignee.as_deref() == Some(role);
@@ -191,7 +191,7 @@ pub(super) fn check_line(
         return Ok(());
     };
     let completed = |plan: &Plan| -> BTreeSet<TaskId> {
-        let tasks = plan.tasks_in(TaskState::Completed.into());
+        let tasks = plan.tasks_in(TaskState::Completed);
         tasks.map(|task| task.number).collect()
     };
     let was = completed(before);

@@ -432,7 +432,7 @@ async fn reading_archives_nothing() {
     let old = notebook.current().await.unwrap();
     create(&notebook, "Other", &["b"]).await;
     let as_if_ended = |draft: &mut Draft<'_>| {
-        draft.describe(|head| head.archive_state = ArchiveState::Current);
+        draft.change_head(|head| head.archive_state = ArchiveState::Current);
         Ok(())
     };
     amend(&notebook, &old, as_if_ended).await;
