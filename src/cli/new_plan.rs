@@ -92,13 +92,14 @@ impl App {
         };
         let (workers, planner) = self.with_workers(&how).await?;
         self.can_plan(&planner, "web")?;
-        let workspace = self.choose_workspace(None, None).await?;
+        let (workspace, plain) = (
+            self.choose_workspace(None, None).await?,
+            QueueArgs::default(),
+        );
         Ok(GoalSettings {
             workspace,
             language: self.config.run.language,
-            queue: self
-                .queue_entry((&workers, &planner), &QueueArgs::default())
-                .await?,
+            queue: self.queue_entry((&workers, &planner), &plain).await?,
         })
     }
 

@@ -285,13 +285,10 @@ impl TakenUp {
     /// It is not as it was confirmed, or something cannot be started.
     async fn ready(&self, head: &PlanHead) -> Result<PlanAtWork> {
         let entry = head.queue.as_deref().cloned().unwrap_or_default();
+        let file = entry.config.as_ref().map(PathBuf::from);
         let start = CommandStart {
             folder: None,
-            file: entry
-                .config
-                .as_ref()
-                .map(PathBuf::from)
-                .or(self.file.clone()),
+            file: file.or(self.file.clone()),
             environment: self.environment.clone().with_path(entry.path.as_deref()),
         };
         let mut app = App::open(&start, Access::Run).await?;
@@ -353,17 +350,11 @@ impl App {
         });
         let names: BTreeSet<&String> = marks.keys().chain(entry.variables.keys()).collect();
         let differ = |name: &&String| marks.get(*name) != entry.variables.get(*name);
-        let names: Vec<_> = names
-            .into_iter()
-            .filter(differ)
-            .map(|name| format!("`{name}`"))
-            .collect();
-        let names = (!names.is_empty()).then(|| {
-            format!(
-                "the daemon has another value of {} than you",
-                names.join(", ")
-            )
-        });
+        let names = names.into_iter().filter(differ);
+        let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
+        let listed = names.join(", ");
+        let other = || format!("the daemon has another value of {listed} than you");
+        let names = (!names.is_empty()).then(other);
         let differs: Vec<String> = model.into_iter().chain(names).collect();
         if differs.is_empty() {
             return Ok(());

@@ -70,7 +70,7 @@ pub async fn run(args: RunArgs, start: &CommandStart, mut ended: Ended) -> Resul
     let placed = app.decide_isolation(&mut head, &work.workers, how);
     unless(&mut ended, NO_PLAN, placed).await?;
     let head = create(app, head, tasks).await?;
-    let _page = page(how, start, app).await?;
+    let _page = page(how.web && !how.detach, start, app).await?;
     match lock {
         Some(lock) => Box::pin(work.in_sight(lock, &head, how, ended)).await,
         None if args.queue.queue || how.detach => say_queued(app, &head, how),
@@ -85,18 +85,18 @@ fn say_queued(app: &App, head: &PlanHead, how: &CarryOut) -> Result<Exit> {
         Some(pid) => format!("the daemon of this folder (pid {pid}) carries it out"),
         None => format!("no daemon works here yet: `{program} daemon` carries it out"),
     };
-    app.out.line(&format!(
+    app.say(&format!(
         "plan {plan} is queued; {who}\n`{program} plans` shows the queue, `{program} status {plan}` how far it is"
     ))?;
     if how.web {
-        app.out.line(&web::where_served(app))?;
+        app.say(&web::where_served(app))?;
     }
     Ok(Exit::Done)
 }
 
 /// Serves the page as long as what is returned lives, if it is wanted of this process.
-async fn page(how: &CarryOut, start: &CommandStart, app: &App) -> Result<Option<JoinSet<()>>> {
-    Ok(match how.web && !how.detach {
+async fn page(wanted: bool, start: &CommandStart, app: &App) -> Result<Option<JoinSet<()>>> {
+    Ok(match wanted {
         true => Some(web::beside(start, app.store().await?).await),
         false => None,
     })
@@ -176,7 +176,7 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
     let (work, planner, plan, before) = opened.await?;
     let (app, workers) = (&work.app, &work.workers);
     if go_on(app, &plan).await? {
-        app.out.line(&format!("plan {plan} goes on"))?;
+        app.say(&format!("plan {plan} goes on"))?;
         return Ok(Exit::Done);
     }
     let lock = app.take_or_hand_over(Some(&plan));
@@ -193,12 +193,12 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         let line = app.goes_on_with(&found.head, &options, workers, &planner);
         match how.json {
             true => complain(&format!("{line}\n")),
-            false => app.out.line(&line)?,
+            false => app.say(&line)?,
         }
         app.introduce(&planner).await?;
         app.remember(&plan, options, &before).await?;
     }
-    let _page = page(&how, start, app).await?;
+    let _page = page(how.web && !how.detach, start, app).await?;
     if let Some(lock) = lock {
         // With this process, and not after it.
         if found.head.queue.is_some() {
@@ -206,9 +206,8 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         }
         return Box::pin(work.in_sight(lock, &found.head, &how, ended)).await;
     }
-    let entry = app
-        .queue_entry((&work.workers, &planner), &QueueArgs::default())
-        .await?;
+    let plain = QueueArgs::default();
+    let entry = app.queue_entry((workers, &planner), &plain).await?;
     let since = app.read(&plan, |_, seq| seq).await?;
     app.set_queue(&plan, Some(entry)).await?;
     let head = app.found(&plan).await?.head;
@@ -266,7 +265,7 @@ pub async fn abort(args: AbortArgs, start: &CommandStart, mut ended: Ended) -> R
         let store = app.store().await?.clone();
         daemon::run(folder, Some(first), None, store, app.clock, shutdown).await?;
     }
-    app.out.line(&format!(
+    app.say(&format!(
         "plan {plan} has ended for good; agents at work are asked to stop, their work stays\n\
          `{} status {plan}`, `log {plan}` and `diff {plan}` go on showing it",
         app.program
@@ -331,10 +330,7 @@ async fn daemon_of_queue(
             app.config.root().display()
         ));
     }
-    let _page = match args.web {
-        true => Some(web::beside(start, app.store().await?).await),
-        false => None,
-    };
+    let _page = page(args.web, start, &app).await?;
     let mut exit = None;
     let ended = daemon::run(
         app.folder_settings(&lock, ends_when),
@@ -370,10 +366,7 @@ async fn daemon_of(
     };
     let (work, lock, head) = unless(&mut ended, kept, opened).await?;
     // Before it says that it works: who started it then finds the address.
-    let _page = match args.web {
-        true => Some(web::beside(start, work.app.store().await?).await),
-        false => None,
-    };
+    let _page = page(args.web, start, &work.app).await?;
     work.unseen(lock, &head, kept, ended).await
 }
 
@@ -395,9 +388,8 @@ pub async fn worker(args: WorkerArgs, start: &CommandStart, mut ended: Ended) ->
         _ => String::new(),
     };
     let root = app.config.root().display().to_string();
-    complain(&format!(
-        "taking commands{of_role} in `{root}`; Ctrl-C ends\n"
-    ));
+    let taking = format!("taking commands{of_role} in `{root}`");
+    complain(&format!("{taking}; Ctrl-C ends\n"));
     let shown = tokio::spawn(show_work(received));
     let mut exit = Exit::Done;
     let worked = worker::run(options, async { exit = ended.await }).await;

@@ -225,10 +225,8 @@ fn token(file: &TokenFile, new: bool) -> Result<String> {
 
 /// Makes a code, and says where it is typed.
 fn code_for(token: &TokenFile, place: &str) -> Result<String> {
-    let code = token
-        .pairing_code()
-        .make(SystemTime::now())
-        .map_err(Failure::failed)?;
+    let code = token.pairing_code().make(SystemTime::now());
+    let code = code.map_err(Failure::failed)?;
     let or_there = match place.starts_with("http://127.0.0.1:") {
         true => ", or where your tunnel or proxy shows this page,",
         false => "",
@@ -241,12 +239,8 @@ fn code_for(token: &TokenFile, place: &str) -> Result<String> {
 /// Writes where the page is, and locks that as long as the file is open; `None` if another process serves it, too.
 fn keep_place(token: &TokenFile, place: &str) -> Option<File> {
     let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600);
+    options.read(true).write(true).create(true);
+    options.truncate(false).mode(0o600);
     let mut file = own_files::file(&mut options, &token.beside("page")).ok()?;
     let kept = own_files::lock(&file).ok()?;
     let write = |file: &mut File| {
@@ -282,9 +276,8 @@ async fn listen(named: Option<u16>) -> Result<TcpListener> {
         None => PORT..=PORT + TRIED,
     };
     let last = *ports.end();
-    let places: Vec<SocketAddr> = ports
-        .map(|port| (Ipv4Addr::LOCALHOST, port).into())
-        .collect();
+    let places = ports.map(|port| (Ipv4Addr::LOCALHOST, port).into());
+    let places: Vec<SocketAddr> = places.collect();
     let bound = TcpListener::bind(&*places).await;
     let bound = bound.with_context(|| format!("failed to listen at port {last}"));
     bound.map_err(|error| Failure::failed(error).hint("`--port 0` takes any that is free"))
