@@ -52,9 +52,7 @@ impl AgentModel {
         config: &Config,
         marks: PathBuf,
     ) -> io::Result<Self> {
-        let place = tempfile::Builder::new()
-            .prefix("plan-agent-question-")
-            .tempdir()?;
+        let place = TempDir::with_prefix("plan-agent-question-")?;
         Ok(Self {
             agent,
             model: model.map(str::to_owned),

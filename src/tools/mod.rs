@@ -500,11 +500,8 @@ impl From<&PlanId> for ChangeSubject {
 /// Returns a new plan id: eight letters.
 pub fn new_plan_id() -> PlanId {
     let letters = Uuid::new_v4().into_bytes().into_iter().take(8);
-    PlanId::new(
-        letters
-            .map(|byte| char::from(b'a' + byte % 26))
-            .collect::<String>(),
-    )
+    let letters = letters.map(|byte| char::from(b'a' + byte % 26));
+    PlanId::new(letters.collect::<String>())
 }
 
 fn wall_clock() -> impl Fn() -> Time + Send + 'static {
