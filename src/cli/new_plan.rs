@@ -191,7 +191,7 @@ impl App {
         let mut problems = steering::mismatches(plan, &checks, workspace);
         if let Some(file) = &self.team {
             problems.extend(file.team.assignee_problems(&plan.plan));
-            if file.roles_only {
+            if file.team.roles_only {
                 problems.extend(file.team.without_assignee(&plan.plan.tasks));
             }
         }

@@ -67,7 +67,7 @@ impl App {
         let file = file.and_then(|file| std::path::absolute(file).ok());
         let entry = QueueEntry {
             at: self.clock.now(),
-            priority: args.priority,
+            priority: args.priority.unwrap_or_default(),
             after,
             config: file.map(|file| file.to_string_lossy().into_owned()),
             confirmed: self.fingerprint(),

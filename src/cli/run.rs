@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::args::{
     AbortArgs, CarryOut, DaemonArgs, MakePlan, QueueArgs, ResumeArgs, RunArgs, WorkerArgs,
 };
-use super::carry_out_plan::{Work, exit_of};
+use super::carry_out_plan::exit_of;
 use super::new_plan::Wanted;
 use super::{
     Access, App, BY, CommandStart, Ended, Exit, Failure, Result, can_ask, complain, confirm,
@@ -50,22 +50,23 @@ pub async fn run(args: RunArgs, start: &CommandStart, mut ended: Ended) -> Resul
         app.offer_checks(project, may_ask).await?;
         head.options = remembered::some(app.options(how, &planner, &RunOptions::default())?);
         app.introduce(&planner).await?;
-        let prepared = app.prepare(&planner)?;
+        let work = app.work(workers, &planner)?;
+        let (app, workers) = (&work.app, &work.workers);
         let lock = match args.queue.queue {
             true => None,
             false => app.take_or_hand_over(None).await?,
         };
         if lock.is_none() {
             app.make_store().await?;
-            let entry = app.queue_entry((&workers, &planner), &args.queue).await?;
+            let entry = app.queue_entry((workers, &planner), &args.queue).await?;
             head.queue = Some(Box::new(entry));
         }
         if args.review {
             head.review = ReviewPolicy::Wanted;
         }
-        Ok((Work::new(app, prepared, workers), lock, head, tasks))
+        Ok((work, lock, head, tasks))
     };
-    let (work, lock, mut head, tasks) = unless(&mut ended, NO_PLAN, opened).await?;
+    let (work, lock, mut head, tasks) = unless(&mut ended, NO_PLAN, Box::pin(opened)).await?;
     let app = &work.app;
     let placed = app.decide_isolation(&mut head, &work.workers, how);
     unless(&mut ended, NO_PLAN, placed).await?;
@@ -169,8 +170,7 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         let plan = app.plan_to_carry_out(named).await?;
         let before = app.recall(&plan, &mut how).await?;
         let (workers, planner) = app.with_workers(&how).await?;
-        let prepared = app.prepare(&planner)?;
-        Ok((Work::new(app, prepared, workers), planner, plan, before))
+        Ok((app.work(workers, &planner)?, planner, plan, before))
     };
     let opened = unless(&mut ended, &goes_on, opened);
     let (work, planner, plan, before) = opened.await?;
