@@ -36,16 +36,13 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
 fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
     let allow = run.allow;
     if allow.commands != Commands::None && !allow.all {
-        return Err(AgentRefusal::new(
-            "aider runs no commands",
-            r#"[worker] allow = ["edit"]"#,
-        ));
+        let way_out = r#"[worker] allow = ["edit"]"#;
+        return Err(AgentRefusal::new("aider runs no commands", way_out));
     }
     if !allow.edit && !allow.all {
-        return Err(AgentRefusal::new(
-            "aider cannot be kept from changing files",
-            r#"[worker] allow = ["edit"], or another agent"#,
-        ));
+        let reason = "aider cannot be kept from changing files";
+        let way_out = r#"[worker] allow = ["edit"], or another agent"#;
+        return Err(AgentRefusal::new(reason, way_out));
     }
     let mut call = AgentInvocation::of(
         "aider --message-file /dev/stdin --yes-always --no-pretty --no-stream --no-git --no-gitignore \
@@ -161,9 +158,7 @@ fn fault(line: &str) -> Option<ModelFault> {
 /// Returns the text between aider's greeting and its summary of tokens.
 fn answer_part(out: &str) -> String {
     let out = printable(out);
-    let from = out
-        .find("\nRepo-map: ")
-        .and_then(|at| Some(at + 1 + out[at + 1..].find('\n')?))
-        .unwrap_or(0);
-    out[from..].trim().to_owned()
+    let map = out.find("\nRepo-map: ");
+    let from = map.and_then(|at| Some(at + 1 + out[at + 1..].find('\n')?));
+    out[from.unwrap_or(0)..].trim().to_owned()
 }

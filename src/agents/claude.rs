@@ -76,14 +76,10 @@ fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
     }
     call.option("--model", run.model);
     call.argv.extend_from_slice(run.more);
-    call.set = [
-        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-        ("DISABLE_AUTOUPDATER", "1"),
-        // Its own retries take minutes, in which it shows no activity.
-        ("CLAUDE_CODE_MAX_RETRIES", "2"),
-    ]
-    .map(|(name, value)| (name.to_owned(), value.to_owned()))
-    .to_vec();
+    call.set("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
+    call.set("DISABLE_AUTOUPDATER", "1");
+    // Its own retries take minutes, in which it shows no activity.
+    call.set("CLAUDE_CODE_MAX_RETRIES", "2");
     Ok(call)
 }
 
@@ -316,12 +312,9 @@ fn with_cached(mut usage: RunUsage, counted: &Value) -> RunUsage {
 fn usage(result: &Value, begins: bool) -> RunUsage {
     let mut usage = with_cached(tokens_at(result, "/usage"), result);
     let part = result.pointer("/model_usage_since_last_result");
-    let part = part.and_then(Value::as_object).map(|models| {
-        let costs = models
-            .values()
-            .filter_map(|model| dollars_at(model, "/costUSD"));
-        costs.sum()
-    });
+    let models = part.and_then(Value::as_object);
+    let cost = |model: &Value| dollars_at(model, "/costUSD");
+    let part = models.map(|models| models.values().filter_map(cost).sum());
     let whole = || dollars_at(result, "/total_cost_usd").filter(|_| begins);
     usage.cost_usd = part.or_else(whole).unwrap_or(0.0);
     usage

@@ -80,9 +80,8 @@ fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
 }
 
 fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
-    let end = events(printed.out)
-        .rev()
-        .find(|event| is(event, "turn.completed") || is(event, "turn.failed"))?;
+    let ends = |event: &Value| is(event, "turn.completed") || is(event, "turn.failed");
+    let end = events(printed.out).rev().find(ends)?;
     let said = one_line(text_at(&end, "/error/message"), 400);
     let outcome = if is(&end, "turn.completed") {
         let last = events(printed.out).rev().find(|event| {
@@ -99,17 +98,14 @@ fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
 }
 
 fn acts(event: &Value) -> Option<Vec<AgentAct>> {
+    let groups = ["thread.", "turn.", "item."];
+    let of_codex = |kind: &str| groups.iter().any(|group| kind.starts_with(group));
     let begins = match text_at(event, "/type") {
         "item.started" => true,
         "item.completed" => false,
         "error" if event.get("message").is_some() => return Some(complains(event, "/message")),
         "turn.failed" => return Some(complains(event, "/error/message")),
-        kind if ["thread.", "turn.", "item."]
-            .iter()
-            .any(|of| kind.starts_with(of)) =>
-        {
-            return Some(Vec::new());
-        }
+        kind if of_codex(kind) => return Some(Vec::new()),
         _ => return None,
     };
     let item = event.get("item")?;

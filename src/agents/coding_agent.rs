@@ -67,6 +67,11 @@ impl AgentInvocation {
             self.add(&[name, value]);
         }
     }
+
+    /// Sets a variable for it.
+    pub(super) fn set(&mut self, name: &str, value: &str) {
+        self.set.push((name.to_owned(), value.to_owned()));
+    }
 }
 
 /// What a run printed, and how its process ended.

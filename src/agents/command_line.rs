@@ -41,9 +41,8 @@ fn fill(word: &str, values: &[(&str, String)]) -> String {
     while let Some(at) = rest.find('{') {
         let (before, from) = rest.split_at(at);
         filled.push_str(before);
-        let value = values
-            .iter()
-            .find_map(|(name, value)| Some((value, from.strip_prefix(name)?)));
+        let mut values = values.iter();
+        let value = values.find_map(|(name, value)| Some((value, from.strip_prefix(name)?)));
         rest = if let Some((value, after)) = value {
             filled.push_str(value);
             after

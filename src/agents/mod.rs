@@ -221,11 +221,8 @@ impl CodingAgentSetup {
 
 /// Returns the names of all agents.
 pub fn names() -> Vec<&'static str> {
-    CodingAgent::ALL
-        .into_iter()
-        .map(|agent| agent.name)
-        .chain(["command", "shell"])
-        .collect()
+    let coding = CodingAgent::ALL.into_iter().map(|agent| agent.name);
+    coding.chain(["command", "shell"]).collect()
 }
 
 impl<'a> AgentJob<'a> {

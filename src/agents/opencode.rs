@@ -51,14 +51,10 @@ fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
         call.add(&["-s", session.as_str()]);
     }
     call.argv.extend_from_slice(run.more);
-    call.set = [
-        ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
-        ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
-        ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
-        ("OPENCODE_CONFIG_CONTENT", &config(run)),
-    ]
-    .map(|(name, value)| (name.to_owned(), value.to_owned()))
-    .to_vec();
+    call.set("OPENCODE_DISABLE_AUTOUPDATE", "1");
+    call.set("OPENCODE_DISABLE_MODELS_FETCH", "1");
+    call.set("OPENCODE_DISABLE_LSP_DOWNLOAD", "1");
+    call.set("OPENCODE_CONFIG_CONTENT", &config(run));
     Ok(call)
 }
 

@@ -35,10 +35,10 @@ impl Shell {
         // The description may have changed since the task began.
         let of_person = [&first, command].map(|command| command.origin) == [Origin::Person; 2];
         if !of_person && !self.allow_shell {
-            return Err(AgentRefusal::new(
-                "a model wrote this task, and the shell runs only what a person wrote",
-                "start the worker with `--allow-shell`, or give the task to another agent",
-            ));
+            let reason = "a model wrote this task, and the shell runs only what a person wrote";
+            let way_out =
+                "start the worker with `--allow-shell`, or give the task to another agent";
+            return Err(AgentRefusal::new(reason, way_out));
         }
         let blocks = blocks(&sections(&first.body).description)?;
         let count = blocks.len();
@@ -94,10 +94,9 @@ fn blocks(description: &str) -> Result<Vec<ShellBlock>, AgentRefusal> {
                 if let Some(shell) = shell(&info) {
                     // A block without its end would also run everything below it, including prose.
                     if !closed(&description[range]) {
-                        return Err(AgentRefusal::new(
-                            format!("the shell block {} has no end", blocks.len() + 1),
-                            "close it with three backticks on a line of their own",
-                        ));
+                        let reason = format!("the shell block {} has no end", blocks.len() + 1);
+                        let way_out = "close it with three backticks on a line of their own";
+                        return Err(AgentRefusal::new(reason, way_out));
                     }
                     inside = true;
                     blocks.push((shell, String::new()));

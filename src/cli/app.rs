@@ -158,6 +158,14 @@ impl App {
         }
     }
 
+    /// Prints a line.
+    ///
+    /// # Errors
+    /// That of the output.
+    pub fn say(&self, line: &str) -> Result {
+        self.out.line(line)
+    }
+
     /// Opens the plans that are there; makes nothing.
     ///
     /// # Errors

@@ -257,11 +257,9 @@ pub struct QueueArgs {
         long,
         value_name = "NUMBER",
         requires = "queue",
-        allow_negative_numbers = true,
-        default_value_t = 0,
-        hide_default_value = true
+        allow_negative_numbers = true
     )]
-    pub priority: i32,
+    pub priority: Option<i32>,
 }
 
 /// What a new plan is called, where its tasks are done, and the workflow that it is made from without asking a model.
@@ -308,9 +306,8 @@ pub struct MakePlan {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "It goes on with the agent, the team, the model and the rights that it was begun with, and says so; flags name others."
-)]
+#[command(after_help = "\
+It goes on with the agent, the team, the model and the rights that it was begun with, and says so; flags name others.")]
 pub struct ResumeArgs {
     #[command(flatten)]
     pub on: OnPlan,
@@ -344,9 +341,8 @@ pub struct MergeArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Only of plans that have ended. Nothing that is not merged is removed, unless it is named."
-)]
+#[command(after_help = "\
+Only of plans that have ended. Nothing that is not merged is removed, unless it is named.")]
 pub struct PruneArgs {
     /// Remove this branch and its worktree, although it is not merged
     #[arg(long, value_name = "NAME")]
@@ -428,9 +424,8 @@ pub struct OnTask {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Without a task it lists the tasks that changed something, with --stat the files of each.\nOf a completed task it is what was accepted, of any other what is there so far. Lines are shown for plans whose tasks have\nworktrees: [run] isolation = \"worktree\"."
-)]
+#[command(after_help = "\
+Without a task it lists the tasks that changed something, with --stat the files of each.\nOf a completed task it is what was accepted, of any other what is there so far. Lines are shown for plans whose tasks have\nworktrees: [run] isolation = \"worktree\".")]
 pub struct DiffArgs {
     #[command(flatten)]
     pub on: OnPlanOrTask,

@@ -24,7 +24,6 @@ use crate::exec::{JudgingFiles, project_head};
 use crate::llm::Prompts;
 use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState, TaskId};
 use crate::volumes::{DaemonFarewell, DaemonInfo, DaemonLock};
-use crate::wire::team_file::Team;
 use crate::wire::text::{one_line, time_text};
 
 /// How long workers and roles may take to end.
@@ -53,12 +52,6 @@ pub struct Work {
     pub workers: TeamWorkers,
 }
 
-/// Workers and roles at work.
-struct Started {
-    stop: watch::Sender<bool>,
-    tasks: JoinSet<()>,
-}
-
 impl App {
     /// Chooses what carries a plan out: the team, the workers, and who plans and judges.
     ///
@@ -82,6 +75,18 @@ impl App {
             policy: self.config.policy(planner),
             prompts: Arc::new(prompts),
             models: models(planner, &self.config, self.environment.get("PATH"))?,
+        })
+    }
+
+    /// Puts together what carries a plan out.
+    ///
+    /// # Errors
+    /// As [`App::prepare`].
+    pub fn work(self, workers: TeamWorkers, planner: &Planner) -> Result<Work> {
+        Ok(Work {
+            prepared: self.prepare(planner)?,
+            app: self,
+            workers,
         })
     }
 
@@ -143,10 +148,7 @@ impl App {
     ) -> DaemonSettings {
         let (config, team) = (&self.config, self.team.as_ref());
         let prompts = team.map(TeamFile::prompts_behind_files);
-        let team = team.map(|file| Team {
-            roles_only: file.roles_only,
-            ..file.team.clone()
-        });
+        let team = team.map(|file| Arc::new(file.team.clone()));
         DaemonSettings {
             volumes: self.volumes.clone(),
             plan: head.id.clone(),
@@ -164,7 +166,7 @@ impl App {
                 &config.run.may_change,
                 config.checks.values().map(|check| check.argv.as_slice()),
             )),
-            team: team.map(Arc::new),
+            team,
             role_prompts: Arc::new(prompts.unwrap_or_default()),
             timing: config.timing,
             human_wait,
@@ -215,20 +217,11 @@ impl App {
         self.require_same(confirmed).await?;
         let workers = TeamWorkers::choose(&how.agent, &mut self).await?;
         let planner = self.planner(workers.general.as_ref())?;
-        let prepared = self.prepare(&planner)?;
-        Ok((Work::new(self, prepared, workers), planner))
+        Ok((self.work(workers, &planner)?, planner))
     }
 }
 
 impl Work {
-    pub fn new(app: App, prepared: PreparedRun, workers: TeamWorkers) -> Self {
-        Self {
-            app,
-            prepared,
-            workers,
-        }
-    }
-
     /// Makes everything ready for a plan, and starts its workers and the roles of its team.
     ///
     /// # Errors
@@ -247,10 +240,9 @@ impl Work {
         if let Some(roles) = roles {
             tasks.spawn(roles.run(stopped(&stopping)));
         }
-        let started = Started { stop, tasks };
         Ok(PlanAtWork {
             settings,
-            end_workers: Box::new(|| Box::pin(started.end())),
+            end_workers: Box::new(|| Box::pin(end(stop, tasks))),
         })
     }
 
@@ -367,17 +359,15 @@ impl App {
     }
 }
 
-impl Started {
-    /// Stops them, and waits until they have released what they were at. Not for long: a busy store would keep roles waiting, and
-    /// what they are at is found again, as after a kill.
-    async fn end(mut self) {
-        self.stop.send_replace(true);
-        // A panic has printed itself.
-        let all = async { while self.tasks.join_next().await.is_some() {} };
-        if timeout(STOP_WITHIN, all).await.is_err() {
-            tracing::warn!("a worker or a role is at something that does not end");
-            self.tasks.detach_all();
-        }
+/// Stops workers and roles, and waits until they have released what they were at. Not for long: a busy store would keep roles
+/// waiting, and what they are at is found again, as after a kill.
+async fn end(stop: watch::Sender<bool>, mut tasks: JoinSet<()>) {
+    stop.send_replace(true);
+    // A panic has printed itself.
+    let all = async { while tasks.join_next().await.is_some() {} };
+    if timeout(STOP_WITHIN, all).await.is_err() {
+        tracing::warn!("a worker or a role is at something that does not end");
+        tasks.detach_all();
     }
 }
 

@@ -23,7 +23,7 @@ pub async fn clean(yes: bool, app: &App) -> Result {
     };
     let shown = shown_from_here(what);
     if !home.made() || !what.exists() {
-        return app.out.line("nothing here is plan-agent's");
+        return app.say("nothing here is plan-agent's");
     }
     // Held to the end: no daemon begins meanwhile.
     let _lock = match app.volumes.root().exists() {
@@ -34,7 +34,7 @@ pub async fn clean(yes: bool, app: &App) -> Result {
     let open = plans.iter().filter(|plan| !plan.head.status.settled());
     let (all, open) = (counted(plans.len(), "plan"), open.count());
     let said = format!("`{shown}` is plan-agent's: {all}, {open} of them unfinished");
-    app.out.line(&said)?;
+    app.say(&said)?;
     let mut left = Vec::new();
     for plan in &plans {
         match results::leftovers(app, &plan.head).await {
@@ -44,13 +44,12 @@ pub async fn clean(yes: bool, app: &App) -> Result {
     }
     let program = &app.program;
     if !left.is_empty() {
-        app.out.line(&format!(
+        app.say(&format!(
             "the worktrees and the branches of plans stay; `{program} prune`, before, removes what is merged"
         ))?;
     }
     if let Layout::TopLevel = home.layout() {
-        app.out
-            .line("config.toml, the prompts and the empty folders stay")?;
+        app.say("config.toml, the prompts and the empty folders stay")?;
     }
     if !yes {
         if !can_ask() {
@@ -59,7 +58,7 @@ pub async fn clean(yes: bool, app: &App) -> Result {
             return Err(Failure::new(error, Exit::Waiting).hint(hint));
         }
         if !confirm("Remove it, with the history of its plans?").await? {
-            return app.out.line("nothing was removed");
+            return app.say("nothing was removed");
         }
     }
     if !matches!(home.layout(), Layout::TopLevel) {
@@ -73,10 +72,10 @@ pub async fn clean(yes: bool, app: &App) -> Result {
     for plan in plans.iter().filter(|plan| plan.head.line.is_none()) {
         remove_folder(app.worktrees(&plan.head)).await.ok();
     }
-    app.out.line("removed")?;
+    app.say("removed")?;
     match left.as_slice() {
         [] => Ok(()),
-        left => app.out.line(&format!(
+        left => app.say(&format!(
             "to remove the worktrees and the branches that stay, with all work in them:\n  {}",
             left.join("\n  ")
         )),

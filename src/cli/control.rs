@@ -25,10 +25,10 @@ pub async fn answer(args: &AnswerArgs, app: &App) -> Result {
     let note = args.note.clone().unwrap_or_default();
     let answer = move |draft: &mut Draft<'_>| steering::answer(draft, &id, choice, &note, BY);
     let said = app.change(&plan, "answered", answer).await?;
-    app.out.line(&said)?;
+    app.say(&said)?;
     match (app.daemon(), app.program.goes_on(plan.as_str())) {
         (Some(_), _) => Ok(()),
-        (None, goes_on) => app.out.line(&format!("No daemon works here: {goes_on}.")),
+        (None, goes_on) => app.say(&format!("No daemon works here: {goes_on}.")),
     }
 }
 
@@ -42,8 +42,8 @@ pub async fn pause(args: &OnPlan, app: &App) -> Result {
         true => "is paused already",
         false => "is paused; what is under way goes on",
     };
-    app.out.line(&format!("plan {plan} {word}"))?;
-    app.out.line(&app.program.goes_on(plan.as_str()))
+    app.say(&format!("plan {plan} {word}"))?;
+    app.say(&app.program.goes_on(plan.as_str()))
 }
 
 /// Makes a plan what it was after an earlier change.
@@ -59,10 +59,9 @@ pub async fn restore(args: &RestoreArgs, app: &App) -> Result {
     });
     let owner = restored.await?;
     drop(lock);
-    app.out
-        .line(&format!("plan {plan} is as it was after change {at}"))?;
+    app.say(&format!("plan {plan} is as it was after change {at}"))?;
     if owner == DAEMON {
-        app.out.line(&app.program.goes_on(plan.as_str()))?;
+        app.say(&app.program.goes_on(plan.as_str()))?;
     }
     Ok(())
 }
@@ -84,13 +83,12 @@ pub async fn stop(app: &App) -> Result {
     let volumes = &app.volumes;
     let root = one_line(&volumes.root().display().to_string(), usize::MAX);
     let Some(daemon) = volumes.running() else {
-        return app.out.line(&format!("no daemon works in `{root}`"));
+        return app.say(&format!("no daemon works in `{root}`"));
     };
     end(&daemon, app).await?;
-    app.out
-        .line(&format!("the daemon (pid {}) has ended", daemon.pid))?;
+    app.say(&format!("the daemon (pid {}) has ended", daemon.pid))?;
     let plans = daemon.plans.unwrap_or_default();
-    let goes_on = |plan: &String| app.out.line(&app.program.goes_on(plan));
+    let goes_on = |plan: &String| app.say(&app.program.goes_on(plan));
     plans.iter().try_for_each(goes_on)
 }
 

@@ -91,7 +91,7 @@ pub async fn detach(
             return Err(failure);
         }
     };
-    app.out.line(&said)?;
+    app.say(&said)?;
     Ok(Exit::Done)
 }
 

@@ -38,7 +38,7 @@ async fn of_task(plan: &PlanId, id: TaskId, stat: bool, app: &App) -> Result {
         && !attempts.is_empty()
     {
         for attempt in attempts {
-            app.out.line(&printable(attempt))?;
+            app.say(&printable(attempt))?;
         }
         complain(ONLY_NAMES);
         return Ok(());
@@ -97,8 +97,8 @@ async fn of_all(plan: &PlanId, stat: bool, app: &App) -> Result {
         let change = printable(&change);
         let title = app.out.paint.text(Style::Bold, &title);
         match stat {
-            true => app.out.line(&format!("{title}\n{}\n", change.trim_end()))?,
-            false => app.out.line(&format!("{title}: {}", change.trim()))?,
+            true => app.say(&format!("{title}\n{}\n", change.trim_end()))?,
+            false => app.say(&format!("{title}: {}", change.trim()))?,
         }
     }
     match first {

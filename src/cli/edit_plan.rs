@@ -61,14 +61,14 @@ pub(super) async fn edit(
         };
         let written = without_comments(&edited);
         if written == given.text {
-            app.out.line("nothing was changed")?;
+            app.say("nothing was changed")?;
             return Ok(Exit::Done);
         }
         let problems = match app.apply_edit(&plan, &given, written, BY).await {
             Ok(Ok(said)) => {
                 match said {
                     Some(said) => app.report(&plan, &said).await?,
-                    None => app.out.line("nothing was changed")?,
+                    None => app.say("nothing was changed")?,
                 }
                 return Ok(Exit::Done);
             }

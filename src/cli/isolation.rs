@@ -207,7 +207,7 @@ impl App {
         }
         if !head.is_isolated() {
             let place = shown_from_here(Path::new(&head.workspace));
-            return self.out.line(&format!("agents work in `{place}`"));
+            return self.say(&format!("agents work in `{place}`"));
         }
         let folder = match &head.line {
             Some(line) => PathBuf::from(&line.folder),
@@ -216,7 +216,7 @@ impl App {
         let folder = shown_from_here(&folder);
         let branch = IntegrationBranch::branch(&head.id);
         let merge = self.merge_command(head);
-        self.out.line(&format!(
+        self.say(&format!(
             "agents work in worktrees below `{folder}`; what is accepted comes onto the branch `{branch}`, and `{merge}` takes it over"
         ))
     }

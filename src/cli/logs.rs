@@ -31,7 +31,7 @@ pub async fn logs(args: &LogsArgs, app: &App) -> Result {
     let Some((last, earlier)) = commands.split_last() else {
         return Err(nothing(app, &plan, args));
     };
-    app.out.line(&app.out.paint.text(Style::Bold, &title))?;
+    app.say(&app.out.paint.text(Style::Bold, &title))?;
     for command in earlier {
         print(command, false, &plan, app).await?;
     }
@@ -73,7 +73,7 @@ async fn print(
 ) -> Result {
     let path = |kind| app.volumes.log(command, kind);
     let from = format!("from `{}`", shown_from_here(&path("out")));
-    app.out.line(&app.out.paint.text(Style::Dim, &from))?;
+    app.say(&app.out.paint.text(Style::Dim, &from))?;
     let mut logs = ["out", "err"].map(|kind| (kind, AgentLog::new(path(kind))));
     // Whether the text of the last act goes on.
     let (mut open, mut any) = (false, false);

@@ -92,13 +92,14 @@ impl App {
         };
         let (workers, planner) = self.with_workers(&how).await?;
         self.can_plan(&planner, "web")?;
-        let workspace = self.choose_workspace(None, None).await?;
+        let (workspace, plain) = (
+            self.choose_workspace(None, None).await?,
+            QueueArgs::default(),
+        );
         Ok(GoalSettings {
             workspace,
             language: self.config.run.language,
-            queue: self
-                .queue_entry((&workers, &planner), &QueueArgs::default())
-                .await?,
+            queue: self.queue_entry((&workers, &planner), &plain).await?,
         })
     }
 
@@ -190,7 +191,7 @@ impl App {
         let mut problems = steering::mismatches(plan, &checks, workspace);
         if let Some(file) = &self.team {
             problems.extend(file.team.assignee_problems(&plan.plan));
-            if file.roles_only {
+            if file.team.roles_only {
                 problems.extend(file.team.without_assignee(&plan.plan.tasks));
             }
         }

@@ -44,9 +44,7 @@ pub async fn plans(args: &PlansArgs, app: &App) -> Result {
         return app.out.json(&plans);
     }
     if plans.is_empty() {
-        return app
-            .out
-            .line(&format!("no plans yet: `{} run` makes one", app.program));
+        return app.say(&format!("no plans yet: `{} run` makes one", app.program));
     }
     let (now, paint) = (app.clock.now(), app.out.paint);
     let lines = plans.iter().map(|plan| plan.line(now, paint) + "\n");
@@ -185,7 +183,7 @@ pub async fn log(args: &LogArgs, app: &App) -> Result {
                     events.try_for_each(|event| app.out.json_line(&event))?;
                 } else {
                     let mut lines = view::lines(change, &zone, app.out.paint).into_iter();
-                    lines.try_for_each(|line| app.out.line(&line))?;
+                    lines.try_for_each(|line| app.say(&line))?;
                 }
             }
         }

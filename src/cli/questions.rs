@@ -35,7 +35,7 @@ pub async fn questions(json: bool, app: &App) -> Result {
     }
     match (json, lines.is_empty()) {
         (true, _) => app.out.json(&listed),
-        (false, true) => app.out.line("no question is open"),
+        (false, true) => app.say("no question is open"),
         (false, false) => app.out.prose(&lines.join("\n")),
     }
 }

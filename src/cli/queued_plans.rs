@@ -67,7 +67,7 @@ impl App {
         let file = file.and_then(|file| std::path::absolute(file).ok());
         let entry = QueueEntry {
             at: self.clock.now(),
-            priority: args.priority,
+            priority: args.priority.unwrap_or_default(),
             after,
             config: file.map(|file| file.to_string_lossy().into_owned()),
             confirmed: self.fingerprint(),
@@ -295,13 +295,10 @@ impl TakenUp {
     /// It is not as it was confirmed, or something cannot be started.
     async fn ready(&self, head: &PlanHead) -> Result<PlanAtWork> {
         let entry = head.queue.as_deref().cloned().unwrap_or_default();
+        let file = entry.config.as_ref().map(PathBuf::from);
         let start = CommandStart {
             folder: None,
-            file: entry
-                .config
-                .as_ref()
-                .map(PathBuf::from)
-                .or(self.file.clone()),
+            file: file.or(self.file.clone()),
             environment: self.environment.clone().with_path(entry.path.as_deref()),
         };
         let mut app = App::open(&start, Access::Run).await?;

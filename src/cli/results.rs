@@ -122,9 +122,7 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
         return Err(Failure::usage(error).hint(hint));
     }
     let Some(commit) = results.commit().await? else {
-        return app
-            .out
-            .line(&format!("nothing was accepted that changes `{place}`"));
+        return app.say(&format!("nothing was accepted that changes `{place}`"));
     };
     let (project, plan, branch) = (&results.project, &results.head.id, &results.branch);
     let Some(onto) = project.branch().await? else {
@@ -149,10 +147,9 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
             let figures = difference(project.git(), &from, &to, DiffDetail::Figures).await?;
             let figures = String::from_utf8_lossy(&figures).trim().to_owned();
             let at = short(&to);
-            app.out
-                .line(&format!("the results are in `{onto}`, at {at}: {figures}"))?;
+            app.say(&format!("the results are in `{onto}`, at {at}: {figures}"))?;
         }
-        TakeOver::Already => app.out.line(&format!("`{onto}` contains the results"))?,
+        TakeOver::Already => app.say(&format!("`{onto}` contains the results"))?,
         TakeOver::Changed(files) => {
             let what = match files.len() {
                 1 => "an uncommitted file".to_owned(),
@@ -250,11 +247,11 @@ pub async fn discard(args: &OnPlan, app: &App) -> Result {
         }
     }
     if kept == 0 {
-        return app.out.line(&format!("plan {plan} has no branches"));
+        return app.say(&format!("plan {plan} has no branches"));
     }
     results.log(app, ResultsMove::Discarded, &aside).await?;
     let said = format!("the results of plan {plan} are discarded; they are kept as `{aside}/…`");
-    app.out.line(&said)?;
+    app.say(&said)?;
     let said = format!("Hint: `git branch NAME {aside}/results` brings them back\n");
     complain(&said);
     Ok(())
@@ -302,7 +299,7 @@ pub async fn prune(args: &PruneArgs, app: &App) -> Result {
         return Err(Failure::new(error, Exit::Usage).hint(hint));
     }
     if removed == 0 {
-        app.out.line("nothing to remove")?;
+        app.say("nothing to remove")?;
     }
     if kept > 0 {
         let program = &app.program;
@@ -371,7 +368,7 @@ async fn prune_plan(
                 kept += 1;
                 let folder = shown_from_here(&place.folder);
                 let said = format!("kept: `{folder}` has work in no commit (`{branch}`)");
-                app.out.line(&said)?;
+                app.say(&said)?;
                 continue;
             }
             gone.extend(existed.then(|| format!("the worktree of `{branch}`")));
@@ -390,11 +387,11 @@ async fn prune_plan(
         } else {
             kept += 1;
             let why = if merged { "checked out" } else { "not merged" };
-            app.out.line(&format!("kept: `{branch}` is {why}"))?;
+            app.say(&format!("kept: `{branch}` is {why}"))?;
         }
     }
     for what in &gone {
-        app.out.line(&format!("removed {what}"))?;
+        app.say(&format!("removed {what}"))?;
     }
     let removed = gone.join(", ");
     if !gone.is_empty() {

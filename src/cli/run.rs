@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::args::{
     AbortArgs, CarryOut, DaemonArgs, MakePlan, QueueArgs, ResumeArgs, RunArgs, WorkerArgs,
 };
-use super::carry_out_plan::{Work, exit_of};
+use super::carry_out_plan::exit_of;
 use super::new_plan::Wanted;
 use super::web::Said;
 use super::{
@@ -50,22 +50,23 @@ pub async fn run(args: RunArgs, start: &CommandStart, mut ended: Ended) -> Resul
         app.offer_checks(project, may_ask).await?;
         head.options = remembered::some(app.options(how, &planner, &RunOptions::default())?);
         app.introduce(&planner).await?;
-        let prepared = app.prepare(&planner)?;
+        let work = app.work(workers, &planner)?;
+        let (app, workers) = (&work.app, &work.workers);
         let lock = match args.queue.queue {
             true => None,
             false => app.take_or_hand_over(None).await?,
         };
         if lock.is_none() {
             app.make_store().await?;
-            let entry = app.queue_entry((&workers, &planner), &args.queue).await?;
+            let entry = app.queue_entry((workers, &planner), &args.queue).await?;
             head.queue = Some(Box::new(entry));
         }
         if args.review {
             head.review = ReviewPolicy::Wanted;
         }
-        Ok((Work::new(app, prepared, workers), lock, head, tasks))
+        Ok((work, lock, head, tasks))
     };
-    let (work, lock, mut head, tasks) = unless(&mut ended, NO_PLAN, opened).await?;
+    let (work, lock, mut head, tasks) = unless(&mut ended, NO_PLAN, Box::pin(opened)).await?;
     let app = &work.app;
     let placed = app.decide_isolation(&mut head, &work.workers, how);
     unless(&mut ended, NO_PLAN, placed).await?;
@@ -85,11 +86,11 @@ fn say_queued(app: &App, head: &PlanHead, how: &CarryOut) -> Result<Exit> {
         Some(pid) => format!("the daemon of this folder (pid {pid}) carries it out"),
         None => format!("no daemon works here yet: `{program} daemon` carries it out"),
     };
-    app.out.line(&format!(
+    app.say(&format!(
         "plan {plan} is queued; {who}\n`{program} plans` shows the queue, `{program} status {plan}` how far it is"
     ))?;
     if how.web {
-        app.out.line(&web::where_served(app))?;
+        app.say(&web::where_served(app))?;
     }
     Ok(Exit::Done)
 }
@@ -161,14 +162,13 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         let plan = app.plan_to_carry_out(named).await?;
         let before = app.recall(&plan, &mut how).await?;
         let (workers, planner) = app.with_workers(&how).await?;
-        let prepared = app.prepare(&planner)?;
-        Ok((Work::new(app, prepared, workers), planner, plan, before))
+        Ok((app.work(workers, &planner)?, planner, plan, before))
     };
     let opened = unless(&mut ended, &goes_on, opened);
     let (work, planner, plan, before) = opened.await?;
     let (app, workers) = (&work.app, &work.workers);
     if go_on(app, &plan).await? {
-        app.out.line(&format!("plan {plan} goes on"))?;
+        app.say(&format!("plan {plan} goes on"))?;
         return Ok(Exit::Done);
     }
     let lock = app.take_or_hand_over(Some(&plan));
@@ -185,7 +185,7 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         let line = app.goes_on_with(&found.head, &options, workers, &planner);
         match how.json {
             true => complain(&format!("{line}\n")),
-            false => app.out.line(&line)?,
+            false => app.say(&line)?,
         }
         app.introduce(&planner).await?;
         app.remember(&plan, options, &before).await?;
@@ -198,9 +198,8 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         }
         return Box::pin(work.in_sight(lock, &found.head, &how, ended)).await;
     }
-    let entry = app
-        .queue_entry((&work.workers, &planner), &QueueArgs::default())
-        .await?;
+    let plain = QueueArgs::default();
+    let entry = app.queue_entry((workers, &planner), &plain).await?;
     let since = app.read(&plan, |_, seq| seq).await?;
     app.set_queue(&plan, Some(entry)).await?;
     let head = app.found(&plan).await?.head;
@@ -258,7 +257,7 @@ pub async fn abort(args: AbortArgs, start: &CommandStart, mut ended: Ended) -> R
         let store = app.store().await?.clone();
         daemon::run(folder, Some(first), None, store, app.clock, shutdown).await?;
     }
-    app.out.line(&format!(
+    app.say(&format!(
         "plan {plan} has ended for good; agents at work are asked to stop, their work stays\n\
          `{} status {plan}`, `log {plan}` and `diff {plan}` go on showing it",
         app.program
@@ -385,9 +384,8 @@ pub async fn worker(args: WorkerArgs, start: &CommandStart, mut ended: Ended) ->
         _ => String::new(),
     };
     let root = app.config.root().display().to_string();
-    complain(&format!(
-        "taking commands{of_role} in `{root}`; Ctrl-C ends\n"
-    ));
+    let taking = format!("taking commands{of_role} in `{root}`");
+    complain(&format!("{taking}; Ctrl-C ends\n"));
     let shown = tokio::spawn(show_work(received));
     let mut exit = Exit::Done;
     let worked = worker::run(options, async { exit = ended.await }).await;

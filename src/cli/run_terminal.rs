@@ -93,8 +93,7 @@ impl<'a> Foreground<'a> {
         let (seq, names) = seen.await?;
         if !with_workers && !silent {
             let commands = shown_from_here(&app.volumes.path(Folder::CommandsPending));
-            app.out
-                .line(&format!("no --agent: commands wait in `{commands}`"))?;
+            app.say(&format!("no --agent: commands wait in `{commands}`"))?;
         }
         Ok(Self {
             app,
@@ -323,9 +322,8 @@ impl<'a> Foreground<'a> {
             }
             DaemonEnd::Waits if open.is_empty() => {
                 self.output.text(&results)?;
-                complain(&format!(
-                    "\nplan {plan} is paused\nHint: `{resume}` goes on\n"
-                ));
+                let said = format!("\nplan {plan} is paused\nHint: `{resume}` goes on\n");
+                complain(&said);
             }
             DaemonEnd::Waits | DaemonEnd::Budget => {
                 let state = match &head.status {
@@ -419,9 +417,8 @@ fn unheard_words(plan: &Plan) -> String {
     let ended = plan.tasks().filter(|task| task.status.settled());
     let lines = ended.filter_map(|task| {
         let (number, words) = (task.number, one_line(task.told.as_ref()?, 200));
-        Some(format!(
-            "! task {number} ended before its agent got this: {words}\n"
-        ))
+        let what = "ended before its agent got this";
+        Some(format!("! task {number} {what}: {words}\n"))
     });
     lines.collect()
 }

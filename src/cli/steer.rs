@@ -125,7 +125,7 @@ impl App {
 
     /// Says what came of a change, and what has to happen before the plan goes on, if anything.
     pub async fn report(&self, plan: &PlanId, said: &str) -> Result {
-        self.out.line(said)?;
+        self.say(said)?;
         let status = self.read(plan, |plan, _| plan.status().clone()).await?;
         let at_work = self.is_carried_out(plan);
         let waits = match status {
@@ -134,8 +134,7 @@ impl App {
             _ if !at_work => "No daemon works on the plan",
             _ => return Ok(()),
         };
-        self.out
-            .line(&format!("{waits}: {}", self.program.goes_on(plan.as_str())))
+        self.say(&format!("{waits}: {}", self.program.goes_on(plan.as_str())))
     }
 
     /// Keeps daemons away from a plan that has ended and is to go on: one that is about to end would not notice.

@@ -260,28 +260,21 @@ fn token(file: &TokenFile, new: bool) -> Result<String> {
 
 /// Makes a code, and says where it is typed.
 fn code_for(token: &TokenFile, place: &str) -> Result<String> {
-    let code = token
-        .pairing_code()
-        .make(SystemTime::now())
-        .map_err(Failure::failed)?;
+    let code = token.pairing_code().make(SystemTime::now());
+    let code = code.map_err(Failure::failed)?;
     let or_there = match place.starts_with(LOCAL) {
         true => ", or where your tunnel or proxy shows this page,",
         false => "",
     };
-    Ok(format!(
-        "type {code} at {place}{or_there} within five minutes; it is good once"
-    ))
+    let within = "within five minutes; it is good once";
+    Ok(format!("type {code} at {place}{or_there} {within}"))
 }
 
 /// Writes at which port the page is, and locks that as long as the file is open; `None` if another process serves it, too.
 fn keep_place(token: &TokenFile, port: u16) -> Option<File> {
     let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600);
+    options.read(true).write(true).create(true);
+    options.truncate(false).mode(0o600);
     let mut file = own_files::file(&mut options, &token.beside("page")).ok()?;
     let kept = own_files::lock(&file).ok()?;
     let write = |file: &mut File| {
@@ -317,9 +310,8 @@ async fn listen(named: Option<u16>) -> Result<TcpListener> {
         None => PORT..=PORT + TRIED,
     };
     let last = *ports.end();
-    let places: Vec<SocketAddr> = ports
-        .map(|port| (Ipv4Addr::LOCALHOST, port).into())
-        .collect();
+    let places = ports.map(|port| (Ipv4Addr::LOCALHOST, port).into());
+    let places: Vec<SocketAddr> = places.collect();
     let bound = TcpListener::bind(&*places).await;
     let bound = bound.with_context(|| format!("failed to listen at port {last}"));
     bound.map_err(|error| Failure::failed(error).hint("`--port 0` takes any that is free"))

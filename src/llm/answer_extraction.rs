@@ -160,10 +160,8 @@ fn balanced(text: &str) -> Option<usize> {
 /// Returns whether a text may go to the YAML parser: small, flat, a mapping, without anchors, aliases, tags or merges.
 fn harmless_yaml(text: &str) -> bool {
     let first = |line: &&str| !line.trim().is_empty() && line.trim() != "---";
-    let key = text
-        .lines()
-        .find(first)
-        .and_then(|line| line.split_once(':'));
+    let key = text.lines().find(first);
+    let key = key.and_then(|line| line.split_once(':'));
     let is_key = |key: &str| key.chars().all(|c| c.is_alphanumeric() || c == '_');
     let is_flat = |line: &str| {
         let indent = line.len() - line.trim_start().len();

@@ -55,9 +55,7 @@ impl AgentModel {
         path: Option<&str>,
         marks: PathBuf,
     ) -> io::Result<Self> {
-        let place = tempfile::Builder::new()
-            .prefix("plan-agent-question-")
-            .tempdir()?;
+        let place = TempDir::with_prefix("plan-agent-question-")?;
         Ok(Self {
             agent,
             model: model.map(str::to_owned),

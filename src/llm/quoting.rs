@@ -19,9 +19,8 @@ pub(super) fn quote_within(text: &str, limit: usize) -> String {
 }
 
 fn printable(text: &str) -> String {
-    text.chars()
-        .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))
-        .collect()
+    let kept = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+    text.chars().filter(kept).collect()
 }
 
 /// Makes a text one line of at most `limit` characters.
@@ -49,9 +48,8 @@ fn defuse(text: &str) -> String {
         out.push_str(&rest[..at]);
         let after = &rest[at + 1..];
         let word = after.trim_start_matches(|c: char| c == '/' || c.is_whitespace());
-        let is_tag = word
-            .get(..4)
-            .is_some_and(|word| word.eq_ignore_ascii_case("data"));
+        let begin = word.get(..4);
+        let is_tag = begin.is_some_and(|begin| begin.eq_ignore_ascii_case("data"));
         out.push(if is_tag { '‹' } else { '<' });
         rest = after;
     }

@@ -18,10 +18,10 @@ use crate::wire::text::{clip, one_line};
 
 pub(super) static TOOLS: LazyLock<[Tool; 3]> = LazyLock::new(|| {
     [
-        ControlTools::changes("run_goal").about("Hands a goal over as a new plan, with the agents, rights and checks that are configured. Returns its id.").calls(async |control, given: GoalArguments| control.run_goal(given).await),
-        ControlTools::reads("plan_status").about("Returns the state of a plan and its open questions. With a progress token it reports progress, and returns once the \
+        ControlTools::changes("run_goal", "Hands a goal over as a new plan, with the agents, rights and checks that are configured. Returns its id.").calls(async |control, given: GoalArguments| control.run_goal(given).await),
+        ControlTools::reads("plan_status", "Returns the state of a plan and its open questions. With a progress token it reports progress, and returns once the \
              plan asks, pauses or ends.").calls(async |control, given: StatusArguments| control.status(given).await),
-        ControlTools::changes("answer_question").about("Answers a question of a plan. What gives a right or a budget, approves or drops a check is for a person.").calls(async |control, given: AnswerArguments| control.answer(given).await),
+        ControlTools::changes("answer_question", "Answers a question of a plan. What gives a right or a budget, approves or drops a check is for a person.").calls(async |control, given: AnswerArguments| control.answer(given).await),
     ]
 });
 
@@ -77,10 +77,6 @@ impl Functions for ControlTools {
 
     fn on(toolbox: Toolbox) -> Self {
         Self(toolbox)
-    }
-
-    fn refuse(_: &str, error: ToolError) -> ToolAnswer {
-        ToolAnswer::failure(Value::Null, error)
     }
 }
 

@@ -164,22 +164,24 @@ impl Tool {
 
 /// The functions of a dialect; each row of its table calls one.
 trait Functions: Send + Sized + 'static {
-    type Error: From<ToolError>;
+    type Error: From<ToolError> + fmt::Display;
 
     /// Makes the functions work through a toolbox.
     fn on(toolbox: Toolbox) -> Self;
 
     /// Returns the answer of a tool that did not do what it was asked, in the dialect's shape.
-    fn refuse(tool: &str, error: Self::Error) -> ToolAnswer;
+    fn refuse(_: &str, error: Self::Error) -> ToolAnswer {
+        ToolAnswer::failure(Value::Null, error)
+    }
 
     /// Begins the row of a tool that only reads.
-    fn reads(name: &'static str) -> ToolRow<Self> {
-        ToolRow(name, "", false, PhantomData)
+    fn reads(name: &'static str, about: &'static str) -> ToolRow<Self> {
+        ToolRow(name, about, false, PhantomData)
     }
 
     /// Begins the row of a tool that changes something.
-    fn changes(name: &'static str) -> ToolRow<Self> {
-        ToolRow(name, "", true, PhantomData)
+    fn changes(name: &'static str, about: &'static str) -> ToolRow<Self> {
+        ToolRow(name, about, true, PhantomData)
     }
 }
 
@@ -192,11 +194,6 @@ struct Nothing {}
 struct ToolRow<D>(&'static str, &'static str, bool, PhantomData<fn() -> D>);
 
 impl<D: Functions> ToolRow<D> {
-    /// Describes the tool.
-    fn about(self, description: &'static str) -> Self {
-        Self(self.0, description, self.2, self.3)
-    }
-
     /// Ends the row with the function to call, whose argument is the type that the arguments are read as.
     fn calls<A, F, R>(self, run: impl Fn(D, A) -> F + Send + Sync + 'static) -> Tool
     where
@@ -503,11 +500,8 @@ impl From<&PlanId> for ChangeSubject {
 /// Returns a new plan id: eight letters.
 pub fn new_plan_id() -> PlanId {
     let letters = Uuid::new_v4().into_bytes().into_iter().take(8);
-    PlanId::new(
-        letters
-            .map(|byte| char::from(b'a' + byte % 26))
-            .collect::<String>(),
-    )
+    let letters = letters.map(|byte| char::from(b'a' + byte % 26));
+    PlanId::new(letters.collect::<String>())
 }
 
 fn wall_clock() -> impl Fn() -> Time + Send + 'static {

@@ -33,15 +33,15 @@ pub use model::{PlanInstance, PlanStatus, StepInfo, TaskInfo, TaskStatus};
 
 pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
     [
-        PlanTool::changes("create_plan_from_structure").about("Makes a plan, also of a workflow of a team file; every task is ready. plan_id is the latest plan in all other tools if left out.").calls(async |plans, given: CreatePlanArguments| plans.answer_create(given).await),
-        PlanTool::reads("get_task").about("Returns a task in full, or null.").calls(
+        PlanTool::changes("create_plan_from_structure", "Makes a plan, also of a workflow of a team file; every task is ready. plan_id is the latest plan in all other tools if left out.").calls(async |plans, given: CreatePlanArguments| plans.answer_create(given).await),
+        PlanTool::reads("get_task", "Returns a task in full, or null.").calls(
             async |plans, a: TaskArguments| {
                 let page = Page::new(a.limit, a.offset);
                 let task = plans.task(a.plan_id.as_deref(), &a.task_id, page);
                 task.await.map(ToolAnswer::result)
             },
         ),
-        PlanTool::changes("update_task_status").about("Sets a task's status. completed and skipped are final.").calls(async |plans, a: UpdateArguments| {
+        PlanTool::changes("update_task_status", "Sets a task's status. completed and skipped are final.").calls(async |plans, a: UpdateArguments| {
             let (plan, result) = (a.plan_id.as_deref(), a.result_summary.as_deref());
             let reason = match plans.update(plan, &a.task_id, a.status, result).await? {
                 true => "reported: it counts once it has been judged",
@@ -49,28 +49,28 @@ pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
             };
             Ok(ToolAnswer::result(true).with(0, reason))
         }),
-        PlanTool::reads("get_ready_tasks").about("Lists the ready tasks.").calls(
+        PlanTool::reads("get_ready_tasks", "Lists the ready tasks.").calls(
             async |plans, a: PageArguments| {
                 let read = move |plan: &Plan| short(plan, a.page, plan.tasks_in(TaskState::Pending));
                 plans.read(a.plan_id.as_deref(), read).await
             },
         ),
-        PlanTool::reads("get_tasks_for_role").about("Lists a role's tasks of one status.").calls(
+        PlanTool::reads("get_tasks_for_role", "Lists a role's tasks of one status.").calls(
             async |plans, a: RoleArguments| {
                 let status = a.status.unwrap_or_default().into();
                 let read = move |plan: &Plan| short(plan, a.page, plan.tasks_of(&a.role_id, status));
                 plans.read(a.plan_id.as_deref(), read).await
             },
         ),
-        PlanTool::reads("get_plan_status").about("Returns running, completed or error, or null.").calls(async |plans, a: PlanArguments| {
+        PlanTool::reads("get_plan_status", "Returns running, completed or error, or null.").calls(async |plans, a: PlanArguments| {
             let status = |plan: &Plan| ToolAnswer::result(PlanStatus::from(plan.status()));
             plans.read(a.plan_id.as_deref(), status).await
         }),
-        PlanTool::reads("get_plan_structure").about("Returns the plan with its steps and tasks.").calls(async |plans, a: PageArguments| {
+        PlanTool::reads("get_plan_structure", "Returns the plan with its steps and tasks.").calls(async |plans, a: PageArguments| {
             let (plan, left) = plans.structure(a.plan_id.as_deref(), a.page).await?;
             Ok(ToolAnswer::result(plan).with(left, ""))
         }),
-        PlanTool::changes("delete_plan").about("Deletes a plan; its history stays.").calls(
+        PlanTool::changes("delete_plan", "Deletes a plan; its history stays.").calls(
             async |plans, a: PlanArguments| {
                 plans.delete(a.plan_id.as_deref()).await?;
                 Ok(ToolAnswer::result(true))

@@ -28,25 +28,29 @@ pub use model::{
 
 pub(super) static TOOLS: LazyLock<[Tool; 4]> = LazyLock::new(|| {
     [
-        TaskTools::changes("TaskCreate")
-            .about("Creates a task, or several with `tasks` in one step. Returns the ids.")
-            .calls(async |tasks, given: CreateTaskArguments| tasks.answer_create(given).await),
-        TaskTools::reads("TaskGet")
-            .about("Returns a task in full; limit and offset are of blocks and blockedBy.")
-            .calls(async |tasks, a: GetArguments| {
-                let task = tasks.get_page(a.task_id.as_str(), a.page).await;
-                task.map(ToolAnswer::result)
-            }),
-        TaskTools::reads("TaskList")
-            .about(
-                "Lists the tasks that are not deleted; blockedBy has what a task still waits for.",
-            )
-            .calls(async |tasks, filter| tasks.list(filter).await),
-        TaskTools::changes("TaskUpdate")
-            .about(
-                "Updates a task. Set in_progress before you begin and completed when it is done.",
-            )
-            .calls(async |tasks, update| tasks.update(update).await.map(ToolAnswer::result)),
+        TaskTools::changes(
+            "TaskCreate",
+            "Creates a task, or several with `tasks` in one step. Returns the ids.",
+        )
+        .calls(async |tasks, given: CreateTaskArguments| tasks.answer_create(given).await),
+        TaskTools::reads(
+            "TaskGet",
+            "Returns a task in full; limit and offset are of blocks and blockedBy.",
+        )
+        .calls(async |tasks, a: GetArguments| {
+            let task = tasks.get_page(a.task_id.as_str(), a.page).await;
+            task.map(ToolAnswer::result)
+        }),
+        TaskTools::reads(
+            "TaskList",
+            "Lists the tasks that are not deleted; blockedBy has what a task still waits for.",
+        )
+        .calls(async |tasks, filter| tasks.list(filter).await),
+        TaskTools::changes(
+            "TaskUpdate",
+            "Updates a task. Set in_progress before you begin and completed when it is done.",
+        )
+        .calls(async |tasks, update| tasks.update(update).await.map(ToolAnswer::result)),
     ]
 });
 
@@ -55,10 +59,6 @@ impl Functions for TaskTools {
 
     fn on(toolbox: Toolbox) -> Self {
         Self::new(toolbox)
-    }
-
-    fn refuse(_: &str, error: ToolError) -> ToolAnswer {
-        ToolAnswer::failure(Value::Null, error)
     }
 }
 

@@ -155,7 +155,7 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             };
             (format!("reported {}", status.as_str()), style)
         }
-        Event::Rejected { reason, .. } => (format!("report unreadable: {}", short(reason)), Bad),
+        Event::Rejected { reason, .. } => (saying("report unreadable", reason), Bad),
         Event::FileRejected { name, reason } => {
             let (name, reason) = (one_line(name, REASON), short(reason));
             (format!("`{name}` is not read: {reason}"), Bad)
@@ -170,7 +170,7 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
                 Decision::Next => Plain,
                 Decision::Retry | Decision::Replan | Decision::Abort => Bad,
             };
-            (format!("{}: {}", word(decision), short(reason)), style)
+            (saying(&word(decision), reason), style)
         }
         Event::Merged { commit, .. } => {
             let commit = commit.get(..SHORT_COMMIT).unwrap_or(commit);
@@ -185,10 +185,8 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             };
             (text, Plain)
         }
-        Event::Unprepared { reason, .. } => {
-            (format!("its worktree is not ready: {}", short(reason)), Bad)
-        }
-        Event::TimedOut { reason, .. } => (format!("timed out: {}", short(reason)), Bad),
+        Event::Unprepared { reason, .. } => (saying("its worktree is not ready", reason), Bad),
+        Event::TimedOut { reason, .. } => (saying("timed out", reason), Bad),
         Event::Withdrawn { .. } => ("its command was taken back".into(), Dim),
         Event::Parked { until: at, .. } => {
             let text = format!("waits {} for the agent's usage limit", until(at));
@@ -203,15 +201,10 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             let text = format!("{} completed, {}", mark.glyph(), mark.word());
             (text, mark.style())
         }
-        Event::Skipped { reason, .. } => (format!("skipped: {}", short(reason)), Plain),
-        Event::Stumbled { reason, .. } => {
-            let text = format!("failed, to be tried again: {}", short(reason));
-            (text, Bad)
-        }
-        Event::Failed { reason, .. } => {
-            (format!("{}: {}", Mark::Failed.text(), short(reason)), Bad)
-        }
-        Event::Told { words, .. } => (format!("told: {}", short(words)), Plain),
+        Event::Skipped { reason, .. } => (saying("skipped", reason), Plain),
+        Event::Stumbled { reason, .. } => (saying("failed, to be tried again", reason), Bad),
+        Event::Failed { reason, .. } => (saying(&Mark::Failed.text(), reason), Bad),
+        Event::Told { words, .. } => (saying("told", words), Plain),
         Event::Reopened { .. } => ("opened again".into(), Plain),
         Event::Asked { task, reason, .. } => {
             let about = task.map_or(String::new(), |task| format!(" about task {task}"));
@@ -228,18 +221,15 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             let text = format!("answered {} ({}){note}", choice.as_str(), short(by));
             (text, Bold)
         }
-        Event::QuestionClosed { reason, .. } => {
-            let text = format!("the question needs no answer any more: {}", short(reason));
-            (text, Plain)
-        }
+        Event::QuestionClosed { reason, .. } => (
+            saying("the question needs no answer any more", reason),
+            Plain,
+        ),
         Event::ModelFailed { subject, error } => {
             let (what, error) = (task_of(subject), one_line(error, FAULT));
             (format!("the model failed to {what}: {error}"), Bad)
         }
-        Event::Replanning { reason } => {
-            let text = format!("the rest of the plan is to change: {}", short(reason));
-            (text, Bold)
-        }
+        Event::Replanning { reason } => (saying("the rest of the plan is to change", reason), Bold),
         Event::Replanned {
             added,
             updated,
@@ -249,13 +239,9 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             let changed = format!("{added} added, {updated} updated, {skipped} skipped");
             (format!("plan changed, {changed}: {}", short(reason)), Plain)
         }
-        Event::Audited { met: true, reason } => {
-            (format!("the goal is met: {}", short(reason)), Good)
-        }
-        Event::Audited { met: false, reason } => {
-            (format!("the goal is not met yet: {}", short(reason)), Bad)
-        }
-        Event::Paused { reason } => (format!("paused: {}", short(reason)), Bold),
+        Event::Audited { met: true, reason } => (saying("the goal is met", reason), Good),
+        Event::Audited { met: false, reason } => (saying("the goal is not met yet", reason), Bad),
+        Event::Paused { reason } => (saying("paused", reason), Bold),
         Event::Resumed => ("goes on".into(), Plain),
         Event::Reset => ("every task is as at the beginning".into(), Plain),
         Event::Restored { seq } => (format!("restored to what it was after change {seq}"), Bold),
@@ -296,6 +282,10 @@ pub(super) fn task_of(subject: &ModelQuestionKind) -> &'static str {
         ModelQuestionKind::Strategy => "choose how to plan",
         ModelQuestionKind::Step(_) => "do a step",
     }
+}
+
+fn saying(what: &str, reason: &str) -> String {
+    format!("{what}: {}", short(reason))
 }
 
 fn short(text: &str) -> String {

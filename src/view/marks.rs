@@ -40,8 +40,13 @@ impl Mark {
 
     /// Returns the mark with a count, if there are any.
     pub fn count(self, count: usize, paint: Paint) -> Option<String> {
+        (count > 0).then(|| self.counted(count, paint))
+    }
+
+    /// Returns the mark with a count.
+    pub fn counted(self, count: usize, paint: Paint) -> String {
         let text = format!("{} {count} {}", self.glyph(), self.word());
-        (count > 0).then(|| paint.text(self.style(), &text))
+        paint.text(self.style(), &text)
     }
 
     fn look(self) -> (&'static str, &'static str, Style) {

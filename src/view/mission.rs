@@ -71,10 +71,8 @@ fn progress(view: &PlanView, state: StateWord, now: Time) -> String {
         format!("{colon}{}", quoted(why, language))
     });
     let (settled, total) = (progress.settled(), progress.total);
-    let settled = language.pick(
-        format!("{settled} of {} settled", counted(total, "task")),
-        format!("{total} 个任务中 {settled} 个已结束"),
-    );
+    let en = format!("{settled} of {} settled", counted(total, "task"));
+    let settled = language.pick(en, format!("{total} 个任务中 {settled} 个已结束"));
     let mut text = format!(
         "## {title}\n\n{}{why} · {settled} · {}\n\n",
         state.text(language),

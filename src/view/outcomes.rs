@@ -126,10 +126,7 @@ impl Outcomes {
         if done + self.failed + self.skipped == 0 {
             return "no task has ended yet\n".to_owned();
         }
-        let marked = |mark: Mark, count| {
-            let text = format!("{} {count} {}", mark.glyph(), mark.word());
-            paint.text(mark.style(), &text)
-        };
+        let marked = |mark: Mark, count| mark.counted(count, paint);
         let mut lines = vec![format!(
             "{} of {}: {} · {} · {} · {} skipped",
             counted(done, "task"),
@@ -145,9 +142,8 @@ impl Outcomes {
         ));
         if self.answers > 0 {
             let (answers, at_once) = (counted(self.answers, "answer"), self.answers_at_once);
-            lines.push(format!(
-                "{answers}, {at_once} of them within 5 s of the question"
-            ));
+            let within = format!("{at_once} of them within 5 s of the question");
+            lines.push(format!("{answers}, {within}"));
         }
         for (name, agent) in &self.agents {
             let each = agent.tasks as f64;
@@ -196,11 +192,8 @@ impl PastTasks {
         let used = of_tasks(plan);
         let early = |task: &&Task| task.finished_at.is_some_and(|at| at < before);
         let done = |task: &&Task| task.status == TaskState::Completed && early(task);
-        for used in plan
-            .tasks()
-            .filter(done)
-            .filter_map(|task| used.get(&task.number))
-        {
+        let done = plan.tasks().filter(done);
+        for used in done.filter_map(|task| used.get(&task.number)) {
             self.seconds.push(used.seconds);
             self.dollars.push(used.cost_usd);
         }

@@ -55,9 +55,8 @@ pub fn why(
     let reasons = reasons(plan, task, now, program);
     lines.extend(reasons.iter().map(|reason| format!("  {reason}")));
     if task.no_worker {
-        lines.push(format!(
-            "  it has no assignee: {ONLY_ITS_OWN}; {WAY_TO_A_WORKER}"
-        ));
+        let why = format!("{ONLY_ITS_OWN}; {WAY_TO_A_WORKER}");
+        lines.push(format!("  it has no assignee: {why}"));
     }
     lines.extend(task.waits.iter().map(|wait| {
         let (waits, waited) = (wire::role_text::waits(wait), span(now.since(wait.since)));

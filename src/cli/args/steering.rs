@@ -55,9 +55,8 @@ pub struct SettleArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Of a task that is completed or was skipped, what relies on it opens again. A plan that has ended goes on."
-)]
+#[command(after_help = "\
+Of a task that is completed or was skipped, what relies on it opens again. A plan that has ended goes on.")]
 pub struct RetryArgs {
     #[command(flatten)]
     pub on: OnTask,

@@ -20,9 +20,8 @@ pub(super) fn name(text: &str, place: &str) -> Result<String, String> {
 pub(super) fn bounded(text: &str, field: &str, place: &str) -> Result<String, String> {
     let text = text.trim();
     if text.chars().count() > MAX_TEXT {
-        return Err(format!(
-            "{place}: `{field}` has more than {MAX_TEXT} characters"
-        ));
+        let most = format!("more than {MAX_TEXT} characters");
+        return Err(format!("{place}: `{field}` has {most}"));
     }
     Ok(text.to_owned())
 }

@@ -73,9 +73,8 @@ pub fn audit(plan: &Plan, check_names: &[String], team: Option<&Team>) -> Unrend
         let mut pointers = answer.parts.iter().flat_map(|part| &part.by);
         if let Some(word) = pointers.find(|word| !known.contains(word.trim())) {
             let word = one_line(word, MAX_NAME);
-            return Err(format!(
-                "`parts`: no completed task has a criterion `{word}`"
-            ));
+            let wrong = format!("no completed task has a criterion `{word}`");
+            return Err(format!("`parts`: {wrong}"));
         }
         let open = answer.parts.iter().find(|part| part.by.is_empty());
         if let (true, Some(open)) = (answer.met, open) {

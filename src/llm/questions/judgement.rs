@@ -236,9 +236,8 @@ fn letters(text: &str) -> impl Iterator<Item = char> {
 }
 
 fn is_low(confidence: &Value) -> bool {
-    let word = confidence
-        .as_str()
-        .map_or_else(|| confidence.to_string(), str::to_lowercase);
+    let word = confidence.as_str().map(str::to_lowercase);
+    let word = word.unwrap_or_else(|| confidence.to_string());
     // Some models give a fraction.
     let percent = |number: f64| number * if number <= 1.0 { 100.0 } else { 1.0 };
     let number = word.trim_end_matches('%').parse::<f64>();

@@ -61,39 +61,39 @@ pub use subtasks::Action;
 
 pub(super) static TOOLS: LazyLock<[Tool; 9]> = LazyLock::new(|| {
     [
-        PlanNotebook::reads("view_subtasks").about("Show subtasks of the plan in detail.").calls(
+        PlanNotebook::reads("view_subtasks", "Show subtasks of the plan in detail.").calls(
             async |notebook, given: ViewArguments| notebook.view_subtasks(&given.subtask_idx).await,
         ),
-        PlanNotebook::changes("update_subtask_state").about("Set a subtask's state. in_progress: all before it settled, none other in progress. Done is 'finish_subtask'.").calls(async |notebook, given: Update| {
+        PlanNotebook::changes("update_subtask_state", "Set a subtask's state. in_progress: all before it settled, none other in progress. Done is 'finish_subtask'.").calls(async |notebook, given: Update| {
             notebook.update_subtask_state(given.subtask_idx, given.state).await
         }),
-        PlanNotebook::changes("finish_subtask").about("Finish the subtask in progress; the next one is begun.").calls(async |notebook, given: Finish| {
+        PlanNotebook::changes("finish_subtask", "Finish the subtask in progress; the next one is begun.").calls(async |notebook, given: Finish| {
             let outcome = &given.subtask_outcome;
             notebook.finish_subtask(given.subtask_idx, outcome).await
         }),
-        PlanNotebook::changes("create_plan").about("Make a plan of subtasks done one after the other. It replaces the current plan.").calls(async |notebook, given: Create| {
+        PlanNotebook::changes("create_plan", "Make a plan of subtasks done one after the other. It replaces the current plan.").calls(async |notebook, given: Create| {
             let (name, description) = (given.name.trim(), &given.description);
             let subtasks = given.subtasks.into_iter().map(SubTask::given).collect();
             let plan = NotebookPlan::new(name, description, &given.expected_outcome, subtasks);
             notebook.make_plan(plan, given.dry_run).await
         }),
-        PlanNotebook::changes("revise_current_plan").about("Add, revise or delete a subtask.").calls(
+        PlanNotebook::changes("revise_current_plan", "Add, revise or delete a subtask.").calls(
             async |notebook, given: Revise| {
                 let subtask = given.subtask.map(SubTask::given);
                 let (at, action) = (given.subtask_idx, given.action);
                 notebook.revise_current_plan(at, action, subtask).await
             },
         ),
-        PlanNotebook::changes("finish_plan").about("End the current plan: done, or abandoned when the user wants it no more.").calls(async |notebook, given: FinishPlan| {
+        PlanNotebook::changes("finish_plan", "End the current plan: done, or abandoned when the user wants it no more.").calls(async |notebook, given: FinishPlan| {
             notebook.finish_plan(given.state, &given.outcome).await
         }),
-        PlanNotebook::reads("view_historical_plans").about("List earlier plans.").calls(
+        PlanNotebook::reads("view_historical_plans", "List earlier plans.").calls(
             async |notebook, page| notebook.view_historical_plans(page).await,
         ),
-        PlanNotebook::changes("recover_historical_plan").about("Go on with an earlier plan in place of the current one.").calls(async |notebook, given: Recover| {
+        PlanNotebook::changes("recover_historical_plan", "Go on with an earlier plan in place of the current one.").calls(async |notebook, given: Recover| {
             notebook.recover_historical_plan(&given.plan_id).await
         }),
-        PlanNotebook::reads("get_current_hint").about("What to do next by the plan: ask before each step.").calls(async |notebook, _: Nothing| {
+        PlanNotebook::reads("get_current_hint", "What to do next by the plan: ask before each step.").calls(async |notebook, _: Nothing| {
             let hint = notebook.get_current_hint().await?;
             let text = hint.map(|hint| hint.content).unwrap_or_default();
             Ok(ToolResponse::new(text, None))

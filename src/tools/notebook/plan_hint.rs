@@ -208,9 +208,8 @@ fn of_outline(plan: Option<&Outline<'_>>) -> String {
         hint = with_room(room);
     }
     // A plan's own text must not seem to end the hint.
-    let hint = hint
-        .replace(OPEN, "(system-hint)")
-        .replace(CLOSE, "(/system-hint)");
+    let hint = hint.replace(OPEN, "(system-hint)");
+    let hint = hint.replace(CLOSE, "(/system-hint)");
     format!("{OPEN}{}{CLOSE}", clip(&hint, most))
 }
 

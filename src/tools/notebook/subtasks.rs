@@ -198,9 +198,8 @@ impl PlanNotebook {
             }
             let next = begin_next(draft);
             follow(draft)?;
-            Ok(format!(
-                "The subtask {called}, is marked as done successfully. {next}"
-            ))
+            let done = format!("The subtask {called}, is marked as done successfully.");
+            Ok(format!("{done} {next}"))
         })
         .await
     }
@@ -263,9 +262,8 @@ fn go_on(draft: &mut Draft<'_>) -> Result<(), Refusal> {
 fn index(index: i64, last: usize, of: &str) -> Result<usize> {
     let fits = usize::try_from(index).ok().filter(|at| *at <= last);
     fits.ok_or_else(|| {
-        InvalidIndex.error(format!(
-            "Invalid subtask_idx '{index}'{of}. Must be between 0 and {last}."
-        ))
+        let range = format!("Must be between 0 and {last}.");
+        InvalidIndex.error(format!("Invalid subtask_idx '{index}'{of}. {range}"))
     })
 }
 

@@ -216,14 +216,14 @@ impl RoleLink {
     /// What the file system says.
     pub(super) async fn conclude(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
         // The mark that says so may come later than this; a report would count as a late one.
-        match self.shared.recalled(&update.assignment).await {
+        match self.shared.recalled(&update.task.assignment()).await {
             true => Ok(()),
             false => self.report(update),
         }
     }
 
     fn report(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
-        let id = update.assignment.clone();
+        let id = update.task.assignment();
         // Of this role before a crash, or of a person.
         if self.host().volumes.reported(&id)? {
             return Ok(());
@@ -235,7 +235,7 @@ impl RoleLink {
         };
         let mut file = report_file::ReportFile::new(id.clone(), status);
         let report = &mut file.report;
-        if update.kind == MessageKind::CollaborationRequest {
+        if update.task.kind == MessageKind::CollaborationRequest {
             file.request_id = Some(id.to_string());
             report.collaboration = Some(update.status);
         }
@@ -285,10 +285,7 @@ impl Framework for RoleLink {
         Box::pin(std::future::ready(done.map(drop).map_err(trouble)))
     }
 
-    fn update_task_status<'a>(
-        &'a self,
-        update: TaskUpdate,
-    ) -> BoxFuture<'a, Result<(), FrameworkError>> {
+    fn update_task_status(&self, update: TaskUpdate) -> BoxFuture<'_, Result<(), FrameworkError>> {
         Box::pin(async move { self.conclude(&update).await.map_err(trouble) })
     }
 }
