@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plan_agent::config::{Api, Config, LlmConfig, ModelEndpoint};
+use plan_agent::config::{Api, Config, LlmConfig, ModelEndpoint, ServiceUrl};
 use plan_agent::llm::questions::{self, PlanContext};
 use plan_agent::llm::{
     Answered, AskError, AskFault, Fault, HttpModel, LanguageModel, LlmError, Model, ModelReply,
@@ -25,10 +25,11 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 fn endpoint(server: &LlmServer, api: Api) -> ModelEndpoint {
     ModelEndpoint {
         api,
-        base_url: match api {
+        base_url: ServiceUrl::parse(&match api {
             Api::Anthropic => server.url(),
             Api::OpenAi => server.openai_url(),
-        },
+        })
+        .unwrap(),
         url_variable: None,
         key: Some(SecretString::from(CANARY)),
         key_variable: String::new(),
@@ -405,10 +406,7 @@ async fn key_appears_in_no_error_or_log() {
             Answer::CutBody,
         ] {
             let server = LlmServer::replying(vec![answer]);
-            let endpoint = ModelEndpoint {
-                base_url: format!("{}/v1?key={CANARY}", server.url()),
-                ..endpoint(&server, api)
-            };
+            let endpoint = endpoint(&server, api);
             let shown = format!("{:?}", HttpModel::new(&endpoint, "m", TIMEOUT).unwrap());
             let llm = model(&endpoint);
             let exchanged = match llm.exchange(&request()).await {

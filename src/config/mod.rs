@@ -12,6 +12,7 @@ mod read_config;
 mod remembered;
 mod sections;
 mod sensitive;
+mod service_url;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,7 @@ pub use sections::{
     LlmConfig, McpConfig, ModelProvider, PromptsConfig, QuestionConfig, RolesConfig, RunConfig,
     ToolsConfig, VolumesConfig, WorkerConfig,
 };
+pub use service_url::ServiceUrl;
 
 /// The name of the configuration file in the folder in which the program is started.
 pub const FILE_NAME: &str = "config.toml";

@@ -3,7 +3,7 @@
 
 use secrecy::SecretString;
 
-use super::{Config, ConfigError, Environment, ModelProvider, read_config};
+use super::{Config, ConfigError, Environment, ModelProvider, ServiceUrl, read_config};
 
 /// What plans and judges, and why.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub enum Api {
 #[derive(Clone, Debug)]
 pub struct ModelEndpoint {
     pub api: Api,
-    pub base_url: String,
+    pub base_url: ServiceUrl,
     /// The variable that names the address, if the configuration does not.
     pub url_variable: Option<&'static str>,
     /// `None` for a server on this machine that needs no key.
@@ -99,13 +99,13 @@ impl Api {
     fn elsewhere(
         self,
         environment: &Environment,
-    ) -> Result<Option<(&'static str, String)>, ConfigError> {
+    ) -> Result<Option<(&'static str, ServiceUrl)>, ConfigError> {
         let wrong = |name: &str, message| ConfigError::Variable {
             name: name.to_owned(),
             message,
         };
         let named = self.url_variables().iter().filter_map(|name| {
-            let url = read_config::address(environment.get(name)?);
+            let url = ServiceUrl::parse(environment.get(name)?);
             let url = url.map_err(|message| wrong(name, message));
             Some(url.map(|url| (*name, url)))
         });
@@ -203,7 +203,9 @@ impl Config {
     fn chosen(&self, api: Api, environment: &Environment) -> Result<Planner, ConfigError> {
         let endpoint = self.endpoint(api, environment)?;
         // A server on this machine usually needs no key; but if the configuration names the variable, a key is required.
-        if endpoint.key.is_none() && (self.llm.api_key_env.is_some() || !endpoint.is_local()) {
+        if endpoint.key.is_none()
+            && (self.llm.api_key_env.is_some() || !endpoint.base_url.is_local())
+        {
             let (provider, variable) = (api.as_str(), endpoint.key_variable);
             return Err(ConfigError::unfit(
                 format!(
@@ -261,11 +263,12 @@ impl Config {
         let llm = &self.llm;
         let key_variable = llm.api_key_env.as_deref();
         let key_variable = key_variable.unwrap_or(api.usual_key_variable());
+        let known = |text: &str| ServiceUrl::parse(text).expect("it was read as an address");
         let (url_variable, base_url) = match &llm.base_url {
-            Some(configured) => (None, configured.clone()),
+            Some(configured) => (None, known(configured)),
             None => match api.elsewhere(environment)? {
                 Some((variable, url)) => (Some(variable), url),
-                None => (None, api.usual_base_url().to_owned()),
+                None => (None, known(api.usual_base_url())),
             },
         };
         Ok(ModelEndpoint {
@@ -275,13 +278,6 @@ impl Config {
             key: environment.get(key_variable).map(SecretString::from),
             key_variable: key_variable.to_owned(),
         })
-    }
-}
-
-impl ModelEndpoint {
-    /// Returns whether the service runs on this machine.
-    pub fn is_local(&self) -> bool {
-        reqwest::Url::parse(&self.base_url).is_ok_and(|url| read_config::is_loopback(&url))
     }
 }
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Config, Environment, JudgeConfig, TEMPLATE};
+use super::{Config, Environment, JudgeConfig, ServiceUrl, TEMPLATE};
 use crate::bounded_read;
 use crate::plan::JudgePolicy;
 use crate::wire::text::quoted;
@@ -487,29 +487,8 @@ pub(super) fn base_url<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<String>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
-    let url = text.map(|text| address(&text));
+    let url = text.map(|text| ServiceUrl::parse(&text).map(|url| url.to_string()));
     url.transpose().map_err(D::Error::custom)
-}
-
-/// Returns the address of a service without a slash at its end; it is https, or http on this machine.
-///
-/// # Errors
-/// Says why the text is no such address. The error does not repeat the text: it may hold a secret.
-pub(super) fn address(text: &str) -> Result<String, String> {
-    let url = reqwest::Url::parse(text).map_err(|error| error.to_string())?;
-    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
-        return Err("an address must not hold a key, which belongs into the environment".into());
-    }
-    match url.scheme() {
-        "https" => {}
-        "http" if is_loopback(&url) => {}
-        "http" => {
-            let why = "http would send the key unencrypted and is for this machine only; use https";
-            return Err(why.into());
-        }
-        _ => return Err("must begin with https://".into()),
-    }
-    Ok(text.trim_end_matches('/').to_owned())
 }
 
 /// The name of an environment variable. An error does not repeat a text that looks like a key.

@@ -38,7 +38,7 @@ impl Config {
         {
             settings.insert(PROVIDER.to_owned(), endpoint.api.as_str().to_owned());
             if endpoint.url_variable.is_some() {
-                settings.insert(BASE_URL.to_owned(), endpoint.base_url.clone());
+                settings.insert(BASE_URL.to_owned(), endpoint.base_url.to_string());
             }
         }
         settings

@@ -8,20 +8,11 @@ use thiserror::Error;
 use crate::wire::text::one_line;
 
 /// Characters of the own words of a server or an agent that are passed on.
-pub(super) const MAX_MESSAGE: usize = 300;
+const MAX_MESSAGE: usize = 300;
 
 /// Why a model cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EndpointError {
-    #[error("base_url `{url}` is no URL: {reason}")]
-    NotAUrl { url: String, reason: String },
-    /// The address is not shown: the parts before and after the wrong scheme may be a user and a password.
-    #[error("base_url begins with neither `https://` nor `http://`")]
-    Scheme,
-    #[error("base_url `{0}` would send the key and the prompts in the clear")]
-    Insecure(String),
-    #[error("base_url of host `{0}` holds a user name or a password")]
-    Credentials(String),
     #[error("the key for `{0}` holds characters that no header can carry")]
     Key(String),
     #[error("cannot set up the HTTP client: {0}")]
@@ -32,13 +23,6 @@ impl EndpointError {
     /// Returns what the person can do.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::NotAUrl { .. } | Self::Scheme => {
-                "write `[llm] base_url` as `https://host`, for openai ending in `/v1`"
-            }
-            Self::Insecure(_) => {
-                "use https; plain http is for servers on this machine (127.0.0.1, localhost) only"
-            }
-            Self::Credentials(_) => "put the key into the variable named by `[llm] api_key_env`",
             Self::Key(_) => "look for blanks or line breaks in the variable that holds the key",
             Self::Client(_) => "check the system's proxy settings",
         }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::error::{EndpointError, Fault, LlmError, MAX_MESSAGE, is_overflow, own_words};
+use super::error::{EndpointError, Fault, LlmError, is_overflow, own_words};
 use super::event_stream::ApiAnswer;
 use crate::config::{ModelEndpoint, is_loopback};
 
@@ -91,8 +91,8 @@ impl Endpoint {
         (key_header, word): (&'static str, &str),
         headers: &[(&'static str, &'static str)],
     ) -> Result<Self, EndpointError> {
-        let url = address(&endpoint.base_url, path)?;
-        let shown_url = shown(&url);
+        let url = endpoint.base_url.with_path(path);
+        let shown_url = url.to_string();
         let key = endpoint.key.as_ref().and_then(trimmed);
         let mut sent = HeaderMap::new();
         for (name, value) in headers {
@@ -252,50 +252,6 @@ impl Endpoint {
     }
 }
 
-fn address(base_url: &str, path: &str) -> Result<Url, EndpointError> {
-    let mut url = Url::parse(base_url.trim()).map_err(|error| EndpointError::NotAUrl {
-        // A text that is no URL may still hold a secret after a `?` or before an `@`.
-        url: without_secrets(base_url),
-        reason: error.to_string(),
-    })?;
-    if !url.username().is_empty() || url.password().is_some() {
-        let host = url.host_str().unwrap_or_default();
-        return Err(EndpointError::Credentials(host.to_owned()));
-    }
-    match url.scheme() {
-        "https" => {}
-        "http" if is_loopback(&url) => {}
-        "http" => return Err(EndpointError::Insecure(shown(&url))),
-        _ => return Err(EndpointError::Scheme),
-    }
-    let base = url.path().trim_end_matches('/');
-    // People write both `https://host` and `https://host/v1` for an API whose paths begin with `/v1`.
-    let base = match path.strip_prefix("/v1") {
-        Some(_) => base.strip_suffix("/v1").unwrap_or(base),
-        None => base,
-    };
-    let joined = format!("{base}{path}");
-    url.set_path(&joined);
-    url.set_fragment(None);
-    Ok(url)
-}
-
-fn shown(url: &Url) -> String {
-    let mut url = url.clone();
-    url.set_query(None);
-    url.set_fragment(None);
-    // Fails only for URLs that cannot have a user name in the first place.
-    let (Ok(()) | Err(())) = url.set_username("");
-    let (Ok(()) | Err(())) = url.set_password(None);
-    url.to_string()
-}
-
-fn without_secrets(text: &str) -> String {
-    let text = text.split(['?', '#']).next().unwrap_or_default();
-    let text = text.rsplit('@').next().unwrap_or_default();
-    text.trim().chars().take(MAX_MESSAGE).collect()
-}
-
 fn trimmed(key: &SecretString) -> Option<SecretString> {
     let text = key.expose_secret().trim();
     (!text.is_empty()).then(|| SecretString::from(text))
@@ -336,60 +292,6 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn http_client_allows_plain_http_only_locally() {
-        for base in [
-            "http://127.0.0.1:8080",
-            "http://localhost/v1",
-            "http://[::1]:1/",
-            "https://example.com",
-        ] {
-            assert!(address(base, "/x").is_ok(), "{base}");
-        }
-        for base in [
-            "http://example.com",
-            "http://127.0.0.1.example.com",
-            "http://10.0.0.1:80",
-            "http://localhost.example.com",
-        ] {
-            assert!(
-                matches!(address(base, "/x"), Err(EndpointError::Insecure(_))),
-                "{base}"
-            );
-        }
-        assert!(matches!(
-            address("ftp://x", "/x"),
-            Err(EndpointError::Scheme)
-        ));
-    }
-
-    #[test]
-    fn url_error_hides_secrets() {
-        for base in [
-            "http://user:canary@example.com/v1",
-            "http://example.com/v1?key=canary",
-            "user:canary@example.com?x=canary",
-            "https://user:canary@127.0.0.1",
-        ] {
-            let error = address(base, "/x").unwrap_err();
-            assert!(!format!("{error} {error:?}").contains("canary"), "{error}");
-        }
-    }
-
-    #[test]
-    fn path_is_appended_before_query() {
-        let url = address("https://example.com/openai/v1/?api-version=1", "/chat").unwrap();
-        assert_eq!(
-            url.as_str(),
-            "https://example.com/openai/v1/chat?api-version=1"
-        );
-        assert_eq!(shown(&url), "https://example.com/openai/v1/chat");
-        for base in ["https://example.com", "https://example.com/v1/"] {
-            let url = address(base, "/v1/messages").unwrap();
-            assert_eq!(url.as_str(), "https://example.com/v1/messages");
-        }
-    }
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {

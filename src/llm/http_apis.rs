@@ -237,6 +237,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::config::ServiceUrl;
 
     #[test]
     fn request_keeps_schema_order() {
@@ -253,7 +254,7 @@ mod tests {
         for api in [Api::Anthropic, Api::OpenAi] {
             let endpoint = ModelEndpoint {
                 api,
-                base_url: "http://127.0.0.1:1".to_owned(),
+                base_url: ServiceUrl::parse("http://127.0.0.1:1").unwrap(),
                 url_variable: None,
                 key: None,
                 key_variable: String::new(),
