@@ -107,9 +107,8 @@ impl CodingAgentSetup {
         if let Some(Err(problems)) = &left {
             let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
             let problems = one_line(&problems.join("; "), 300);
-            pitfalls.push(format!(
-                "The report that {name} wrote cannot be read: {problems}."
-            ));
+            let unread = format!("The report that {name} wrote cannot be read");
+            pitfalls.push(format!("{unread}: {problems}."));
         }
         let own = left.and_then(Result::ok);
         let own = own.or_else(|| read(last_message(text)?.as_bytes()).ok());

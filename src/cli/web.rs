@@ -231,9 +231,8 @@ fn code_for(token: &TokenFile, place: &str) -> Result<String> {
         true => ", or where your tunnel or proxy shows this page,",
         false => "",
     };
-    Ok(format!(
-        "type {code} at {place}{or_there} within five minutes; it is good once"
-    ))
+    let within = "within five minutes; it is good once";
+    Ok(format!("type {code} at {place}{or_there} {within}"))
 }
 
 /// Writes where the page is, and locks that as long as the file is open; `None` if another process serves it, too.

@@ -230,8 +230,5 @@ pub trait Framework: Send + Sync {
     fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, Result<(), FrameworkError>>;
 
     /// Applies the result of a task or a request that the role was given.
-    fn update_task_status<'a>(
-        &'a self,
-        update: TaskUpdate,
-    ) -> BoxFuture<'a, Result<(), FrameworkError>>;
+    fn update_task_status(&self, update: TaskUpdate) -> BoxFuture<'_, Result<(), FrameworkError>>;
 }

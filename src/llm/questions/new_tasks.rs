@@ -193,9 +193,8 @@ impl TaskNames {
             (None, [only]) => Ok(Some(only.clone())),
             (None, [_, ..]) => {
                 let roles = one_line(&self.roles.join(", "), 400);
-                Err(format!(
-                    "{place}: `assignee` is missing: it is one of {roles}"
-                ))
+                let wrong = format!("`assignee` is missing: it is one of {roles}");
+                Err(format!("{place}: {wrong}"))
             }
             (role, _) => Ok(role),
         }

@@ -207,9 +207,8 @@ impl ReplanScope {
             return Ok(());
         };
         let way = way_round(cycle.iter().map(word));
-        Err(format!(
-            "the tasks would depend on each other in a circle: {way}"
-        ))
+        let wrong = "the tasks would depend on each other in a circle";
+        Err(format!("{wrong}: {way}"))
     }
 
     fn add(

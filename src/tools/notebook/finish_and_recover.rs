@@ -342,9 +342,8 @@ fn not_in_history(id: &str) -> NotebookError {
 
 fn current_already(plan: &PlanHead) -> NotebookError {
     let (name, id) = (shown(&plan.name), plan.key());
-    Conflict.error(format!(
-        "The plan '{name}' with ID '{id}' is the current plan already."
-    ))
+    let text = format!("The plan '{name}' with ID '{id}' is the current plan already.");
+    Conflict.error(text)
 }
 
 /// Returns a plan's entry in the list of the history.

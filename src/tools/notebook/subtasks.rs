@@ -198,9 +198,8 @@ impl PlanNotebook {
             }
             let next = begin_next(draft);
             follow(draft)?;
-            Ok(format!(
-                "The subtask {called}, is marked as done successfully. {next}"
-            ))
+            let done = format!("The subtask {called}, is marked as done successfully.");
+            Ok(format!("{done} {next}"))
         })
         .await
     }

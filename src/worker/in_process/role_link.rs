@@ -285,10 +285,7 @@ impl Framework for RoleLink {
         Box::pin(std::future::ready(done.map(drop).map_err(trouble)))
     }
 
-    fn update_task_status<'a>(
-        &'a self,
-        update: TaskUpdate,
-    ) -> BoxFuture<'a, Result<(), FrameworkError>> {
+    fn update_task_status(&self, update: TaskUpdate) -> BoxFuture<'_, Result<(), FrameworkError>> {
         Box::pin(async move { self.conclude(&update).await.map_err(trouble) })
     }
 }
