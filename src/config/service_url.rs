@@ -16,7 +16,10 @@ impl ServiceUrl {
     /// # Errors
     /// Says why the text is no such address. The error does not repeat the text: it may hold a secret.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let url = Url::parse(text).map_err(|error| error.to_string())?;
+        let mut url = Url::parse(text).map_err(|error| error.to_string())?;
+        // With a slash at its end it is the same address.
+        let path = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&path);
         if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
             return Err(
                 "an address must not hold a key, which belongs into the environment".into(),
