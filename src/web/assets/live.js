@@ -49,12 +49,7 @@ async function request(path, options = {}) {
 
 async function read(answer, raw) {
   const text = await answer.text();
-  let body;
-  try {
-    body = raw ? JSON.parse(text) : parse(text);
-  } catch {
-    body = { error: `the server answered ${answer.status}` };
-  }
+  const body = await Promise.resolve(text).then(raw ? JSON.parse : parse).catch(() => ({}));
   if (answer.ok) return body;
   throw Object.assign(new Error(body.error || `the server answered ${answer.status}`), { status: answer.status, hint: body.hint });
 }
@@ -238,16 +233,9 @@ export function useAction() {
   return [state, act, () => set({})];
 }
 
-let saidAt = 0;
 let toSay = null;
-/// Has a screen reader say something, at most one message in five seconds: of several, the last.
+/// Has a screen reader say something, at most one message in two seconds: of several, the last.
 export function say(text) {
-  if (toSay === null) {
-    setTimeout(() => {
-      saidAt = Date.now();
-      document.getElementById("said").textContent = toSay;
-      toSay = null;
-    }, Math.max(0, saidAt + 5000 - Date.now()));
-  }
+  if (toSay === null) setTimeout(() => ((document.getElementById("said").textContent = toSay), (toSay = null)), 2000);
   toSay = text;
 }

@@ -5,6 +5,8 @@ import { Act, Ago, Bar, Mark, Pending, Problem, State, ended, kept, many, money,
 import { Graph, Timeline } from "./graph.js";
 
 const PAGE = 100;
+/// Among the numbers of tasks that changed: any of them may have.
+const ALL = 0;
 const NOTE = [["note", "Note (may be empty)", "text"]];
 
 /// The tasks of a plan, page by page. A change reads again only the tasks that it names.
@@ -18,34 +20,23 @@ function useTasks(plan, first, all) {
     const from = now.current;
     if (loading.current || from.next === null) return;
     loading.current = true;
-    try {
-      const { tasks, next } = await getRows(`${base}?limit=${PAGE}`, "tasks", from.next, from.rows.length + 1, from.rows);
-      put({ ...from, rows: tasks, next });
-    } catch (error) {
-      put({ ...from, error });
-    }
+    const got = getRows(`${base}?limit=${PAGE}`, "tasks", from.next, from.rows.length + 1, from.rows);
+    put({ ...from, ...(await got.then(({ tasks, next }) => ({ rows: tasks, next }), (error) => ({ error }))) });
     loading.current = false;
   };
-  const begin = (after) => {
-    put({ rows: [], next: after, first: after });
-    more();
-  };
+  const begin = (after) => (put({ rows: [], next: after, first: after }), more());
   const again = async () => {
     const { rows, first: after } = now.current;
     const { tasks, next } = await getRows(`${base}?limit=${PAGE}`, "tasks", after, Math.max(rows.length, PAGE));
     put({ rows: tasks, next, first: after });
   };
+  useEffect(() => void (first !== null && begin(first)), [plan, first === null]);
+  useEffect(() => void (all && state.next !== null && state.rows.length && state.rows.length < all && more()), [all, state]);
   useEffect(() => {
-    if (first !== null) begin(first);
-  }, [plan, first === null]);
-  useEffect(() => {
-    if (all && state.next !== null && state.rows.length && state.rows.length < all) more();
-  }, [all, state]);
-  useEffect(() => {
-    let due = null;
+    let due = new Set();
     const read = async (numbers) => {
       const { rows } = now.current;
-      if (!numbers || numbers.size > 8) return again();
+      if (numbers.has(ALL) || numbers.size > 8) return again();
       const shown = [...numbers].filter((number) => rows.some((row) => row.id === number));
       if (shown.length < numbers.size && now.current.next === null) return again();
       const fresh = new Map();
@@ -58,16 +49,14 @@ function useTasks(plan, first, all) {
       if (fresh.size < shown.length) return again();
       put({ ...now.current, rows: now.current.rows.map((row) => fresh.get(row.id) || row) });
     };
-    const work = inTurn(async () => {
-      const { all: everything, numbers } = due;
-      due = null;
-      await read(everything ? null : numbers).catch(() => {});
+    const work = inTurn(() => {
+      const numbers = due;
+      due = new Set();
+      return read(numbers).catch(() => {});
     });
     return listen((change) => {
       if (change.link || change.beat || change.output || change.head) return;
-      due ??= { all: false, numbers: new Set() };
-      if (change.tasks) change.tasks.forEach((number) => due.numbers.add(number));
-      else due.all = true;
+      (change.tasks || [ALL]).forEach((number) => due.add(number));
       work();
     });
   }, [plan]);
