@@ -15,7 +15,7 @@ function Plans({ plans, error, more }) {
   return html`<header class="head"><div><h1 tabindex="-1">Plans</h1>
       <p class="quiet">${plans.total ? `${many(plans.total, "plan")}, ${plans.open} open` : "No plan yet."}${" · "}
         ${plans.daemon ? `a daemon carries them out (pid ${plans.daemon.pid})` : html`no daemon works here: <code>plan-agent daemon</code> starts one`}</p></div>
-    <${Act} label="New goal" kind="main" path="/plans" about="What is to be reached, in your words. Agent, checks and rights are those that are configured."
+    <${Act} label="New goal" go="Start" kind="main" path="/plans" about="What is to be reached, in your words. Agent, checks and rights are those that are configured."
       fields=${[["goal", "Goal", "text", true], ["review", "Show me the plan before anything starts", "check"]]}
       then=${(answer) => (location.hash = `#/p/${id(answer.plan)}`)} /></header>
   ${plans.total === 0 && html`<p>A plan begins with a goal: press <b>New goal</b>, or type <code>plan-agent run "…"</code>.</p>`}

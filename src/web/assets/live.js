@@ -222,7 +222,7 @@ export function useAction() {
     set({ busy: true });
     try {
       const answer = await post(path, body);
-      set({ done: true });
+      set({ done: answer.said ?? "Done." });
       then?.(answer);
       emit({});
     } catch (error) {

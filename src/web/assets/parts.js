@@ -74,8 +74,8 @@ export function Pending({ error }) {
   return error ? html`<h1 tabindex="-1">Not found</h1><${Problem} error=${error} />` : html`<p class="quiet">Reading …</p>`;
 }
 
-/// A button that opens a form and sends one action. `fields` are `[name, label, kind, required]`; `confirm` must be typed.
-export function Act({ label, path, fields = [], confirm, body = {}, about, kind = "", then, done = "Done." }) {
+/// A button that opens a form and sends one action, with `go`. `fields` are `[name, label, kind, required]`; `confirm` must be typed.
+export function Act({ label, path, fields = [], confirm, body = {}, about, kind = "", go = label, then }) {
   const [open, setOpen] = useState(false);
   const [values, setValues] = useState({});
   const [state, act, clear] = useAction();
@@ -107,10 +107,10 @@ export function Act({ label, path, fields = [], confirm, body = {}, about, kind 
             : html`<textarea ref=${focus(at)} rows="3" required=${required} value=${values[name] ?? ""} onInput=${(e) => change(name, e.target.value)} />`}</label>`)}
       ${confirm && html`<label>Type <b>${confirm}</b> to confirm<input ref=${focus(fields.length)} autocomplete="off" value=${values.confirm ?? ""}
         onInput=${(e) => change("confirm", e.target.value)} /></label>`}
-      <p class="row"><button class=${kind || "main"} disabled=${state.busy || (confirm && values.confirm !== confirm)}>${label}</button>
+      <p class="row"><button class=${kind || "main"} disabled=${state.busy || (confirm && values.confirm !== confirm)}>${go}</button>
       <button type="button" onClick=${() => setOpen(false)}>Cancel</button></p>
     </form>`}
     <${Problem} error=${state.error} />
-    ${state.done && !open && html`<p class="done" role="status">${done}</p>`}
+    ${state.done && !open && html`<p class="done" role="status">${state.done}</p>`}
   </div>`;
 }

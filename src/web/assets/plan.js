@@ -131,7 +131,7 @@ function Review({ plan, state }) {
     <textarea class="plan-text" rows="30" spellcheck="false" readonly=${window.readOnly} value=${text} onInput=${(e) => setText(e.target.value)} /></label>
     <${Problem} error=${result.error} />
     ${!window.readOnly && html`<p class="row"><button class=${state === "reviewing" ? "" : "main"} disabled=${result.busy}>Save changes</button>
-      <button type="button" onClick=${load}>Read it again</button>${result.done && html`<span class="done" role="status">Saved.</span>`}</p>`}</form>`;
+      <button type="button" onClick=${load}>Read it again</button>${result.done && html`<span class="done" role="status">${result.done}</span>`}</p>`}</form>`;
 }
 
 function Head({ plan, view, at }) {
@@ -197,7 +197,7 @@ function Restore({ plan, at, seq }) {
   if (window.readOnly || at >= seq) return null;
   const show = () => ask(path, { at, preview: true }, setShown);
   return html`<div class="card"><p class="row"><button onClick=${show} disabled=${preview.busy}>What would a restore to ${at} change?</button></p>
-    <${Problem} error=${preview.error || result.error} />${result.done && html`<p class="done" role="status">Restored.</p>`}
+    <${Problem} error=${preview.error || result.error} />${result.done && html`<p class="done" role="status">${result.done}</p>`}
     ${shown && !result.done && html`<h2>Restoring change ${at}</h2>${shown.preview.length ? html`<ul>${shown.preview.map((each) =>
       html`<li>${each.task} · ${each.name}: ${words(each.was ?? "not in the plan")} → ${words(each.is ?? "taken out")}</li>`)}</ul>` : html`<p>No task changes.</p>`}
       <p>Files stay as they are; the log keeps everything.</p>

@@ -52,7 +52,7 @@ function Diff({ base, over }) {
   };
   const may = !over && !window.readOnly;
   return html`${may && html`<p class="quiet">Press a line's number to comment on it: the next attempt gets the comment as a note.</p>`}
-    ${state.done && html`<p class="done" role="status">The next attempt gets your comment.</p>`}
+    ${state.done && html`<p class="done" role="status">${state.done}</p>`}
     <div class="scroll diff" role="region" aria-label="Diff" tabindex="0"><table><tbody>${diffLines(data.diff).map(([kind, path, line, text], key) => html`<tr class=${kind}>
       <td class="num">${line > 0 && (may ? html`<button class="plain" aria-label=${`Comment on ${path} line ${line}`} onClick=${() => setAt(at === key ? null : key)}>${line}</button>`
         : line)}</td><td>${kind === "file" ? html`<h3>${text}</h3>` : text}</td></tr>
@@ -110,7 +110,7 @@ export function Task({ plan, number }) {
       <span>${many(task.attempts, "attempt")}</span>${task.assignee && html`<span>role ${task.assignee}</span>`}<span class="quiet">cost ${money(task.usage?.cost_usd)}${
       task.usage?.seconds ? `, ${span(task.usage.seconds * 1000)} of work` : ""}</span></p></div>
     ${!over && html`<div class="actions">
-      <${Act} label="Note" path=${`${base}/note`} fields=${note("What the next attempt is to know", true)} done="The next attempt gets it." />
+      <${Act} label="Note" path=${`${base}/note`} fields=${note("What the next attempt is to know", true)} />
       <${Act} label="Retry" path=${`${base}/retry`} fields=${note("Note for the agent (may be empty)")} />
       <${Act} label="Done" path=${`${base}/done`} fields=${note("Note (may be empty)")} about="You say that it is done; no check runs." />
       <${Act} label="Skip" kind="danger" path=${`${base}/skip`} fields=${note("Note (may be empty)")} about="It is left out; what waits for it goes on without it." /></div>`}</header>
