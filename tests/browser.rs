@@ -265,7 +265,7 @@ async fn token_leaves_address_and_stays_in_tab() {
         .js("sessionStorage.setItem('plan-agent-token', 'no')")
         .await;
     browser.client.refresh().await.unwrap();
-    browser.shows("This tab has no key yet").await;
+    browser.shows("does not know this tab's key").await;
 }
 
 #[tokio::test]
@@ -456,8 +456,14 @@ async fn code_lets_a_phone_in() {
     }
     let address = browser.client.current_url().await.unwrap();
     assert_eq!(address.as_str().trim_end_matches("#/"), page.bare());
-    browser.client.refresh().await.unwrap();
+    // A new tab of the phone, as a notification opens it, has the key; it goes with Log out.
+    let other = browser.client.new_window(true).await.unwrap();
+    browser.client.switch_to_window(other.handle).await.unwrap();
+    browser.client.goto(page.bare()).await.unwrap();
     browser.shows("Word counter").await;
+    browser.button("Log out").await;
+    browser.client.refresh().await.unwrap();
+    browser.shows("This tab has no key yet").await;
 }
 
 #[tokio::test]

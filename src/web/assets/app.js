@@ -107,9 +107,10 @@ function LogIn() {
     if (takeToken(given) || takeToken(`#token=${given}`)) location.reload();
   };
   return html`<main class="login"><h1 tabindex="-1">plan-agent</h1>
-    <p>This tab has no key yet. Open the address that <code>plan-agent web</code> prints, or put it here. On a phone, type the code that${" "}
-      <code>plan-agent web --pair</code> prints.</p>
-    <form onSubmit=${enter}><label>Code, address or token<input name="address" autocomplete="off" autocapitalize="characters" spellcheck="false"
+    <p>${link.thrownOut ? "The server here does not know this tab's key: it was replaced, or another folder's page has taken this address."
+      : "This tab has no key yet."} Open the address that <code>plan-agent web</code> prints, or put it here as the key. On a phone, the
+      key is the code that <code>plan-agent web --pair</code> prints.</p>
+    <form onSubmit=${enter}><label>Key<input name="address" autocomplete="off" autocapitalize="characters" spellcheck="false"
       required /></label><button class="main">Open</button></form><${Problem} error=${error} /></main>`;
 }
 

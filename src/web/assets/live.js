@@ -14,7 +14,8 @@ export const marked = (text) =>
 
 const parse = (text) => JSON.parse(text, (_, value) => (typeof value === "string" ? marked(value) : value));
 
-export const token = () => sessionStorage.getItem(KEY);
+/// That of a tab, which its address brought, or that of the device, which a code brought: a new tab has it as well.
+export const token = () => sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY);
 
 /// Takes the token out of an address: the fragment never reaches the server, and it does not stay in the history.
 export function takeToken(address) {
@@ -29,11 +30,11 @@ export function takeToken(address) {
 export async function takeCode(code) {
   const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ code }) };
   const { token } = await read(await fetch("/api/v1/pair", options));
-  sessionStorage.setItem(KEY, token);
+  localStorage.setItem(KEY, token);
 }
 
 export function logOut() {
-  sessionStorage.removeItem(KEY);
+  [sessionStorage, localStorage].forEach((store) => store.removeItem(KEY));
   follow(null);
   emit({});
 }
@@ -43,7 +44,7 @@ const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 async function request(path, options = {}) {
   const headers = { ...options.headers, authorization: `Bearer ${token()}` };
   const answer = await fetch("/api/v1" + path, { ...options, headers, cache: "no-store" });
-  if (answer.status === 401) logOut();
+  if (answer.status === 401) (link.thrownOut = true), logOut();
   return answer;
 }
 
@@ -88,8 +89,8 @@ export function listen(take) {
 }
 const emit = (change) => [...listeners].forEach((take) => take(change));
 
-/// How live the page is: since when nothing was heard, or null.
-export const link = { silentSince: null, version: null, started: null };
+/// How live the page is: since when nothing was heard, or null; and whether the server did not know the key.
+export const link = { silentSince: null, version: null, started: null, thrownOut: false };
 let stream = { plan: undefined, abort: null, heard: Date.now() };
 
 /// Follows one plan, or the heads of all (`""`), or nothing (`null`). A tab has one stream: a browser has six connections.
