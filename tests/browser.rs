@@ -545,14 +545,30 @@ async fn keyboard_alone_answers_question() {
     browser
         .until("document.activeElement.classList.contains('question')")
         .await;
+    // What ends the plan needs a second consent.
+    let abort = "[...document.querySelectorAll('.choice b')].findIndex((each) => each.innerText === 'abort') + 1";
+    let abort = browser.js(&format!("return {abort}")).await;
+    browser.press(&abort.to_string()).await;
+    browser.shows("End the plan for good").await;
+    let answer = format!("{}{}", Key::Control, Key::Enter);
+    browser.press(&answer).await;
+    let disabled = "return document.querySelector('.question .main').disabled";
+    assert_eq!(browser.js(disabled).await, json!(true));
+    browser.press(&Key::Tab.to_string()).await;
+    browser.press(" ").await;
+    browser
+        .until("!document.querySelector('.question .main').disabled")
+        .await;
+    browser
+        .js("document.querySelector('.question').focus()")
+        .await;
     browser.press("2").await;
     browser
         .until("document.activeElement.tagName === 'TEXTAREA'")
         .await;
     browser.press("not needed").await;
-    let answer = format!("{}{}", Key::Control, Key::Enter);
     browser.press(&answer).await;
-    browser.shows("✓ Answered here").await;
+    browser.shows("✓ Answered here: skip").await;
     browser.shows("No question is open").await;
     has(env.run("why 2").stdout, "answered: skip not needed");
 }

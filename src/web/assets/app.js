@@ -7,8 +7,8 @@ import { Task } from "./task.js";
 
 const id = encodeURIComponent;
 const PAGE = 100;
-/// The questions that this tab answered; what else is gone was answered elsewhere.
-const answeredHere = new Set();
+/// The questions that this tab answered, with what; what else is gone was answered elsewhere.
+const answeredHere = new Map();
 
 function Plans({ plans, error, more }) {
   if (!plans) return html`<${Pending} error=${error} />`;
@@ -34,9 +34,11 @@ function Plans({ plans, error, more }) {
 function Question({ question, first }) {
   const [choice, setChoice] = useState(null);
   const [note, setNote] = useState("");
+  const [sure, setSure] = useState(false);
   const [state, act] = useAction();
   const card = useRef();
   const name = `choice-${question.plan}-${question.id}`;
+  const ready = choice && (choice !== "abort" || sure) && !state.busy;
   // Keys 1–9 work where the focus is, so the first question takes it, unless the person is elsewhere.
   useEffect(() => void (first && /^(BODY|H1)$/.test(document.activeElement.tagName) && card.current.focus({ preventScroll: true })), []);
   const keys = (event) => {
@@ -50,7 +52,7 @@ function Question({ question, first }) {
   const send = (event) => {
     event.preventDefault();
     act(`/questions/${id(question.id)}/answer`, { choice, note }, () => {
-      answeredHere.add(question.id);
+      answeredHere.set(question.id, choice);
       say("Answered.");
     });
   };
@@ -62,8 +64,9 @@ function Question({ question, first }) {
       ${question.choices.map((each, at) => html`<label class=${choice === each.word ? "choice chosen" : "choice"}><input type="radio" name=${name}
         checked=${choice === each.word} onChange=${() => setChoice(each.word)} /><kbd>${at + 1}</kbd><span><b>${each.word}</b> ${each.meaning}</span></label>`)}
       ${question.note_allowed !== false && html`<label>Note<textarea rows="2" value=${note} onInput=${(e) => setNote(e.target.value)}
-        onKeyDown=${(e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && choice && send(e)} /></label>`}
-      <p class="row"><button class="main" disabled=${!choice || state.busy}>Answer${choice ? `: ${choice}` : ""}</button>
+        onKeyDown=${(e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && ready && send(e)} /></label>`}
+      ${choice === "abort" && html`<label class="check"><input type="checkbox" checked=${sure} onChange=${(e) => setSure(e.target.checked)} /> End the plan for good</label>`}
+      <p class="row"><button class="main" disabled=${!ready}>Answer${choice ? `: ${choice}` : ""}</button>
         <span class="quiet keys">Keys: 1–${Math.min(9, question.choices.length)} choose, Ctrl+Enter answers</span></p></fieldset>
     <${Problem} error=${state.error} /></form></li>`;
 }
@@ -79,7 +82,8 @@ function Questions({ questions, error }) {
     <p class="quiet">${open.size ? `${many(open.size, "question")} wait${open.size === 1 ? "s" : ""} for your answer.`
       : "No question is open: every plan goes on by itself."}</p>
     <ul class="plain">${[...open].map(([key, each], at) => html`<${Question} key=${key} question=${each} first=${at === 0} />`)}
-    ${gone.map(([key, each]) => html`<li class="card past" key=${`past ${key}`}><b>${answeredHere.has(each.id) ? "✓ Answered here" : "✓ Answered elsewhere"}</b>
+    ${gone.map(([key, each]) => html`<li class="card past" key=${`past ${key}`}><b>✓ Answered ${
+      answeredHere.has(each.id) ? `here: ${answeredHere.get(each.id)}` : "elsewhere"}</b>
       ${" · "}${each.plan_name}: ${each.text}</li>`)}</ul>`;
 }
 
