@@ -69,6 +69,9 @@ export function Problem({ error }) {
 /// Text from elsewhere, with its line breaks.
 export const Text = ({ text }) => (text ? html`<div class="text">${text}</div>` : null);
 
+/// A sentence of the server, with its commands and names between backticks.
+export const Said = ({ text }) => text.split("`").map((part, at) => (at % 2 ? html`<code>${part}</code>` : part));
+
 /// What a page shows before its data is there, and when it cannot be had.
 export function Pending({ error }) {
   return error ? html`<h1 tabindex="-1">Not found</h1><${Problem} error=${error} />` : html`<p class="quiet">Reading …</p>`;

@@ -1,7 +1,7 @@
 // One plan: its tasks as list, graph and timeline, its review, its log.
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { get, getRows, inTurn, listen, say, useAction, useData } from "./live.js";
-import { Act, Ago, Bar, Mark, Pending, Problem, State, ended, kept, many, money, span, words } from "./parts.js";
+import { Act, Ago, Bar, Mark, Pending, Problem, Said, State, Text, ended, kept, many, money, span, words } from "./parts.js";
 import { Graph, Timeline } from "./graph.js";
 
 const PAGE = 100;
@@ -146,9 +146,10 @@ function Head({ plan, view, at }) {
   <header class="head"><div class="grow"><h1 tabindex="-1">${name || goal}</h1>${goal !== name && html`<p class="goal">${goal}</p>`}
     <p class="row facts"><${State} state=${state} /><span>${done} of ${many(progress.total, "task")} done</span>
       ${rest.length > 0 && html`<span class="quiet">${rest.join(" · ")}</span>`}
-      <span class="quiet">${view.daemon ? `daemon ${view.daemon.pid}` : ended(state) ? "" : html`no daemon has it; <code>plan-agent ${
+      <span class="quiet">${view.daemon ? `daemon ${view.daemon.pid}` : ended(state) ? "" : view.queued ? "in the queue of a daemon" : html`no daemon has it; <code>plan-agent ${
         state === "not_started" ? "daemon" : `resume ${view.plan.id}`}</code> goes on`}</span></p>
     ${view.plan.waits && html`<p class="quiet">waits: ${view.plan.waits}</p>`}
+    ${view.place && html`<p class=${ended(state) ? "" : "quiet"}><${Said} text=${view.place} /></p>`}
     <${Bar} value=${done} max=${progress.total} label=${`${done} of ${progress.total} tasks done`} /></div>
     ${!at && html`<div class="actions">
       ${state === "reviewing" && html`<${Act} label="Approve" kind="main" path=${`${path}/approve`} fields=${NOTE} />`}
@@ -158,6 +159,7 @@ function Head({ plan, view, at }) {
         ["description", "What is to be done", "text", true], ["after", "After tasks (numbers)", "numbers"]]} />`}
       ${!ended(state) && html`<${Act} label="Abort" kind="danger" path=${`${path}/abort`} fields=${NOTE} confirm=${view.plan.id}
         about="This ends the plan for good. Agents under way are stopped; what they wrote stays." />`}</div>`}</header>
+  ${ended(state) && view.outcome && html`<section class="card"><h2>Result</h2><${Text} text=${view.outcome} /></section>`}
   ${!at && questions.length > 0 && html`<p class="ask"><a href="#/questions">? asks you</a>${" · "}${questions[0].reason}${questions.length > 1 && ` · and ${questions.length - 1} more`}</p>`}`;
 }
 
