@@ -43,7 +43,10 @@ const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 async function request(path, options = {}) {
   const headers = { ...options.headers, authorization: `Bearer ${token()}` };
-  const answer = await fetch("/api/v1" + path, { ...options, headers, cache: "no-store" });
+  const answer = await fetch("/api/v1" + path, { ...options, headers, cache: "no-store" }).catch((error) => {
+    if (error.name !== "AbortError") silent(link.silentSince ?? Date.now());
+    throw new Error("The server does not answer.");
+  });
   if (answer.status === 401) (link.thrownOut = true), logOut();
   return answer;
 }
@@ -129,7 +132,8 @@ async function run(mine) {
 function silent(since) {
   if (link.silentSince === since) return;
   link.silentSince = since;
-  emit({ link: true });
+  // What could not be read meanwhile is read now.
+  emit(since === null ? {} : { link: true });
 }
 
 /// Takes one event of the stream in; returns whether it was the greeting.

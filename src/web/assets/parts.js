@@ -74,7 +74,9 @@ export const Said = ({ text }) => text.split("`").map((part, at) => (at % 2 ? ht
 
 /// What a page shows before its data is there, and when it cannot be had.
 export function Pending({ error }) {
-  return error ? html`<h1 tabindex="-1">Not found</h1><${Problem} error=${error} />` : html`<p class="quiet">Reading …</p>`;
+  if (!error) return html`<p class="quiet">Reading …</p>`;
+  const title = { 404: "Not found", undefined: "No answer" }[error.status] ?? "Not available";
+  return html`<h1 tabindex="-1">${title}</h1><${Problem} error=${error} />${!error.status && html`<p>The page goes on by itself when it does.</p>`}`;
 }
 
 /// A button that opens a form and sends one action, with `go`. `fields` are `[name, label, kind, required]`; `confirm` must be typed.
