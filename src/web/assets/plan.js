@@ -146,10 +146,10 @@ function Head({ plan, view, at }) {
   <header class="head"><div class="grow"><h1 tabindex="-1">${name || goal}</h1>${goal !== name && html`<p class="goal">${goal}</p>`}
     <p class="row facts"><${State} state=${state} /><span>${done} of ${many(progress.total, "task")} done</span>
       ${rest.length > 0 && html`<span class="quiet">${rest.join(" · ")}</span>`}
-      <span class="quiet">${view.daemon ? `daemon ${view.daemon.pid}` : ended(state) ? "" : view.queued ? "in the queue of a daemon" : html`no daemon has it; <code>plan-agent ${
+      <span class="quiet">${at ? `as it was after change ${at}` : view.daemon ? `daemon ${view.daemon.pid}` : ended(state) ? "" : view.queued ? "in the queue of a daemon" : html`no daemon has it; <code>plan-agent ${
         state === "not_started" ? "daemon" : `resume ${view.plan.id}`}</code> goes on`}</span></p>
     ${view.plan.waits && html`<p class="quiet">waits: ${view.plan.waits}</p>`}
-    ${view.place && html`<p class=${ended(state) ? "" : "quiet"}><${Said} text=${view.place} /></p>`}
+    ${!at && view.place && html`<p class=${ended(state) ? "" : "quiet"}><${Said} text=${view.place} /></p>`}
     <${Bar} value=${done} max=${progress.total} label=${`${done} of ${progress.total} tasks done`} /></div>
     ${!at && html`<div class="actions">
       ${state === "reviewing" && html`<${Act} label="Approve" kind="main" path=${`${path}/approve`} fields=${NOTE} />`}
@@ -194,15 +194,15 @@ function Restore({ plan, at, seq }) {
   const path = `/plans/${encodeURIComponent(plan)}/restore`;
   const [preview, ask, forget] = useAction();
   const [shown, setShown] = useState(null);
-  const [result, act] = useAction();
-  useEffect(() => (forget(), setShown(null)), [at]);
+  const [result, act, clear] = useAction();
+  useEffect(() => (forget(), clear(), setShown(null)), [at]);
   if (window.readOnly || at >= seq) return null;
-  const show = () => ask(path, { at, preview: true }, setShown);
+  const show = () => (clear(), ask(path, { at, preview: true }, setShown));
   return html`<div class="card"><p class="row"><button onClick=${show} disabled=${preview.busy}>What would a restore to ${at} change?</button></p>
     <${Problem} error=${preview.error || result.error} />${result.done && html`<p class="done" role="status">${result.done}</p>`}
-    ${shown && !result.done && html`<h2>Restoring change ${at}</h2>${shown.preview.length ? html`<ul>${shown.preview.map((each) =>
+    ${shown && !result.done && !result.error && html`<h2>Restoring change ${at}</h2>${shown.preview.length ? html`<ul>${shown.preview.map((each) =>
       html`<li>${each.task} · ${each.name}: ${words(each.was ?? "not in the plan")} → ${words(each.is ?? "taken out")}</li>`)}</ul>` : html`<p>No task changes.</p>`}
-      <p>Files stay as they are; the log keeps everything.</p>
+      <p>The plan comes back paused. Files stay as they are, what was merged stays on the branch, and the log keeps everything.</p>
       <button class="main" onClick=${() => act(path, { at, preview: false, if_seq: shown.seq }, () => say("Restored."))}>Restore change ${at}</button>`}</div>`;
 }
 
@@ -226,7 +226,7 @@ export function Log({ plan }) {
   const view = old ? then.data || then.last : now.data;
   const changes = [...((log.data || log.last)?.changes || [])].reverse();
   const set = (n) => (setAt(n >= seq ? null : n), (n < first || n > first + PAGE) && setFrom(Math.max(0, n - PAGE / 2)));
-  return html`<${Head} plan=${plan} view=${view || now.data} at=${old} /><${Tabs} plan=${plan} part="log" />
+  return html`<${Head} plan=${plan} view=${view || now.data} at=${old && at} /><${Tabs} plan=${plan} part="log" />
     <div class="card slider"><label for="at">The plan as it was after change <b>${at ?? seq}</b> of ${seq}</label>
       <input id="at" type="range" min="1" max=${seq} value=${at ?? seq} onInput=${(e) => set(Number(e.target.value))} />
       <p class="row"><button onClick=${() => set(Math.max(1, (at ?? seq) - 1))}>One back</button><button disabled=${!old} onClick=${() => set((at ?? seq) + 1)}>One on</button>
