@@ -40,10 +40,15 @@ function diffLines(text) {
   });
 }
 
-function Diff({ base, over }) {
-  const { data, error } = useData(`${base}/diff`, () => false);
+const focused = (element) => element?.focus();
+
+function Diff({ base, over, wants }) {
+  const { data: now, error } = useData(`${base}/diff`, wants, 2000);
   const [at, setAt] = useState(null);
   const [state, act] = useAction();
+  // While a comment is being written, its line stays where it is.
+  const shown = useRef();
+  const data = (shown.current = at === null ? now : shown.current);
   if (!data) return html`<p class="quiet">${error ? error.message : "Reading …"}</p>`;
   if (!data.diff) return html`<p class="quiet">It has changed nothing so far, or its workspace keeps no lines.</p>`;
   const send = (path, line) => (event) => {
@@ -57,7 +62,7 @@ function Diff({ base, over }) {
       <td class="num">${line > 0 && (may ? html`<button class="plain" aria-label=${`Comment on ${path} line ${line}`} onClick=${() => setAt(at === key ? null : key)}>${line}</button>`
         : line)}</td><td>${kind === "file" ? html`<h3>${text}</h3>` : text}</td></tr>
       ${at === key && html`<tr class="comment"><td></td><td><form class="form" onSubmit=${send(path, line)}><label>Comment on ${path}:${line}<textarea name="text" rows="2" required
-        ref=${(element) => element?.focus()} /></label><p class="row"><button class="main">Comment</button><button type="button" onClick=${() => setAt(null)}>Cancel</button></p>
+        ref=${focused} /></label><p class="row"><button class="main">Comment</button><button type="button" onClick=${() => setAt(null)}>Cancel</button></p>
         <${Problem} error=${state.error} /></form></td></tr>`}`)}</tbody></table></div>${data.cut && html`<p class="quiet">The diff is longer: <code>plan-agent diff</code> shows the rest.</p>`}`;
 }
 
@@ -98,7 +103,8 @@ function Output({ plan, number, base }) {
 
 export function Task({ plan, number }) {
   const base = `/plans/${encodeURIComponent(plan)}/tasks/${encodeURIComponent(number)}`;
-  const { data, error } = useData(base, (change) => !change.tasks || change.tasks.length === 0 || change.tasks.includes(Number(number)));
+  const wants = (change) => !change.tasks?.length || change.tasks.includes(Number(number));
+  const { data, error } = useData(base, wants);
   if (!data) return html`<${Pending} error=${error} />`;
   const task = data.task || data;
   const history = [...(task.history || [])].reverse();
@@ -116,12 +122,13 @@ export function Task({ plan, number }) {
       <${Act} label="Skip" kind="danger" path=${`${base}/skip`} fields=${note("Note (may be empty)")} about="It is left out; what waits for it goes on without it." /></div>`}</header>
     <${Problem} error=${error} />
     <section class="card why"><h2>Why</h2><${Text} text=${reasons(data.why || task.why || "")} />
+      ${said(task.told) && html`<p>The next attempt is told:</p><${Text} text=${task.told} />`}
       ${task.state === "asks_you" && html`<p><a class="badge" href="#/questions">? Answer its question</a></p>`}
       ${task.dependencies?.length > 0 && html`<p class="quiet">Comes after ${task.dependencies.map((each, at) => [at > 0 && ", ", link(each)])}</p>`}
       ${task.dependants?.length > 0 && html`<p class="quiet">Comes before ${task.dependants.map((each, at) => [at > 0 && ", ", link(each)])}</p>`}</section>
     <section><h2>Attempts</h2>${history.length ? history.map((attempt, at) => html`<${Attempt} key=${attempt.number} attempt=${attempt} last=${at === 0} />`)
       : html`<p class="quiet">None yet.</p>`}</section>
-    <section><h2>What it changed</h2><${Diff} key=${task.attempts + task.state} base=${base} over=${over || ended(task.state)} /></section>
+    <section><h2>What it changed</h2><${Diff} base=${base} wants=${wants} over=${over || ended(task.state)} /></section>
     <section><h2>Output of the agent</h2><${Output} plan=${plan} number=${number} base=${base} /></section>
     <details class="card"><summary>What is asked of it</summary><${Text} text=${task.description} />
       ${[["Expected", task.expected], ["Constraints", task.constraints], ["Checks", task.checks], ["Files it makes", task.produces], ["Note", task.note]].map(([name, value]) =>
