@@ -144,7 +144,9 @@ function App() {
     const moved = () => setAt(route());
     addEventListener("hashchange", moved);
     const end = listen((change) => (change.link || !Object.keys(change).length) && draw((n) => n + 1));
-    return () => (removeEventListener("hashchange", moved), end());
+    // Times are told from now.
+    const tick = setInterval(() => draw((n) => n + 1), 5000);
+    return () => (removeEventListener("hashchange", moved), end(), clearInterval(tick));
   }, []);
   useEffect(() => {
     let later;
