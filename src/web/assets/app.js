@@ -1,7 +1,7 @@
 // The frame of the page, and the pages over all plans: plans, questions, workers.
 import { html, render, useEffect, useRef, useState } from "./preact.js";
 import { follow, getRows, link, listen, logOut, say, takeCode, takeToken, token, useAction, useData } from "./live.js";
-import { Act, Ago, Bar, Pending, Problem, State, clock, many, money } from "./parts.js";
+import { Act, Ago, Bar, Pending, Problem, State, Waits, clock, many, money } from "./parts.js";
 import { Log, Plan } from "./plan.js";
 import { Task } from "./task.js";
 
@@ -23,7 +23,7 @@ function Plans({ plans, error, more }) {
     <div class="grow"><h2><a href=${`#/p/${id(plan.id)}`}>${plan.name || plan.goal}</a></h2>
       ${plan.goal !== plan.name && html`<p class="goal">${plan.goal}</p>`}
       <p class="quiet"><code>${plan.key}</code> · began <${Ago} time=${plan.created_at} />${plan.finished_at && html` · ended <${Ago} time=${plan.finished_at} />`}
-      ${plan.cost_usd > 0 && ` · ${money(plan.cost_usd)}`}</p>${plan.waits && html`<p class="quiet">waits: ${plan.waits}</p>`}</div>
+      ${plan.cost_usd > 0 && ` · ${money(plan.cost_usd)}`}</p><${Waits} plan=${plan} /></div>
     <div class="side"><${State} state=${plan.state} />
       ${plan.tasks > 0 && html`<span class="count">${plan.completed + plan.skipped} of ${plan.tasks} done</span><${Bar}
         value=${plan.completed + plan.skipped} max=${plan.tasks} label=${`${plan.completed + plan.skipped} of ${plan.tasks} tasks done`} />`}

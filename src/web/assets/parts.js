@@ -17,7 +17,7 @@ const STATES = {
   completed: ["✓", "good"], in_progress: ["▶", "busy"], checking: ["◐", "busy"], asks_you: ["?", "asks"],
   ready: ["○", "plain"], waiting: ["·", "plain"], failed: ["✗", "bad"], skipped: ["–", "plain"],
   replaced: ["↷", "plain"], aborted: ["■", "bad"], not_started: ["○", "plain"], planning: ["✎", "busy"],
-  reviewing: ["?", "asks"], running: ["▶", "busy"], stopped: ["■", "plain"], paused: ["Ⅱ", "asks"], queued: ["·", "plain"],
+  reviewing: ["?", "asks"], running: ["▶", "busy"], stopped: ["■", "plain"], paused: ["Ⅱ", "asks"],
 };
 
 /// Returns glyph, word and kind of a state; a completed task says how sure that is.
@@ -30,6 +30,10 @@ export function look(state, proven) {
 /// A word with a shape and a colour that say the same.
 export const Mark = ({ as: [glyph, word, kind] }) => html`<span class=${`state ${kind}`}><span class="glyph" aria-hidden="true">${glyph}</span>${word}</span>`;
 export const State = ({ state, proven }) => html`<${Mark} as=${look(state, proven)} />`;
+
+/// Why a plan does not go on, as its state says it.
+export const Waits = ({ plan: { state, waits } }) =>
+  waits && html`<p class="quiet">${{ paused: waits === "on the page" ? "paused" : "paused:" }[state] ?? "waits"} ${waits}</p>`;
 
 export const words = (text) => String(text).toLowerCase().replaceAll("_", " ");
 export const ended = (state) => ["completed", "failed", "aborted"].includes(state);
@@ -88,9 +92,8 @@ export function Act({ label, path, fields = [], confirm, body = {}, about, kind 
   const send = (event) => {
     event?.preventDefault();
     const typed = confirm ? { confirm: values.confirm } : {};
-    const given = fields.map(([name, , type]) => [name, values[name] ?? (type === "check" ? false : "")]);
-    const read = (type, value) => (type === "numbers" ? (value.match(/\d+/g) || []).map(Number) : value);
-    const sent = given.map(([name, value], at) => [name, read(fields[at][2], value)]);
+    const read = { check: (value = false) => value, numbers: (value = "") => (value.match(/\d+/g) || []).map(Number) };
+    const sent = fields.map(([name, , type]) => [name, read[type] ? read[type](values[name]) : (values[name] ?? "")]);
     act(path, { ...body, ...typed, ...Object.fromEntries(sent) }, (answer) => {
       setOpen(false);
       setValues({});

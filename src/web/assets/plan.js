@@ -1,7 +1,7 @@
 // One plan: its tasks as list, graph and timeline, its review, its log.
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { get, getRows, inTurn, listen, say, useAction, useData } from "./live.js";
-import { Act, Ago, Bar, Mark, Pending, Problem, Said, State, Text, ended, kept, many, money, span, words } from "./parts.js";
+import { Act, Ago, Bar, Mark, Pending, Problem, Said, State, Text, Waits, ended, kept, many, money, span, words } from "./parts.js";
 import { Graph, Timeline } from "./graph.js";
 
 const PAGE = 100;
@@ -112,26 +112,31 @@ const Evidence = kept(({ plan, rows }) => {
     key=${task.id} plan=${plan} task=${task} />`)}</ul></section>`;
 });
 
+/// What was written into plans and not saved: it is there again when the person comes back.
+const drafts = new Map();
+
 /// The whole plan as its file, to be read, changed, approved.
 function Review({ plan, state }) {
-  const [text, setText] = useState(null);
+  const [shown, show] = useState(drafts.get(plan) ?? null);
   const [error, setError] = useState(null);
   const [result, act] = useAction();
-  const [seq, setSeq] = useState(null);
   const path = `/plans/${encodeURIComponent(plan)}/plan`;
-  const load = () => get(path, true).then((got) => (setText(got.text), setSeq(got.seq)), setError);
-  useEffect(() => void load(), [plan]);
+  const load = () => get(path, true).then((got) => (drafts.delete(plan), show(got)), setError);
+  const edit = (text) => (drafts.set(plan, { ...shown, text }), show(drafts.get(plan)));
+  useEffect(() => void (shown || load()), [plan]);
   if (error) return html`<${Problem} error=${error} />`;
-  if (text === null) return html`<${Pending} />`;
+  if (!shown) return html`<${Pending} />`;
+  const fixed = window.readOnly || ended(state);
   const save = (event) => {
     event.preventDefault();
-    act(path, { text, at: seq }, () => (say("The plan is changed."), load()));
+    act(path, { text: shown.text, at: shown.seq }, () => (say("The plan is changed."), load()));
   };
   return html`<form onSubmit=${save}><label>The plan, with descriptions, checks and files. ${state === "reviewing" ? "Nothing starts before you approve it." : ""}
-    <textarea class="plan-text" rows="30" spellcheck="false" readonly=${window.readOnly} value=${text} onInput=${(e) => setText(e.target.value)} /></label>
+    <textarea class="plan-text" rows="30" spellcheck="false" readonly=${fixed} value=${shown.text} onInput=${(e) => edit(e.target.value)} /></label>
     <${Problem} error=${result.error} />
-    ${!window.readOnly && html`<p class="row"><button class=${state === "reviewing" ? "" : "main"} disabled=${result.busy}>Save changes</button>
-      <button type="button" onClick=${load}>Read it again</button>${result.done && html`<span class="done" role="status">${result.done}</span>`}</p>`}</form>`;
+    ${!fixed && html`<p class="row"><button class=${state === "reviewing" ? "" : "main"} disabled=${result.busy}>Save changes</button>
+      <button type="button" onClick=${load}>Read it again</button><span class="quiet" role="status">${
+      drafts.has(plan) ? "Not saved yet." : result.done}</span></p>`}</form>`;
 }
 
 function Head({ plan, view, at }) {
@@ -139,7 +144,7 @@ function Head({ plan, view, at }) {
   const { progress, questions = [] } = view;
   const path = `/plans/${encodeURIComponent(plan)}`;
   const done = progress.completed + progress.skipped;
-  const going = ["running", "planning", "reviewing", "queued", "not_started", "stopped"].includes(state);
+  const going = ["running", "planning", "reviewing", "not_started", "stopped"].includes(state);
   const left = [["in_progress", "in progress"], ["ready", "ready"], ["blocked", "waiting"], ["failed", "failed"], ["skipped", "skipped"]];
   const rest = left.filter(([key]) => progress[key]).map(([key, word]) => `${progress[key]} ${word}`);
   return html`<p class="crumbs"><a href="#/">Plans</a> / <code>${view.plan.id}</code></p>
@@ -148,7 +153,7 @@ function Head({ plan, view, at }) {
       ${rest.length > 0 && html`<span class="quiet">${rest.join(" · ")}</span>`}
       <span class="quiet">${at ? `as it was after change ${at}` : view.daemon ? `daemon ${view.daemon.pid}` : ended(state) ? "" : view.queued ? "in the queue of a daemon" : html`no daemon has it; <code>plan-agent ${
         state === "not_started" ? "daemon" : `resume ${view.plan.id}`}</code> goes on`}</span></p>
-    ${view.plan.waits && html`<p class="quiet">waits: ${view.plan.waits}</p>`}
+    <${Waits} plan=${view.plan} />
     ${!at && view.place && html`<p class=${ended(state) ? "" : "quiet"}><${Said} text=${view.place} /></p>`}
     <${Bar} value=${done} max=${progress.total} label=${`${done} of ${progress.total} tasks done`} /></div>
     ${!at && html`<div class="actions">
@@ -184,7 +189,7 @@ export function Plan({ plan, part }) {
     ${part === "review" && html`<${Review} plan=${plan} state=${data.plan.state} />`}
     ${part === "tasks" && html`${total > PAGE && html`<${Jump} total=${total} begin=${begin} />`}
       ${tasks.first > 0 && html`<button onClick=${() => begin(Math.max(0, tasks.first - PAGE))}>Show earlier tasks</button>`}
-      ${total ? html`<${TaskTable} plan=${plan} rows=${rows} />` : html`<p>The plan has no task yet: the model is asked for them.</p>`}
+      ${total ? html`<${TaskTable} plan=${plan} rows=${rows} />` : html`<p>The plan has no task yet${data.plan.state === "planning" ? ": the model is asked for them." : "."}</p>`}
       ${tasks.next !== null && rows.length > 0 && html`<button onClick=${() => more()}>Show ${PAGE} more</button>`}`}
     ${(part === "tasks" || part === "review") && html`<div class="cards"><${Budget} usage=${data.usage} />
       <${Evidence} plan=${plan} rows=${rows} /></div>`}`;
