@@ -317,6 +317,7 @@ async fn page_is_right_after_killed_server() {
     browser.js("window.sameDocument = true").await;
     let args = format!("--port {}", page.port());
     page.kill();
+    browser.shows("○ not live").await;
     env.exits(0, "skip 2");
     let page = Page::open(&env, &args);
     browser.shows("2 of 3 tasks done").await;
@@ -374,6 +375,99 @@ async fn page_is_exact_after_a_cut() {
     let all: Vec<i64> = (1..=last).rev().collect();
     assert_eq!(browser.js(shown).await, json!(all));
     assert_eq!(browser.js("return window.sameDocument").await, json!(true));
+}
+
+#[tokio::test]
+async fn finished_plan_says_where_its_work_is() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let mut env = TestEnv::new();
+    env.set("PLAN_AGENT_LLM_PROVIDER", "none");
+    env.write(
+        "plan.md",
+        "---\nname: Short\ngoal: Something short\n---\n\n## Say it\n\n```sh\necho said\n```\n",
+    );
+    env.exits(0, "run --plan plan.md --agent shell --no-input");
+    let page = Page::open(&env, "--port 0");
+    browser.open(&page).await;
+    browser.go(&format!("p/{}", plan_id(&env))).await;
+    browser.shows("The work is in the folder").await;
+    browser
+        .until("[...document.querySelectorAll('h2')].some((each) => each.innerText === 'Result')")
+        .await;
+    browser.screenshot("finished").await;
+    // What has ended is not edited.
+    browser.go(&format!("p/{}/review", plan_id(&env))).await;
+    browser.awaits(".plan-text[readonly]").await;
+    let save = "return document.querySelectorAll('main button').length";
+    assert_eq!(browser.js(save).await, json!(0));
+}
+
+#[tokio::test]
+async fn refused_restore_takes_its_preview_away() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let env = carried_out(PLAN);
+    let page = Page::open(&env, "--port 0");
+    browser.open(&page).await;
+    browser.go(&format!("p/{}/log", plan_id(&env))).await;
+    browser.button("One back").await;
+    browser.shows("as it was after change").await;
+    let facts = "document.querySelector('.facts').innerText";
+    browser
+        .until(&format!("!{facts}.includes('goes on')"))
+        .await;
+    browser.js("[...document.querySelectorAll('button')].find((each) => each.innerText.startsWith('What would')).click()").await;
+    browser.shows("The plan comes back paused").await;
+    env.exits(0, "skip 3");
+    browser.js("[...document.querySelectorAll('button')].find((each) => each.innerText.startsWith('Restore change')).click()").await;
+    browser.awaits(".problem").await;
+    browser
+        .until("!document.body.innerText.includes('The plan comes back paused')")
+        .await;
+}
+
+#[tokio::test]
+async fn what_is_written_is_kept_and_shown() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let env = carried_out(PLAN);
+    let id = plan_id(&env);
+    let page = Page::open(&env, "--port 0");
+    browser.open(&page).await;
+    browser.go(&format!("p/{id}/t/3")).await;
+    browser.shows("Nothing has been printed").await;
+    browser.button("Note").await;
+    browser.awaits(".act textarea").await;
+    browser.press("in French").await;
+    browser
+        .js("document.querySelector('.act form').requestSubmit()")
+        .await;
+    browser
+        .shows("our words go along with its next command")
+        .await;
+    browser.shows("The next attempt is told:").await;
+    // An edit that is not saved is there again.
+    browser.go(&format!("p/{id}/review")).await;
+    browser.awaits(".plan-text").await;
+    browser
+        .js("document.querySelector('.plan-text').focus()")
+        .await;
+    browser.press("zzz").await;
+    browser.shows("Not saved yet").await;
+    browser.go("workers").await;
+    browser.shows("No worker").await;
+    browser.go(&format!("p/{id}/review")).await;
+    browser
+        .until("document.querySelector('.plan-text')?.value.includes('zzz')")
+        .await;
+    browser.button("Read it again").await;
+    browser
+        .until("!document.querySelector('.plan-text').value.includes('zzz')")
+        .await;
 }
 
 #[tokio::test]
