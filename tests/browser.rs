@@ -265,7 +265,7 @@ async fn token_leaves_address_and_stays_in_tab() {
         .js("sessionStorage.setItem('plan-agent-token', 'no')")
         .await;
     browser.client.refresh().await.unwrap();
-    browser.shows("This tab has no key yet").await;
+    browser.shows("does not know this tab's key").await;
 }
 
 #[tokio::test]
@@ -317,6 +317,7 @@ async fn page_is_right_after_killed_server() {
     browser.js("window.sameDocument = true").await;
     let args = format!("--port {}", page.port());
     page.kill();
+    browser.shows("○ not live").await;
     env.exits(0, "skip 2");
     let page = Page::open(&env, &args);
     browser.shows("2 of 3 tasks done").await;
@@ -374,6 +375,99 @@ async fn page_is_exact_after_a_cut() {
     let all: Vec<i64> = (1..=last).rev().collect();
     assert_eq!(browser.js(shown).await, json!(all));
     assert_eq!(browser.js("return window.sameDocument").await, json!(true));
+}
+
+#[tokio::test]
+async fn finished_plan_says_where_its_work_is() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let mut env = TestEnv::new();
+    env.set("PLAN_AGENT_LLM_PROVIDER", "none");
+    env.write(
+        "plan.md",
+        "---\nname: Short\ngoal: Something short\n---\n\n## Say it\n\n```sh\necho said\n```\n",
+    );
+    env.exits(0, "run --plan plan.md --agent shell --no-input");
+    let page = Page::open(&env, "--port 0");
+    browser.open(&page).await;
+    browser.go(&format!("p/{}", plan_id(&env))).await;
+    browser.shows("The work is in the folder").await;
+    browser
+        .until("[...document.querySelectorAll('h2')].some((each) => each.innerText === 'Result')")
+        .await;
+    browser.screenshot("finished").await;
+    // What has ended is not edited.
+    browser.go(&format!("p/{}/review", plan_id(&env))).await;
+    browser.awaits(".plan-text[readonly]").await;
+    let save = "return document.querySelectorAll('main button').length";
+    assert_eq!(browser.js(save).await, json!(0));
+}
+
+#[tokio::test]
+async fn refused_restore_takes_its_preview_away() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let env = carried_out(PLAN);
+    let page = Page::open(&env, "--port 0");
+    browser.open(&page).await;
+    browser.go(&format!("p/{}/log", plan_id(&env))).await;
+    browser.button("One back").await;
+    browser.shows("as it was after change").await;
+    let facts = "document.querySelector('.facts').innerText";
+    browser
+        .until(&format!("!{facts}.includes('goes on')"))
+        .await;
+    browser.js("[...document.querySelectorAll('button')].find((each) => each.innerText.startsWith('What would')).click()").await;
+    browser.shows("The plan comes back paused").await;
+    env.exits(0, "skip 3");
+    browser.js("[...document.querySelectorAll('button')].find((each) => each.innerText.startsWith('Restore change')).click()").await;
+    browser.awaits(".problem").await;
+    browser
+        .until("!document.body.innerText.includes('The plan comes back paused')")
+        .await;
+}
+
+#[tokio::test]
+async fn what_is_written_is_kept_and_shown() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let env = carried_out(PLAN);
+    let id = plan_id(&env);
+    let page = Page::open(&env, "--port 0");
+    browser.open(&page).await;
+    browser.go(&format!("p/{id}/t/3")).await;
+    browser.shows("Nothing has been printed").await;
+    browser.button("Note").await;
+    browser.awaits(".act textarea").await;
+    browser.press("in French").await;
+    browser
+        .js("document.querySelector('.act form').requestSubmit()")
+        .await;
+    browser
+        .shows("our words go along with its next command")
+        .await;
+    browser.shows("The next attempt is told:").await;
+    // An edit that is not saved is there again.
+    browser.go(&format!("p/{id}/review")).await;
+    browser.awaits(".plan-text").await;
+    browser
+        .js("document.querySelector('.plan-text').focus()")
+        .await;
+    browser.press("zzz").await;
+    browser.shows("Not saved yet").await;
+    browser.go("workers").await;
+    browser.shows("No worker").await;
+    browser.go(&format!("p/{id}/review")).await;
+    browser
+        .until("document.querySelector('.plan-text')?.value.includes('zzz')")
+        .await;
+    browser.button("Read it again").await;
+    browser
+        .until("!document.querySelector('.plan-text').value.includes('zzz')")
+        .await;
 }
 
 #[tokio::test]
@@ -456,8 +550,14 @@ async fn code_lets_a_phone_in() {
     }
     let address = browser.client.current_url().await.unwrap();
     assert_eq!(address.as_str().trim_end_matches("#/"), page.bare());
-    browser.client.refresh().await.unwrap();
+    // A new tab of the phone, as a notification opens it, has the key; it goes with Log out.
+    let other = browser.client.new_window(true).await.unwrap();
+    browser.client.switch_to_window(other.handle).await.unwrap();
+    browser.client.goto(page.bare()).await.unwrap();
     browser.shows("Word counter").await;
+    browser.button("Log out").await;
+    browser.client.refresh().await.unwrap();
+    browser.shows("This tab has no key yet").await;
 }
 
 #[tokio::test]
@@ -539,14 +639,30 @@ async fn keyboard_alone_answers_question() {
     browser
         .until("document.activeElement.classList.contains('question')")
         .await;
+    // What ends the plan needs a second consent.
+    let abort = "[...document.querySelectorAll('.choice b')].findIndex((each) => each.innerText === 'abort') + 1";
+    let abort = browser.js(&format!("return {abort}")).await;
+    browser.press(&abort.to_string()).await;
+    browser.shows("End the plan for good").await;
+    let answer = format!("{}{}", Key::Control, Key::Enter);
+    browser.press(&answer).await;
+    let disabled = "return document.querySelector('.question .main').disabled";
+    assert_eq!(browser.js(disabled).await, json!(true));
+    browser.press(&Key::Tab.to_string()).await;
+    browser.press(" ").await;
+    browser
+        .until("!document.querySelector('.question .main').disabled")
+        .await;
+    browser
+        .js("document.querySelector('.question').focus()")
+        .await;
     browser.press("2").await;
     browser
         .until("document.activeElement.tagName === 'TEXTAREA'")
         .await;
     browser.press("not needed").await;
-    let answer = format!("{}{}", Key::Control, Key::Enter);
     browser.press(&answer).await;
-    browser.shows("✓ Answered here").await;
+    browser.shows("✓ Answered here: skip").await;
     browser.shows("No question is open").await;
     has(env.run("why 2").stdout, "answered: skip not needed");
 }

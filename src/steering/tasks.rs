@@ -25,7 +25,7 @@ pub fn tell(draft: &mut Draft<'_>, id: TaskId, words: &str, now: bool) -> Result
             format!("{is}, and goes on in its session with your words")
         }
         (_, true) if now => format!("task {id} gets another command, with your words"),
-        (_, true) => format!("{along}; attempt {attempt} began without them"),
+        (_, true) => format!("{along}; attempt {attempt} began without them and goes on"),
         (_, false) => along,
     })
 }
@@ -51,8 +51,8 @@ pub fn retry(
     let task = plan.task(id).unwrap_or(&before);
     let has = |what| if words.is_empty() { "" } else { what };
     Ok(if works {
-        let along = has("; your words go along with the next one");
-        format!("task {id} is being tried: attempt {attempt}{along}")
+        let along = has("; a next attempt gets your words");
+        format!("task {id} is being tried: attempt {attempt} goes on{along}")
     } else if before == *task || attempt == 0 {
         let (waits, along) = (waits(plan, task), has(", and has your words"));
         format!("task {id} has not been tried yet: {waits}{along}")

@@ -26,6 +26,8 @@ use crate::plan::{
 use crate::steering::{self, GoesOn};
 use crate::store::StoreError;
 use crate::tools::new_plan_id;
+use crate::view::ProgramName;
+use crate::volumes::PlanNotFree;
 use crate::wire::plan_file::PlanToEdit;
 use crate::wire::text::sha256;
 
@@ -376,6 +378,18 @@ async fn pair(State(state): State<WebState>, Action { body, .. }: Action) -> Ans
     Err(ApiError::new(StatusCode::FORBIDDEN, message).hint(hint))
 }
 
+/// Says how a person goes on whose action needs a plan without a daemon.
+fn carried_out(error: PlanNotFree, program: &ProgramName) -> ApiError {
+    let busy = matches!(error, PlanNotFree::CarriedOut { .. });
+    let hint = format!(
+        "`{program} stop` ends it, then press again; if this page ends with it, `{program} web` serves it"
+    );
+    match busy {
+        true => ApiError::from(error).hint(hint),
+        false => error.into(),
+    }
+}
+
 /// Carries an action out as one change of a plan that daemons carry out.
 async fn change(
     state: &WebState,
@@ -401,7 +415,8 @@ async fn change(
     let lock = match alone {
         true => {
             let (volumes, plan) = (state.volumes.clone(), plan.clone());
-            Some(blocking(move || volumes.free_of_daemons(&plan)).await??)
+            let lock = blocking(move || volumes.free_of_daemons(&plan)).await?;
+            Some(lock.map_err(|error| carried_out(error, &state.program))?)
         }
         false => None,
     };

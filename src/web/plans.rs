@@ -11,10 +11,11 @@ use super::api_error::{ApiError, ApiResult};
 use super::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
 use super::state::WebState;
 use crate::plan::{
-    ArchiveState, HumanQuestion, Plan, PlanHead, PlanId, Refusal, Row, TaskId, Time,
+    ArchiveState, HumanQuestion, IntegrationBranch, Plan, PlanHead, PlanId, PlanState, Refusal,
+    ResultsMove, Row, TaskId, Time,
 };
 use crate::store::{Change, ListedPlan, StoreError};
-use crate::view::{self, DaemonView, LastDaemon, ListedView, PlanView};
+use crate::view::{self, DaemonView, LastDaemon, ListedView, PlanView, ProgramName};
 use crate::wire::plan_file::PlanToEdit;
 use crate::wire::question_file::meaning;
 use crate::wire::text::time_text;
@@ -121,15 +122,21 @@ pub async fn show(
     };
     let mut limit = wanted.limit.unwrap_or(50).min(MOST_ROWS);
     loop {
-        let (mut view, seq) = match &before {
-            Some((plan, at)) => (PlanView::of(plan, *at, limit, now), *at),
+        let (mut view, seq, head) = match &before {
+            Some((plan, at)) => {
+                let view = PlanView::of(plan, *at, limit, now);
+                (view, *at, plan.head().clone())
+            }
             None => {
                 let others = state.store.locks_beside(&id).await?;
                 let view = move |plan: &Plan, seq| {
                     let mut view = PlanView::of(plan, seq, limit, now);
                     view.wait_for_locks(plan, &others);
-                    let deleted = plan.head().archive_state == ArchiveState::Deleted;
-                    (!deleted).then_some((view, seq)).ok_or(Refusal::Deleted)
+                    let head = plan.head().clone();
+                    match head.archive_state {
+                        ArchiveState::Deleted => Err(Refusal::Deleted),
+                        _ => Ok((view, seq, head)),
+                    }
                 };
                 let view = state.store.read(&id, view).await?;
                 view.map_err(StoreError::from)?
@@ -143,11 +150,45 @@ pub async fn show(
         view.carried_out_by(daemon.map(|daemon| DaemonView { pid: daemon.pid }));
         let mut view = json!(view);
         view["seq"] = seq.into();
+        let waits = head.queue.is_some() && head.status == PlanState::Idle;
+        view["queued"] = (waits && state.volumes.running().is_some()).into();
+        view["place"] = place(&head, &state.program).into();
+        view["outcome"] = head.outcome.into();
         if size(&view) <= MOST || limit == 0 {
             return Ok(Json(fit(view)));
         }
         limit /= 2;
     }
+}
+
+/// Says where agents work or, of a plan that has ended, where their work is; `None` where that is not decided.
+fn place(head: &PlanHead, program: &ProgramName) -> Option<String> {
+    let (folder, ended) = (&head.workspace, head.status.settled());
+    let decided = head.isolated.is_some() || head.line.is_some() || head.status != PlanState::Idle;
+    if folder.is_empty() || !decided {
+        return None;
+    }
+    let branch = IntegrationBranch::branch(&head.id);
+    let merge = format!("`{program} merge {}` takes it over", head.id);
+    Some(match (&head.line, head.results) {
+        (_, Some(ResultsMove::Discarded)) => "The results are discarded.".to_owned(),
+        (_, Some(_)) => "The results are taken over.".to_owned(),
+        (Some(line), _) if line.elsewhere.is_some() => format!(
+            "The work is at the commit `{}`, as somebody else moved the branch `{branch}`.",
+            line.tip
+        ),
+        (Some(line), _) if ended && line.tip == line.base => {
+            format!("Nothing was accepted that changes `{folder}`.")
+        }
+        (Some(_), _) if ended => format!("The work is on the branch `{branch}`: {merge}."),
+        (None, _) if ended => format!("The work is in the folder `{folder}`."),
+        (None, _) if !head.is_isolated() => {
+            format!("Agents work in the folder `{folder}` itself, which they share.")
+        }
+        _ => format!(
+            "Agents work in worktrees; what is accepted comes onto the branch `{branch}`, and {merge}."
+        ),
+    })
 }
 
 /// Returns the plan file of a plan, for an editor.

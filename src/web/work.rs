@@ -73,10 +73,17 @@ pub async fn output(
     let number = wanted.attempt;
     let read = move |plan: &Plan, _| plan.task(task).map(|_| shown(plan, task, number));
     let shown = state.store.read(&id, read).await?;
-    let Some(shown) = shown.ok_or_else(|| no_task(&id, task))? else {
-        return Err(ApiError::not_found(format!(
-            "task `{task}` has no such attempt"
-        )));
+    let shown = match (shown.ok_or_else(|| no_task(&id, task))?, number) {
+        (Some(shown), _) => shown,
+        (None, Some(_)) => {
+            return Err(ApiError::not_found(format!(
+                "task `{task}` has no such attempt"
+            )));
+        }
+        (None, None) => {
+            let nothing = json!({"text": "", "from": 0, "next": 0, "end": false, "attempt": null});
+            return Ok(Json(nothing));
+        }
     };
     let kind = match wanted.kind.as_deref() {
         None | Some("out") => "out",

@@ -1,21 +1,21 @@
 // The frame of the page, and the pages over all plans: plans, questions, workers.
 import { html, render, useEffect, useRef, useState } from "./preact.js";
 import { follow, getRows, link, listen, logOut, say, takeCode, takeToken, token, useAction, useData } from "./live.js";
-import { Act, Ago, Bar, Pending, Problem, State, clock, many, money } from "./parts.js";
+import { Act, Ago, Bar, Pending, Problem, State, Waits, clock, many, money } from "./parts.js";
 import { Log, Plan } from "./plan.js";
 import { Task } from "./task.js";
 
 const id = encodeURIComponent;
 const PAGE = 100;
-/// The questions that this tab answered; what else is gone was answered elsewhere.
-const answeredHere = new Set();
+/// The questions that this tab answered, with what; what else is gone was answered elsewhere.
+const answeredHere = new Map();
 
 function Plans({ plans, error, more }) {
   if (!plans) return html`<${Pending} error=${error} />`;
   return html`<header class="head"><div><h1 tabindex="-1">Plans</h1>
       <p class="quiet">${plans.total ? `${many(plans.total, "plan")}, ${plans.open} open` : "No plan yet."}${" · "}
         ${plans.daemon ? `a daemon carries them out (pid ${plans.daemon.pid})` : html`no daemon works here: <code>plan-agent daemon</code> starts one`}</p></div>
-    <${Act} label="New goal" kind="main" path="/plans" about="What is to be reached, in your words. Agent, checks and rights are those that are configured."
+    <${Act} label="New goal" go="Start" kind="main" path="/plans" about="What is to be reached, in your words. Agent, checks and rights are those that are configured."
       fields=${[["goal", "Goal", "text", true], ["review", "Show me the plan before anything starts", "check"]]}
       then=${(answer) => (location.hash = `#/p/${id(answer.plan)}`)} /></header>
   ${plans.total === 0 && html`<p>A plan begins with a goal: press <b>New goal</b>, or type <code>plan-agent run "…"</code>.</p>`}
@@ -23,7 +23,7 @@ function Plans({ plans, error, more }) {
     <div class="grow"><h2><a href=${`#/p/${id(plan.id)}`}>${plan.name || plan.goal}</a></h2>
       ${plan.goal !== plan.name && html`<p class="goal">${plan.goal}</p>`}
       <p class="quiet"><code>${plan.key}</code> · began <${Ago} time=${plan.created_at} />${plan.finished_at && html` · ended <${Ago} time=${plan.finished_at} />`}
-      ${plan.cost_usd > 0 && ` · ${money(plan.cost_usd)}`}</p>${plan.waits && html`<p class="quiet">waits: ${plan.waits}</p>`}</div>
+      ${plan.cost_usd > 0 && ` · ${money(plan.cost_usd)}`}</p><${Waits} plan=${plan} /></div>
     <div class="side"><${State} state=${plan.state} />
       ${plan.tasks > 0 && html`<span class="count">${plan.completed + plan.skipped} of ${plan.tasks} done</span><${Bar}
         value=${plan.completed + plan.skipped} max=${plan.tasks} label=${`${plan.completed + plan.skipped} of ${plan.tasks} tasks done`} />`}
@@ -34,9 +34,11 @@ function Plans({ plans, error, more }) {
 function Question({ question, first }) {
   const [choice, setChoice] = useState(null);
   const [note, setNote] = useState("");
+  const [sure, setSure] = useState(false);
   const [state, act] = useAction();
   const card = useRef();
   const name = `choice-${question.plan}-${question.id}`;
+  const ready = choice && (choice !== "abort" || sure) && !state.busy;
   // Keys 1–9 work where the focus is, so the first question takes it, unless the person is elsewhere.
   useEffect(() => void (first && /^(BODY|H1)$/.test(document.activeElement.tagName) && card.current.focus({ preventScroll: true })), []);
   const keys = (event) => {
@@ -50,7 +52,7 @@ function Question({ question, first }) {
   const send = (event) => {
     event.preventDefault();
     act(`/questions/${id(question.id)}/answer`, { choice, note }, () => {
-      answeredHere.add(question.id);
+      answeredHere.set(question.id, choice);
       say("Answered.");
     });
   };
@@ -62,8 +64,9 @@ function Question({ question, first }) {
       ${question.choices.map((each, at) => html`<label class=${choice === each.word ? "choice chosen" : "choice"}><input type="radio" name=${name}
         checked=${choice === each.word} onChange=${() => setChoice(each.word)} /><kbd>${at + 1}</kbd><span><b>${each.word}</b> ${each.meaning}</span></label>`)}
       ${question.note_allowed !== false && html`<label>Note<textarea rows="2" value=${note} onInput=${(e) => setNote(e.target.value)}
-        onKeyDown=${(e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && choice && send(e)} /></label>`}
-      <p class="row"><button class="main" disabled=${!choice || state.busy}>Answer${choice ? `: ${choice}` : ""}</button>
+        onKeyDown=${(e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && ready && send(e)} /></label>`}
+      ${choice === "abort" && html`<label class="check"><input type="checkbox" checked=${sure} onChange=${(e) => setSure(e.target.checked)} /> End the plan for good</label>`}
+      <p class="row"><button class="main" disabled=${!ready}>Answer${choice ? `: ${choice}` : ""}</button>
         <span class="quiet keys">Keys: 1–${Math.min(9, question.choices.length)} choose, Ctrl+Enter answers</span></p></fieldset>
     <${Problem} error=${state.error} /></form></li>`;
 }
@@ -79,7 +82,8 @@ function Questions({ questions, error }) {
     <p class="quiet">${open.size ? `${many(open.size, "question")} wait${open.size === 1 ? "s" : ""} for your answer.`
       : "No question is open: every plan goes on by itself."}</p>
     <ul class="plain">${[...open].map(([key, each], at) => html`<${Question} key=${key} question=${each} first=${at === 0} />`)}
-    ${gone.map(([key, each]) => html`<li class="card past" key=${`past ${key}`}><b>${answeredHere.has(each.id) ? "✓ Answered here" : "✓ Answered elsewhere"}</b>
+    ${gone.map(([key, each]) => html`<li class="card past" key=${`past ${key}`}><b>✓ Answered ${
+      answeredHere.has(each.id) ? `here: ${answeredHere.get(each.id)}` : "elsewhere"}</b>
       ${" · "}${each.plan_name}: ${each.text}</li>`)}</ul>`;
 }
 
@@ -107,9 +111,10 @@ function LogIn() {
     if (takeToken(given) || takeToken(`#token=${given}`)) location.reload();
   };
   return html`<main class="login"><h1 tabindex="-1">plan-agent</h1>
-    <p>This tab has no key yet. Open the address that <code>plan-agent web</code> prints, or put it here. On a phone, type the code that${" "}
-      <code>plan-agent web --pair</code> prints.</p>
-    <form onSubmit=${enter}><label>Code, address or token<input name="address" autocomplete="off" autocapitalize="characters" spellcheck="false"
+    <p>${link.thrownOut ? "The server here does not know this tab's key: it was replaced, or another folder's page has taken this address."
+      : "This tab has no key yet."} Open the address that <code>plan-agent web</code> prints, or put it here as the key. On a phone, the
+      key is the code that <code>plan-agent web --pair</code> prints.</p>
+    <form onSubmit=${enter}><label>Key<input name="address" autocomplete="off" autocapitalize="characters" spellcheck="false"
       required /></label><button class="main">Open</button></form><${Problem} error=${error} /></main>`;
 }
 
@@ -139,7 +144,9 @@ function App() {
     const moved = () => setAt(route());
     addEventListener("hashchange", moved);
     const end = listen((change) => (change.link || !Object.keys(change).length) && draw((n) => n + 1));
-    return () => (removeEventListener("hashchange", moved), end());
+    // Times are told from now.
+    const tick = setInterval(() => draw((n) => n + 1), 5000);
+    return () => (removeEventListener("hashchange", moved), end(), clearInterval(tick));
   }, []);
   useEffect(() => {
     let later;

@@ -14,7 +14,8 @@ export const marked = (text) =>
 
 const parse = (text) => JSON.parse(text, (_, value) => (typeof value === "string" ? marked(value) : value));
 
-export const token = () => sessionStorage.getItem(KEY);
+/// That of a tab, which its address brought, or that of the device, which a code brought: a new tab has it as well.
+export const token = () => sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY);
 
 /// Takes the token out of an address: the fragment never reaches the server, and it does not stay in the history.
 export function takeToken(address) {
@@ -29,11 +30,11 @@ export function takeToken(address) {
 export async function takeCode(code) {
   const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ code }) };
   const { token } = await read(await fetch("/api/v1/pair", options));
-  sessionStorage.setItem(KEY, token);
+  localStorage.setItem(KEY, token);
 }
 
 export function logOut() {
-  sessionStorage.removeItem(KEY);
+  [sessionStorage, localStorage].forEach((store) => store.removeItem(KEY));
   follow(null);
   emit({});
 }
@@ -42,19 +43,17 @@ const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 async function request(path, options = {}) {
   const headers = { ...options.headers, authorization: `Bearer ${token()}` };
-  const answer = await fetch("/api/v1" + path, { ...options, headers, cache: "no-store" });
-  if (answer.status === 401) logOut();
+  const answer = await fetch("/api/v1" + path, { ...options, headers, cache: "no-store" }).catch((error) => {
+    if (error.name !== "AbortError") silent(link.silentSince ?? Date.now());
+    throw new Error("The server does not answer.");
+  });
+  if (answer.status === 401) (link.thrownOut = true), logOut();
   return answer;
 }
 
 async function read(answer, raw) {
   const text = await answer.text();
-  let body;
-  try {
-    body = raw ? JSON.parse(text) : parse(text);
-  } catch {
-    body = { error: `the server answered ${answer.status}` };
-  }
+  const body = await Promise.resolve(text).then(raw ? JSON.parse : parse).catch(() => ({}));
   if (answer.ok) return body;
   throw Object.assign(new Error(body.error || `the server answered ${answer.status}`), { status: answer.status, hint: body.hint });
 }
@@ -93,8 +92,8 @@ export function listen(take) {
 }
 const emit = (change) => [...listeners].forEach((take) => take(change));
 
-/// How live the page is: since when nothing was heard, or null.
-export const link = { silentSince: null, version: null, started: null };
+/// How live the page is: since when nothing was heard, or null; and whether the server did not know the key.
+export const link = { silentSince: null, version: null, started: null, thrownOut: false };
 let stream = { plan: undefined, abort: null, heard: Date.now() };
 
 /// Follows one plan, or the heads of all (`""`), or nothing (`null`). A tab has one stream: a browser has six connections.
@@ -133,7 +132,8 @@ async function run(mine) {
 function silent(since) {
   if (link.silentSince === since) return;
   link.silentSince = since;
-  emit({ link: true });
+  // What could not be read meanwhile is read now.
+  emit(since === null ? {} : { link: true });
 }
 
 /// Takes one event of the stream in; returns whether it was the greeting.
@@ -227,7 +227,7 @@ export function useAction() {
     set({ busy: true });
     try {
       const answer = await post(path, body);
-      set({ done: true });
+      set({ done: answer.said ?? "Done." });
       then?.(answer);
       emit({});
     } catch (error) {
@@ -238,16 +238,9 @@ export function useAction() {
   return [state, act, () => set({})];
 }
 
-let saidAt = 0;
 let toSay = null;
-/// Has a screen reader say something, at most one message in five seconds: of several, the last.
+/// Has a screen reader say something, at most one message in two seconds: of several, the last.
 export function say(text) {
-  if (toSay === null) {
-    setTimeout(() => {
-      saidAt = Date.now();
-      document.getElementById("said").textContent = toSay;
-      toSay = null;
-    }, Math.max(0, saidAt + 5000 - Date.now()));
-  }
+  if (toSay === null) setTimeout(() => ((document.getElementById("said").textContent = toSay), (toSay = null)), 2000);
   toSay = text;
 }

@@ -17,7 +17,7 @@ const STATES = {
   completed: ["✓", "good"], in_progress: ["▶", "busy"], checking: ["◐", "busy"], asks_you: ["?", "asks"],
   ready: ["○", "plain"], waiting: ["·", "plain"], failed: ["✗", "bad"], skipped: ["–", "plain"],
   replaced: ["↷", "plain"], aborted: ["■", "bad"], not_started: ["○", "plain"], planning: ["✎", "busy"],
-  reviewing: ["?", "asks"], running: ["▶", "busy"], stopped: ["■", "plain"], paused: ["Ⅱ", "asks"], queued: ["·", "plain"],
+  reviewing: ["?", "asks"], running: ["▶", "busy"], stopped: ["■", "plain"], paused: ["Ⅱ", "asks"],
 };
 
 /// Returns glyph, word and kind of a state; a completed task says how sure that is.
@@ -30,6 +30,10 @@ export function look(state, proven) {
 /// A word with a shape and a colour that say the same.
 export const Mark = ({ as: [glyph, word, kind] }) => html`<span class=${`state ${kind}`}><span class="glyph" aria-hidden="true">${glyph}</span>${word}</span>`;
 export const State = ({ state, proven }) => html`<${Mark} as=${look(state, proven)} />`;
+
+/// Why a plan does not go on, as its state says it.
+export const Waits = ({ plan: { state, waits } }) =>
+  waits && html`<p class="quiet">${{ paused: waits === "on the page" ? "paused" : "paused:" }[state] ?? "waits"} ${waits}</p>`;
 
 export const words = (text) => String(text).toLowerCase().replaceAll("_", " ");
 export const ended = (state) => ["completed", "failed", "aborted"].includes(state);
@@ -69,13 +73,18 @@ export function Problem({ error }) {
 /// Text from elsewhere, with its line breaks.
 export const Text = ({ text }) => (text ? html`<div class="text">${text}</div>` : null);
 
+/// A sentence of the server, with its commands and names between backticks.
+export const Said = ({ text }) => text.split("`").map((part, at) => (at % 2 ? html`<code>${part}</code>` : part));
+
 /// What a page shows before its data is there, and when it cannot be had.
 export function Pending({ error }) {
-  return error ? html`<h1 tabindex="-1">Not found</h1><${Problem} error=${error} />` : html`<p class="quiet">Reading …</p>`;
+  if (!error) return html`<p class="quiet">Reading …</p>`;
+  const title = { 404: "Not found", undefined: "No answer" }[error.status] ?? "Not available";
+  return html`<h1 tabindex="-1">${title}</h1><${Problem} error=${error} />${!error.status && html`<p>The page goes on by itself when it does.</p>`}`;
 }
 
-/// A button that opens a form and sends one action. `fields` are `[name, label, kind, required]`; `confirm` must be typed.
-export function Act({ label, path, fields = [], confirm, body = {}, about, kind = "", then, done = "Done." }) {
+/// A button that opens a form and sends one action, with `go`. `fields` are `[name, label, kind, required]`; `confirm` must be typed.
+export function Act({ label, path, fields = [], confirm, body = {}, about, kind = "", go = label, then }) {
   const [open, setOpen] = useState(false);
   const [values, setValues] = useState({});
   const [state, act, clear] = useAction();
@@ -83,9 +92,8 @@ export function Act({ label, path, fields = [], confirm, body = {}, about, kind 
   const send = (event) => {
     event?.preventDefault();
     const typed = confirm ? { confirm: values.confirm } : {};
-    const given = fields.map(([name, , type]) => [name, values[name] ?? (type === "check" ? false : "")]);
-    const read = (type, value) => (type === "numbers" ? (value.match(/\d+/g) || []).map(Number) : value);
-    const sent = given.map(([name, value], at) => [name, read(fields[at][2], value)]);
+    const read = { check: (value = false) => value, numbers: (value = "") => (value.match(/\d+/g) || []).map(Number) };
+    const sent = fields.map(([name, , type]) => [name, read[type] ? read[type](values[name]) : (values[name] ?? "")]);
     act(path, { ...body, ...typed, ...Object.fromEntries(sent) }, (answer) => {
       setOpen(false);
       setValues({});
@@ -107,10 +115,10 @@ export function Act({ label, path, fields = [], confirm, body = {}, about, kind 
             : html`<textarea ref=${focus(at)} rows="3" required=${required} value=${values[name] ?? ""} onInput=${(e) => change(name, e.target.value)} />`}</label>`)}
       ${confirm && html`<label>Type <b>${confirm}</b> to confirm<input ref=${focus(fields.length)} autocomplete="off" value=${values.confirm ?? ""}
         onInput=${(e) => change("confirm", e.target.value)} /></label>`}
-      <p class="row"><button class=${kind || "main"} disabled=${state.busy || (confirm && values.confirm !== confirm)}>${label}</button>
+      <p class="row"><button class=${kind || "main"} disabled=${state.busy || (confirm && values.confirm !== confirm)}>${go}</button>
       <button type="button" onClick=${() => setOpen(false)}>Cancel</button></p>
     </form>`}
     <${Problem} error=${state.error} />
-    ${state.done && !open && html`<p class="done" role="status">${done}</p>`}
+    ${state.done && !open && html`<p class="done" role="status">${state.done}</p>`}
   </div>`;
 }

@@ -1,10 +1,12 @@
 // One plan: its tasks as list, graph and timeline, its review, its log.
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { get, getRows, inTurn, listen, say, useAction, useData } from "./live.js";
-import { Act, Ago, Bar, Mark, Pending, Problem, State, ended, kept, many, money, span, words } from "./parts.js";
+import { Act, Ago, Bar, Mark, Pending, Problem, Said, State, Text, Waits, ended, kept, many, money, span, words } from "./parts.js";
 import { Graph, Timeline } from "./graph.js";
 
 const PAGE = 100;
+/// Among the numbers of tasks that changed: any of them may have.
+const ALL = 0;
 const NOTE = [["note", "Note (may be empty)", "text"]];
 
 /// The tasks of a plan, page by page. A change reads again only the tasks that it names.
@@ -18,34 +20,23 @@ function useTasks(plan, first, all) {
     const from = now.current;
     if (loading.current || from.next === null) return;
     loading.current = true;
-    try {
-      const { tasks, next } = await getRows(`${base}?limit=${PAGE}`, "tasks", from.next, from.rows.length + 1, from.rows);
-      put({ ...from, rows: tasks, next });
-    } catch (error) {
-      put({ ...from, error });
-    }
+    const got = getRows(`${base}?limit=${PAGE}`, "tasks", from.next, from.rows.length + 1, from.rows);
+    put({ ...from, ...(await got.then(({ tasks, next }) => ({ rows: tasks, next }), (error) => ({ error }))) });
     loading.current = false;
   };
-  const begin = (after) => {
-    put({ rows: [], next: after, first: after });
-    more();
-  };
+  const begin = (after) => (put({ rows: [], next: after, first: after }), more());
   const again = async () => {
     const { rows, first: after } = now.current;
     const { tasks, next } = await getRows(`${base}?limit=${PAGE}`, "tasks", after, Math.max(rows.length, PAGE));
     put({ rows: tasks, next, first: after });
   };
+  useEffect(() => void (first !== null && begin(first)), [plan, first === null]);
+  useEffect(() => void (all && state.next !== null && state.rows.length && state.rows.length < all && more()), [all, state]);
   useEffect(() => {
-    if (first !== null) begin(first);
-  }, [plan, first === null]);
-  useEffect(() => {
-    if (all && state.next !== null && state.rows.length && state.rows.length < all) more();
-  }, [all, state]);
-  useEffect(() => {
-    let due = null;
+    let due = new Set();
     const read = async (numbers) => {
       const { rows } = now.current;
-      if (!numbers || numbers.size > 8) return again();
+      if (numbers.has(ALL) || numbers.size > 8) return again();
       const shown = [...numbers].filter((number) => rows.some((row) => row.id === number));
       if (shown.length < numbers.size && now.current.next === null) return again();
       const fresh = new Map();
@@ -58,16 +49,14 @@ function useTasks(plan, first, all) {
       if (fresh.size < shown.length) return again();
       put({ ...now.current, rows: now.current.rows.map((row) => fresh.get(row.id) || row) });
     };
-    const work = inTurn(async () => {
-      const { all: everything, numbers } = due;
-      due = null;
-      await read(everything ? null : numbers).catch(() => {});
+    const work = inTurn(() => {
+      const numbers = due;
+      due = new Set();
+      return read(numbers).catch(() => {});
     });
     return listen((change) => {
       if (change.link || change.beat || change.output || change.head) return;
-      due ??= { all: false, numbers: new Set() };
-      if (change.tasks) change.tasks.forEach((number) => due.numbers.add(number));
-      else due.all = true;
+      (change.tasks || [ALL]).forEach((number) => due.add(number));
       work();
     });
   }, [plan]);
@@ -123,26 +112,31 @@ const Evidence = kept(({ plan, rows }) => {
     key=${task.id} plan=${plan} task=${task} />`)}</ul></section>`;
 });
 
+/// What was written into plans and not saved: it is there again when the person comes back.
+const drafts = new Map();
+
 /// The whole plan as its file, to be read, changed, approved.
 function Review({ plan, state }) {
-  const [text, setText] = useState(null);
+  const [shown, show] = useState(drafts.get(plan) ?? null);
   const [error, setError] = useState(null);
   const [result, act] = useAction();
-  const [seq, setSeq] = useState(null);
   const path = `/plans/${encodeURIComponent(plan)}/plan`;
-  const load = () => get(path, true).then((got) => (setText(got.text), setSeq(got.seq)), setError);
-  useEffect(() => void load(), [plan]);
+  const load = () => get(path, true).then((got) => (drafts.delete(plan), show(got)), setError);
+  const edit = (text) => (drafts.set(plan, { ...shown, text }), show(drafts.get(plan)));
+  useEffect(() => void (shown || load()), [plan]);
   if (error) return html`<${Problem} error=${error} />`;
-  if (text === null) return html`<${Pending} />`;
+  if (!shown) return html`<${Pending} />`;
+  const fixed = window.readOnly || ended(state);
   const save = (event) => {
     event.preventDefault();
-    act(path, { text, at: seq }, () => (say("The plan is changed."), load()));
+    act(path, { text: shown.text, at: shown.seq }, () => (say("The plan is changed."), load()));
   };
   return html`<form onSubmit=${save}><label>The plan, with descriptions, checks and files. ${state === "reviewing" ? "Nothing starts before you approve it." : ""}
-    <textarea class="plan-text" rows="30" spellcheck="false" readonly=${window.readOnly} value=${text} onInput=${(e) => setText(e.target.value)} /></label>
+    <textarea class="plan-text" rows="30" spellcheck="false" readonly=${fixed} value=${shown.text} onInput=${(e) => edit(e.target.value)} /></label>
     <${Problem} error=${result.error} />
-    ${!window.readOnly && html`<p class="row"><button class=${state === "reviewing" ? "" : "main"} disabled=${result.busy}>Save changes</button>
-      <button type="button" onClick=${load}>Read it again</button>${result.done && html`<span class="done" role="status">Saved.</span>`}</p>`}</form>`;
+    ${!fixed && html`<p class="row"><button class=${state === "reviewing" ? "" : "main"} disabled=${result.busy}>Save changes</button>
+      <button type="button" onClick=${load}>Read it again</button><span class="quiet" role="status">${
+      drafts.has(plan) ? "Not saved yet." : result.done}</span></p>`}</form>`;
 }
 
 function Head({ plan, view, at }) {
@@ -150,16 +144,17 @@ function Head({ plan, view, at }) {
   const { progress, questions = [] } = view;
   const path = `/plans/${encodeURIComponent(plan)}`;
   const done = progress.completed + progress.skipped;
-  const going = ["running", "planning", "reviewing", "queued", "not_started", "stopped"].includes(state);
+  const going = ["running", "planning", "reviewing", "not_started", "stopped"].includes(state);
   const left = [["in_progress", "in progress"], ["ready", "ready"], ["blocked", "waiting"], ["failed", "failed"], ["skipped", "skipped"]];
   const rest = left.filter(([key]) => progress[key]).map(([key, word]) => `${progress[key]} ${word}`);
   return html`<p class="crumbs"><a href="#/">Plans</a> / <code>${view.plan.id}</code></p>
   <header class="head"><div class="grow"><h1 tabindex="-1">${name || goal}</h1>${goal !== name && html`<p class="goal">${goal}</p>`}
     <p class="row facts"><${State} state=${state} /><span>${done} of ${many(progress.total, "task")} done</span>
       ${rest.length > 0 && html`<span class="quiet">${rest.join(" · ")}</span>`}
-      <span class="quiet">${view.daemon ? `daemon ${view.daemon.pid}` : ended(state) ? "" : html`no daemon has it; <code>plan-agent ${
+      <span class="quiet">${at ? `as it was after change ${at}` : view.daemon ? `daemon ${view.daemon.pid}` : ended(state) ? "" : view.queued ? "in the queue of a daemon" : html`no daemon has it; <code>plan-agent ${
         state === "not_started" ? "daemon" : `resume ${view.plan.id}`}</code> goes on`}</span></p>
-    ${view.plan.waits && html`<p class="quiet">waits: ${view.plan.waits}</p>`}
+    <${Waits} plan=${view.plan} />
+    ${!at && view.place && html`<p class=${ended(state) ? "" : "quiet"}><${Said} text=${view.place} /></p>`}
     <${Bar} value=${done} max=${progress.total} label=${`${done} of ${progress.total} tasks done`} /></div>
     ${!at && html`<div class="actions">
       ${state === "reviewing" && html`<${Act} label="Approve" kind="main" path=${`${path}/approve`} fields=${NOTE} />`}
@@ -169,6 +164,7 @@ function Head({ plan, view, at }) {
         ["description", "What is to be done", "text", true], ["after", "After tasks (numbers)", "numbers"]]} />`}
       ${!ended(state) && html`<${Act} label="Abort" kind="danger" path=${`${path}/abort`} fields=${NOTE} confirm=${view.plan.id}
         about="This ends the plan for good. Agents under way are stopped; what they wrote stays." />`}</div>`}</header>
+  ${ended(state) && view.outcome && html`<section class="card"><h2>Result</h2><${Text} text=${view.outcome} /></section>`}
   ${!at && questions.length > 0 && html`<p class="ask"><a href="#/questions">? asks you</a>${" · "}${questions[0].reason}${questions.length > 1 && ` · and ${questions.length - 1} more`}</p>`}`;
 }
 
@@ -193,7 +189,7 @@ export function Plan({ plan, part }) {
     ${part === "review" && html`<${Review} plan=${plan} state=${data.plan.state} />`}
     ${part === "tasks" && html`${total > PAGE && html`<${Jump} total=${total} begin=${begin} />`}
       ${tasks.first > 0 && html`<button onClick=${() => begin(Math.max(0, tasks.first - PAGE))}>Show earlier tasks</button>`}
-      ${total ? html`<${TaskTable} plan=${plan} rows=${rows} />` : html`<p>The plan has no task yet: the model is asked for them.</p>`}
+      ${total ? html`<${TaskTable} plan=${plan} rows=${rows} />` : html`<p>The plan has no task yet${data.plan.state === "planning" ? ": the model is asked for them." : "."}</p>`}
       ${tasks.next !== null && rows.length > 0 && html`<button onClick=${() => more()}>Show ${PAGE} more</button>`}`}
     ${(part === "tasks" || part === "review") && html`<div class="cards"><${Budget} usage=${data.usage} />
       <${Evidence} plan=${plan} rows=${rows} /></div>`}`;
@@ -203,15 +199,15 @@ function Restore({ plan, at, seq }) {
   const path = `/plans/${encodeURIComponent(plan)}/restore`;
   const [preview, ask, forget] = useAction();
   const [shown, setShown] = useState(null);
-  const [result, act] = useAction();
-  useEffect(() => (forget(), setShown(null)), [at]);
+  const [result, act, clear] = useAction();
+  useEffect(() => (forget(), clear(), setShown(null)), [at]);
   if (window.readOnly || at >= seq) return null;
-  const show = () => ask(path, { at, preview: true }, setShown);
+  const show = () => (clear(), ask(path, { at, preview: true }, setShown));
   return html`<div class="card"><p class="row"><button onClick=${show} disabled=${preview.busy}>What would a restore to ${at} change?</button></p>
-    <${Problem} error=${preview.error || result.error} />${result.done && html`<p class="done" role="status">Restored.</p>`}
-    ${shown && !result.done && html`<h2>Restoring change ${at}</h2>${shown.preview.length ? html`<ul>${shown.preview.map((each) =>
+    <${Problem} error=${preview.error || result.error} />${result.done && html`<p class="done" role="status">${result.done}</p>`}
+    ${shown && !result.done && !result.error && html`<h2>Restoring change ${at}</h2>${shown.preview.length ? html`<ul>${shown.preview.map((each) =>
       html`<li>${each.task} · ${each.name}: ${words(each.was ?? "not in the plan")} → ${words(each.is ?? "taken out")}</li>`)}</ul>` : html`<p>No task changes.</p>`}
-      <p>Files stay as they are; the log keeps everything.</p>
+      <p>The plan comes back paused. Files stay as they are, what was merged stays on the branch, and the log keeps everything.</p>
       <button class="main" onClick=${() => act(path, { at, preview: false, if_seq: shown.seq }, () => say("Restored."))}>Restore change ${at}</button>`}</div>`;
 }
 
@@ -235,7 +231,7 @@ export function Log({ plan }) {
   const view = old ? then.data || then.last : now.data;
   const changes = [...((log.data || log.last)?.changes || [])].reverse();
   const set = (n) => (setAt(n >= seq ? null : n), (n < first || n > first + PAGE) && setFrom(Math.max(0, n - PAGE / 2)));
-  return html`<${Head} plan=${plan} view=${view || now.data} at=${old} /><${Tabs} plan=${plan} part="log" />
+  return html`<${Head} plan=${plan} view=${view || now.data} at=${old && at} /><${Tabs} plan=${plan} part="log" />
     <div class="card slider"><label for="at">The plan as it was after change <b>${at ?? seq}</b> of ${seq}</label>
       <input id="at" type="range" min="1" max=${seq} value=${at ?? seq} onInput=${(e) => set(Number(e.target.value))} />
       <p class="row"><button onClick=${() => set(Math.max(1, (at ?? seq) - 1))}>One back</button><button disabled=${!old} onClick=${() => set((at ?? seq) + 1)}>One on</button>

@@ -40,10 +40,15 @@ function diffLines(text) {
   });
 }
 
-function Diff({ base, over }) {
-  const { data, error } = useData(`${base}/diff`, () => false);
+const focused = (element) => element?.focus();
+
+function Diff({ base, over, wants }) {
+  const { data: now, error } = useData(`${base}/diff`, wants, 2000);
   const [at, setAt] = useState(null);
   const [state, act] = useAction();
+  // While a comment is being written, its line stays where it is.
+  const shown = useRef();
+  const data = (shown.current = at === null ? now : shown.current);
   if (!data) return html`<p class="quiet">${error ? error.message : "Reading …"}</p>`;
   if (!data.diff) return html`<p class="quiet">It has changed nothing so far, or its workspace keeps no lines.</p>`;
   const send = (path, line) => (event) => {
@@ -52,12 +57,12 @@ function Diff({ base, over }) {
   };
   const may = !over && !window.readOnly;
   return html`${may && html`<p class="quiet">Press a line's number to comment on it: the next attempt gets the comment as a note.</p>`}
-    ${state.done && html`<p class="done" role="status">The next attempt gets your comment.</p>`}
+    ${state.done && html`<p class="done" role="status">${state.done}</p>`}
     <div class="scroll diff" role="region" aria-label="Diff" tabindex="0"><table><tbody>${diffLines(data.diff).map(([kind, path, line, text], key) => html`<tr class=${kind}>
       <td class="num">${line > 0 && (may ? html`<button class="plain" aria-label=${`Comment on ${path} line ${line}`} onClick=${() => setAt(at === key ? null : key)}>${line}</button>`
         : line)}</td><td>${kind === "file" ? html`<h3>${text}</h3>` : text}</td></tr>
       ${at === key && html`<tr class="comment"><td></td><td><form class="form" onSubmit=${send(path, line)}><label>Comment on ${path}:${line}<textarea name="text" rows="2" required
-        ref=${(element) => element?.focus()} /></label><p class="row"><button class="main">Comment</button><button type="button" onClick=${() => setAt(null)}>Cancel</button></p>
+        ref=${focused} /></label><p class="row"><button class="main">Comment</button><button type="button" onClick=${() => setAt(null)}>Cancel</button></p>
         <${Problem} error=${state.error} /></form></td></tr>`}`)}</tbody></table></div>${data.cut && html`<p class="quiet">The diff is longer: <code>plan-agent diff</code> shows the rest.</p>`}`;
 }
 
@@ -98,7 +103,8 @@ function Output({ plan, number, base }) {
 
 export function Task({ plan, number }) {
   const base = `/plans/${encodeURIComponent(plan)}/tasks/${encodeURIComponent(number)}`;
-  const { data, error } = useData(base, (change) => !change.tasks || change.tasks.length === 0 || change.tasks.includes(Number(number)));
+  const wants = (change) => !change.tasks?.length || change.tasks.includes(Number(number));
+  const { data, error } = useData(base, wants);
   if (!data) return html`<${Pending} error=${error} />`;
   const task = data.task || data;
   const history = [...(task.history || [])].reverse();
@@ -110,18 +116,19 @@ export function Task({ plan, number }) {
       <span>${many(task.attempts, "attempt")}</span>${task.assignee && html`<span>role ${task.assignee}</span>`}<span class="quiet">cost ${money(task.usage?.cost_usd)}${
       task.usage?.seconds ? `, ${span(task.usage.seconds * 1000)} of work` : ""}</span></p></div>
     ${!over && html`<div class="actions">
-      <${Act} label="Note" path=${`${base}/note`} fields=${note("What the next attempt is to know", true)} done="The next attempt gets it." />
+      <${Act} label="Note" path=${`${base}/note`} fields=${note("What the next attempt is to know", true)} />
       <${Act} label="Retry" path=${`${base}/retry`} fields=${note("Note for the agent (may be empty)")} />
       <${Act} label="Done" path=${`${base}/done`} fields=${note("Note (may be empty)")} about="You say that it is done; no check runs." />
       <${Act} label="Skip" kind="danger" path=${`${base}/skip`} fields=${note("Note (may be empty)")} about="It is left out; what waits for it goes on without it." /></div>`}</header>
     <${Problem} error=${error} />
     <section class="card why"><h2>Why</h2><${Text} text=${reasons(data.why || task.why || "")} />
+      ${said(task.told) && html`<p>The next attempt is told:</p><${Text} text=${task.told} />`}
       ${task.state === "asks_you" && html`<p><a class="badge" href="#/questions">? Answer its question</a></p>`}
       ${task.dependencies?.length > 0 && html`<p class="quiet">Comes after ${task.dependencies.map((each, at) => [at > 0 && ", ", link(each)])}</p>`}
       ${task.dependants?.length > 0 && html`<p class="quiet">Comes before ${task.dependants.map((each, at) => [at > 0 && ", ", link(each)])}</p>`}</section>
     <section><h2>Attempts</h2>${history.length ? history.map((attempt, at) => html`<${Attempt} key=${attempt.number} attempt=${attempt} last=${at === 0} />`)
       : html`<p class="quiet">None yet.</p>`}</section>
-    <section><h2>What it changed</h2><${Diff} key=${task.attempts + task.state} base=${base} over=${over || ended(task.state)} /></section>
+    <section><h2>What it changed</h2><${Diff} base=${base} wants=${wants} over=${over || ended(task.state)} /></section>
     <section><h2>Output of the agent</h2><${Output} plan=${plan} number=${number} base=${base} /></section>
     <details class="card"><summary>What is asked of it</summary><${Text} text=${task.description} />
       ${[["Expected", task.expected], ["Constraints", task.constraints], ["Checks", task.checks], ["Files it makes", task.produces], ["Note", task.note]].map(([name, value]) =>
