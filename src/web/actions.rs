@@ -27,7 +27,7 @@ use crate::steering::{self, GoesOn};
 use crate::store::StoreError;
 use crate::tools::new_plan_id;
 use crate::view::ProgramName;
-use crate::volumes::PlanNotFree;
+use crate::volumes::LockError;
 use crate::wire::plan_file::PlanToEdit;
 use crate::wire::text::sha256;
 
@@ -379,8 +379,8 @@ async fn pair(State(state): State<WebState>, Action { body, .. }: Action) -> Ans
 }
 
 /// Says how a person goes on whose action needs a plan without a daemon.
-fn carried_out(error: PlanNotFree, program: &ProgramName) -> ApiError {
-    let busy = matches!(error, PlanNotFree::CarriedOut { .. });
+fn carried_out(error: LockError, program: &ProgramName) -> ApiError {
+    let busy = matches!(error, LockError::CarriedOut { .. });
     let hint = format!(
         "`{program} stop` ends it, then press again; if this page ends with it, `{program} web` serves it"
     );
