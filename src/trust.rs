@@ -101,14 +101,14 @@ impl ConfirmedRecords {
     ///
     /// # Errors
     /// As [`ConfirmedRecords::get`] and [`ConfirmedRecords::put`].
-    pub fn add(&self, path: &Path, part: String, value: String) -> io::Result<()> {
+    pub fn add(&self, path: &Path, part: String, value: &str) -> io::Result<()> {
         self.make_folder()?;
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
         let lock = own_files::file(&mut options, &self.folder.join("lock"))?;
         lock.lock()?;
         let mut parts = self.get(path)?.unwrap_or_default();
-        match parts.insert(part, value.clone()) {
+        match parts.insert(part, value.to_owned()) {
             Some(before) if before == value => Ok(()),
             _ => self.put(path, &parts),
         }

@@ -89,7 +89,7 @@ impl App {
         if *options != RunOptions::default()
             && let Err(error) = self
                 .records()
-                .and_then(|records| records.add(&self.place_of(plan), hash(options), String::new()))
+                .and_then(|records| records.add(&self.place_of(plan), hash(options), ""))
         {
             complain(&format!("! the agent is not remembered: {error}\n"));
         }
@@ -103,7 +103,7 @@ impl App {
     pub fn confirm_queued(&self, entry: &QueueEntry, marks: &Marks) -> io::Result<()> {
         let marks = serde_json::to_string(marks)?;
         let records = self.records()?;
-        records.add(&self.place_of_queue(), queue_hash(entry), marks)
+        records.add(&self.place_of_queue(), queue_hash(entry), &marks)
     }
 
     /// Makes sure that the person confirmed what a queued plan is carried out with, and returns the marks of the person's keys.

@@ -70,7 +70,7 @@ pub async fn web(args: WebArgs, start: &CommandStart, mut ended: Ended) -> Resul
             ReadyPage::new(app, &args, Said::ToPerson).await.map(Ok)?,
         ))
     };
-    let (out, page) = unless(&mut ended, "nothing was served", opened).await?;
+    let (out, page) = Box::pin(unless(&mut ended, "nothing was served", opened)).await?;
     let page = match page {
         Ok(page) => page,
         Err((token, place)) => {
@@ -158,7 +158,7 @@ impl ReadyPage {
             Some(public) => public.origin().to_owned(),
             None => format!("{LOCAL}{port}"),
         };
-        let (address, shown) = (format!("{place}/#token={token}"), place.clone());
+        let (address, shown) = (format!("{place}/#token={token}"), place);
         let replaced = move |token: &str| {
             let said = "! the token was part of an address and is replaced; the page is now at";
             let address = format!("{shown}/#token={token}");
