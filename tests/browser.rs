@@ -442,9 +442,15 @@ async fn what_is_written_is_kept_and_shown() {
     browser.shows("Nothing has been printed").await;
     browser.button("Note").await;
     browser.awaits(".act textarea").await;
+    browser
+        .js("document.querySelector('.act textarea').focus()")
+        .await;
     browser.press("in French").await;
     browser
-        .js("document.querySelector('.act form').requestSubmit()")
+        .until("document.querySelector('.act textarea').value === 'in French'")
+        .await;
+    browser
+        .js("document.querySelector('.act form .main').click()")
         .await;
     browser
         .shows("our words go along with its next command")
@@ -726,7 +732,7 @@ async fn pages_are_accessible_and_fit_a_phone() {
             }
         }
     }
-    env.write("go", "");
+    env.write("volumes/workspace/go", "");
     run.wait();
 }
 

@@ -31,7 +31,13 @@ fn answers_are_those_of_the_command_line() {
     let status = cli(&env, &["status", "--json"]);
     let shown = served.get(&format!("plans/{plan}"));
     assert_eq!(shown["seq"], status["plan"]["seq"]);
-    assert_eq!(without(shown, &["seq"]), status);
+    assert_eq!(
+        shown["outcome"],
+        json!("2 of 2 tasks completed, 2 accepted.")
+    );
+    has(shown["place"].to_string(), "The work is in the folder");
+    let of_page = ["seq", "outcome", "place", "queued"];
+    assert_eq!(without(shown, &of_page), status);
     let early = served.get(&format!("plans/{plan}?at=1"));
     assert_eq!(
         (&early["seq"], &early["progress"]["completed"]),
