@@ -91,16 +91,16 @@ impl Framework for Office {
     fn update_task_status(&self, update: TaskUpdate) -> BoxFuture<'_, Result<(), FrameworkError>> {
         Box::pin(async move {
             let word = update.status.as_str();
-            if update.task.kind == MessageKind::CollaborationRequest {
+            if update.kind == MessageKind::CollaborationRequest {
                 self.say(format!(
                     "{} answers `{word}`: {}",
-                    update.task.to, update.result
+                    update.role, update.result
                 ));
-                let asked: Result<RoleId, _> = update.task.from.parse();
+                let asked: Result<RoleId, _> = update.from.parse();
                 let asker = asked.map_err(|error| FrameworkError(error.to_string()))?;
                 let kind = MessageKind::CollaborationResponse;
-                let mut answer = StructuredMessage::new(update.task.to.as_str(), asker, kind);
-                answer.request_id = Some(update.task.assignment());
+                let mut answer = StructuredMessage::new(update.role.as_str(), asker, kind);
+                answer.request_id = Some(update.assignment);
                 answer.status = Some(update.status);
                 answer.result_data = Some(Value::String(update.result));
                 self.post(answer);
@@ -110,11 +110,8 @@ impl Framework for Office {
                 CollaborationStatus::Completed => TaskStatus::Completed,
                 CollaborationStatus::Error | CollaborationStatus::Rejected => TaskStatus::Error,
             };
-            let task = update.task.task_id.unwrap_or_default();
-            self.say(format!(
-                "{} reports `{word}` for task {task}",
-                update.task.to
-            ));
+            let task = update.task_id.unwrap_or_default();
+            self.say(format!("{} reports `{word}` for task {task}", update.role));
             let told = self
                 .plans
                 .update_task_status(PLAN, &task, status, Some(&update.result));

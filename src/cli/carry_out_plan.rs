@@ -24,6 +24,7 @@ use crate::exec::{JudgingFiles, project_head};
 use crate::llm::Prompts;
 use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState, TaskId};
 use crate::volumes::{DaemonFarewell, DaemonInfo, DaemonLock};
+use crate::wire::team_file::Team;
 use crate::wire::text::{one_line, time_text};
 
 /// How long workers and roles may take to end.
@@ -148,7 +149,10 @@ impl App {
     ) -> DaemonSettings {
         let (config, team) = (&self.config, self.team.as_ref());
         let prompts = team.map(TeamFile::prompts_behind_files);
-        let team = team.map(|file| Arc::new(file.team.clone()));
+        let team = team.map(|file| Team {
+            roles_only: file.roles_only,
+            ..file.team.clone()
+        });
         DaemonSettings {
             volumes: self.volumes.clone(),
             plan: head.id.clone(),
@@ -166,7 +170,7 @@ impl App {
                 &config.run.may_change,
                 config.checks.values().map(|check| check.argv.as_slice()),
             )),
-            team,
+            team: team.map(Arc::new),
             role_prompts: Arc::new(prompts.unwrap_or_default()),
             timing: config.timing,
             human_wait,

@@ -92,10 +92,8 @@ impl App {
         };
         let (workers, planner) = self.with_workers(&how).await?;
         self.can_plan(&planner, "web")?;
-        let (workspace, plain) = (
-            self.choose_workspace(None, None).await?,
-            QueueArgs::default(),
-        );
+        let workspace = self.choose_workspace(None, None).await?;
+        let plain = QueueArgs::default();
         Ok(GoalSettings {
             workspace,
             language: self.config.run.language,
@@ -191,7 +189,7 @@ impl App {
         let mut problems = steering::mismatches(plan, &checks, workspace);
         if let Some(file) = &self.team {
             problems.extend(file.team.assignee_problems(&plan.plan));
-            if file.team.roles_only {
+            if file.roles_only {
                 problems.extend(file.team.without_assignee(&plan.plan.tasks));
             }
         }

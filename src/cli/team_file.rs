@@ -37,6 +37,8 @@ pub struct TeamFile {
     pub parts: Parts,
     /// Everything that is wrong in the file; the team is what is right of it.
     pub problems: Vec<Problem>,
+    /// No worker takes what is assigned to no role, as far as it is known who works.
+    pub roles_only: bool,
 }
 
 /// What helps a person who has no team file.
@@ -70,6 +72,7 @@ impl TeamFile {
             prompts,
             parts,
             problems,
+            roles_only: false,
         })
     }
 
@@ -174,7 +177,7 @@ impl App {
         };
         file.refuse(found.open.iter().filter_map(stranger).collect())?;
         let mut unassigned = found.open.iter().filter(|(_, role)| role.is_none());
-        if let (true, Some((first, _))) = (team.roles_only, unassigned.next()) {
+        if let (true, Some((first, _))) = (file.roles_only, unassigned.next()) {
             let more = match unassigned.count() {
                 0 => String::new(),
                 more => format!(" and {more} more"),

@@ -72,7 +72,7 @@ impl TeamWorkers {
             complain(&format!("! {doubt}\n"));
         }
         if let Some(file) = &mut app.team {
-            file.team.roles_only = general.is_none() && !file.team.roles.is_empty();
+            file.roles_only = general.is_none() && !file.team.roles.is_empty();
         }
         let roles = || app.team.iter().flat_map(|file| &file.team.roles);
         let together = roles().map(|role| role.concurrency);

@@ -137,8 +137,18 @@ impl StructuredMessage {
 /// The result of a task or a request that a role was given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskUpdate {
-    /// The message that gave it: a task of the plan, or a request of another role.
-    pub task: StructuredMessage,
+    /// The role that did it.
+    pub role: RoleId,
+    /// What it was known by (see [`StructuredMessage::assignment`]).
+    pub assignment: RequestId,
+    /// What it was: a task of the plan, or a request of another role.
+    pub kind: MessageKind,
+    /// Who gave it.
+    pub from: String,
+    /// As in the message that gave it.
+    pub plan_id: Option<PlanId>,
+    /// As in the message that gave it.
+    pub task_id: Option<String>,
     pub status: CollaborationStatus,
     /// Whether the result is only a part, because another role gave only a part.
     pub partial: bool,
@@ -150,14 +160,24 @@ pub struct TaskUpdate {
 }
 
 impl TaskUpdate {
-    /// Makes the update of a task that took nothing.
-    pub fn new(task: &StructuredMessage, status: CollaborationStatus, result: String) -> Self {
+    /// Makes the update for the message that gave the task. It is the same for the same task in another message.
+    pub fn new(
+        task: &StructuredMessage,
+        status: CollaborationStatus,
+        result: String,
+        spent: ModelCost,
+    ) -> Self {
         Self {
-            task: task.clone(),
+            role: task.to.clone(),
+            assignment: task.assignment(),
+            kind: task.kind,
+            from: task.from.clone(),
+            plan_id: task.plan_id.clone(),
+            task_id: task.task_id.clone(),
             status,
             partial: false,
             result,
-            spent: ModelCost::default(),
+            spent,
         }
     }
 }

@@ -151,7 +151,7 @@ impl Role {
         }
         let (id, status) = (&self.settings.id, CollaborationStatus::Rejected);
         let result = format!("role {id} is busy, and {MAX_WAITING} tasks wait already");
-        let update = TaskUpdate::new(message, status, result);
+        let update = TaskUpdate::new(message, status, result, ModelCost::default());
         self.framework.update_task_status(update).await?;
         Ok(AdmittedTask::Nothing)
     }
@@ -268,7 +268,7 @@ impl Role {
         let Some(task) = &self.state.current_task else {
             return Ok(());
         };
-        let mut update = TaskUpdate::new(task, status, result);
+        let mut update = TaskUpdate::new(task, status, result, ModelCost::default());
         if let Some(plan) = &self.state.internal_plan {
             update.partial = plan.partial;
             update.spent = match &self.state.top {

@@ -12,7 +12,7 @@ use super::lane_work::Lane;
 use super::request_timeout::{RequestTimeout, RequestWait, hold, left_of};
 use super::role_link::{RoleLink, message_of};
 use super::shared_context::SharedContext;
-use crate::plan::{AttemptState, CommandId, Plan, PlanId, Time};
+use crate::plan::{AttemptState, CommandId, ModelCost, Plan, PlanId, Time};
 use crate::role::{
     AgentBaseRole, CollaborationStatus, MessageKind, RequestId, Role, RoleError, RoleId, StepDoes,
     StructuredMessage, TaskUpdate, asks_person, with_person,
@@ -409,7 +409,7 @@ impl RoleDoer {
         loop {
             let (role, status) = (&self.lane.role, CollaborationStatus::Error);
             let result = format!("The role `{role}` could not do it: {reason}.");
-            let update = TaskUpdate::new(message, status, result);
+            let update = TaskUpdate::new(message, status, result, ModelCost::default());
             let Err(error) = self.link.conclude(&update).await else {
                 break;
             };

@@ -216,14 +216,14 @@ impl RoleLink {
     /// What the file system says.
     pub(super) async fn conclude(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
         // The mark that says so may come later than this; a report would count as a late one.
-        match self.shared.recalled(&update.task.assignment()).await {
+        match self.shared.recalled(&update.assignment).await {
             true => Ok(()),
             false => self.report(update),
         }
     }
 
     fn report(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
-        let id = update.task.assignment();
+        let id = update.assignment.clone();
         // Of this role before a crash, or of a person.
         if self.host().volumes.reported(&id)? {
             return Ok(());
@@ -235,7 +235,7 @@ impl RoleLink {
         };
         let mut file = report_file::ReportFile::new(id.clone(), status);
         let report = &mut file.report;
-        if update.task.kind == MessageKind::CollaborationRequest {
+        if update.kind == MessageKind::CollaborationRequest {
             file.request_id = Some(id.to_string());
             report.collaboration = Some(update.status);
         }

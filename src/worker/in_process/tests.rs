@@ -13,8 +13,9 @@ use super::role_link::{RoleLink, message_of};
 use super::*;
 use crate::exec::{CheckConfig, MarkKind, check_marked, end_left_behind};
 use crate::plan::{
-    AnswerChoice, Attempt, AttemptKind, CommandId, DAEMON, HumanQuestionKind, NewCommand, PlanHead,
-    PlanId, PlanPolicy, PlanState, QuestionId, Report, ReportStatus, TaskId, TaskSpec, Time,
+    AnswerChoice, Attempt, AttemptKind, CommandId, DAEMON, HumanQuestionKind, ModelCost,
+    NewCommand, PlanHead, PlanId, PlanPolicy, PlanState, QuestionId, Report, ReportStatus, TaskId,
+    TaskSpec, Time,
 };
 use crate::role::{
     Abilities, CollaborationStatus, MessageKind, RequestId, RequestRefused, RoleSettings, StepDoes,
@@ -364,13 +365,18 @@ async fn what_the_plan_does_not_want_any_more_is_not_reported() {
     let shared = Arc::new(SharedContext::new(given.options(residents, &[])));
     let id = given.task("a").await;
     let (link, plan) = (RoleLink::new(shared, lane("a")), top());
-    let task = StructuredMessage {
-        request_id: Some(id.clone()),
+    let update = TaskUpdate {
+        role: role("a"),
+        assignment: id.clone(),
+        kind: MessageKind::TaskAssignment,
+        from: String::new(),
         plan_id: Some(plan.clone()),
-        ..StructuredMessage::new("", role("a"), MessageKind::TaskAssignment)
+        task_id: None,
+        status: CollaborationStatus::Error,
+        partial: false,
+        result: "Ended early.".to_owned(),
+        spent: ModelCost::default(),
     };
-    let status = CollaborationStatus::Error;
-    let update = TaskUpdate::new(&task, status, "Ended early.".to_owned());
     let command = id.clone();
     let late = move |draft: &mut crate::plan::Draft<'_>| draft.time_out(&command, "not finished");
     let late = given.store.change(&plan, "test", "it is late", late);
