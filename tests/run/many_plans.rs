@@ -304,7 +304,8 @@ fn queued_plan_has_agent_of_its_person() {
     scene.env.set("AGENT_KEY", "the-key-of-the-person");
     let line = "run --plan one.md --workspace a --agent command -- agent {report}";
     let ended = scene.start_as("guest", line).end().exits(0);
-    ended.has_stderr("! the daemon has another value of `AGENT_KEY` than you");
+    ended
+        .has_stderr("! the daemon has another `AGENT_KEY` than you; the daemon has another `PATH`");
     daemon.interrupted();
     has(scene.works("log"), "the daemon differs");
     for file in ["plan-agent.db", "plan-agent.db-wal"] {

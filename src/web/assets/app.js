@@ -1,6 +1,6 @@
 // The frame of the page, and the pages over all plans: plans, questions, workers.
 import { html, render, useEffect, useRef, useState } from "./preact.js";
-import { follow, getRows, link, listen, logOut, say, takeCode, takeToken, token, useAction, useData } from "./live.js";
+import { KEY, follow, getRows, link, listen, logOut, say, takeCode, takeToken, token, useAction, useData } from "./live.js";
 import { Act, Ago, Bar, Pending, Problem, State, Waits, clock, many, money } from "./parts.js";
 import { Log, Plan } from "./plan.js";
 import { Task } from "./task.js";
@@ -111,7 +111,7 @@ function LogIn() {
     if (takeToken(given) || takeToken(`#token=${given}`)) location.reload();
   };
   return html`<main class="login"><h1 tabindex="-1">plan-agent</h1>
-    <p>${link.thrownOut ? "The server here does not know this tab's key: it was replaced, or another folder's page has taken this address."
+    <p>${sessionStorage.getItem(KEY) === "" ? "The server here does not know this tab's key: it was replaced, or another folder's page has taken this address."
       : "This tab has no key yet."} Open the address that <code>plan-agent web</code> prints, or put it here as the key. On a phone, the
       key is the code that <code>plan-agent web --pair</code> prints.</p>
     <form onSubmit=${enter}><label>Key<input name="address" autocomplete="off" autocapitalize="characters" spellcheck="false"

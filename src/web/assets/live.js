@@ -1,7 +1,7 @@
 // The token, requests, and the live stream. What the server sends is data: `marked` is the one way in.
 import { useEffect, useRef, useState } from "./preact.js";
 
-const KEY = "plan-agent-token";
+export const KEY = "plan-agent-token";
 const HIDDEN =
   /[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu;
 
@@ -15,7 +15,7 @@ export const marked = (text) =>
 const parse = (text) => JSON.parse(text, (_, value) => (typeof value === "string" ? marked(value) : value));
 
 /// That of a tab, which its address brought, or that of the device, which a code brought: a new tab has it as well.
-export const token = () => sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY);
+export const token = () => sessionStorage.getItem(KEY) || localStorage.getItem(KEY);
 
 /// Takes the token out of an address: the fragment never reaches the server, and it does not stay in the history.
 export function takeToken(address) {
@@ -33,8 +33,10 @@ export async function takeCode(code) {
   localStorage.setItem(KEY, token);
 }
 
-export function logOut() {
-  [sessionStorage, localStorage].forEach((store) => store.removeItem(KEY));
+/// Forgets the token. Of a tab that the server threw out this is kept, also when it is read again.
+export function logOut(thrownOut) {
+  localStorage.removeItem(KEY);
+  thrownOut === true ? sessionStorage.setItem(KEY, "") : sessionStorage.removeItem(KEY);
   follow(null);
   emit({});
 }
@@ -47,7 +49,7 @@ async function request(path, options = {}) {
     if (error.name !== "AbortError") silent(link.silentSince ?? Date.now());
     throw new Error("The server does not answer.");
   });
-  if (answer.status === 401) (link.thrownOut = true), logOut();
+  if (answer.status === 401) logOut(true);
   return answer;
 }
 
@@ -93,7 +95,7 @@ export function listen(take) {
 const emit = (change) => [...listeners].forEach((take) => take(change));
 
 /// How live the page is: since when nothing was heard, or null; and whether the server did not know the key.
-export const link = { silentSince: null, version: null, started: null, thrownOut: false };
+export const link = { silentSince: null, version: null, started: null };
 let stream = { plan: undefined, abort: null, heard: Date.now() };
 
 /// Follows one plan, or the heads of all (`""`), or nothing (`null`). A tab has one stream: a browser has six connections.

@@ -202,8 +202,7 @@ function Restore({ plan, at, seq }) {
   const [result, act, clear] = useAction();
   useEffect(() => (forget(), clear(), setShown(null)), [at]);
   if (window.readOnly || at >= seq) return null;
-  const show = () => (clear(), ask(path, { at, preview: true }, setShown));
-  return html`<div class="card"><p class="row"><button onClick=${show} disabled=${preview.busy}>What would a restore to ${at} change?</button></p>
+  return html`<div class="card"><p class="row"><button onClick=${() => (clear(), ask(path, { at, preview: true }, setShown))} disabled=${preview.busy}>What would a restore to ${at} change?</button></p>
     <${Problem} error=${preview.error || result.error} />${result.done && html`<p class="done" role="status">${result.done}</p>`}
     ${shown && !result.done && !result.error && html`<h2>Restoring change ${at}</h2>${shown.preview.length ? html`<ul>${shown.preview.map((each) =>
       html`<li>${each.task} · ${each.name}: ${words(each.was ?? "not in the plan")} → ${words(each.is ?? "taken out")}</li>`)}</ul>` : html`<p>No task changes.</p>`}
