@@ -37,6 +37,8 @@ const BY: &str = "web";
 const WHERE: &str = "on the page";
 /// What a restore is in the log.
 const RESTORED: &str = "restored";
+/// What an answer is in the log.
+const ANSWERED: &str = "answered";
 /// The header with the caller's name for an action, and its longest value.
 const KEY: &str = "idempotency-key";
 const LONGEST_KEY: usize = 128;
@@ -119,7 +121,7 @@ pub fn routes() -> Router<WebState> {
         .route("/plans/{id}/pause", does("paused", pause))
         .route("/plans/{id}/resume", does("resumed", resume))
         .route("/plans/{id}/abort", does("aborted", abort))
-        .route("/plans/{id}/approve", does("answered", approve))
+        .route("/plans/{id}/approve", does(ANSWERED, approve))
         .route("/plans/{id}/tasks", does("added", add))
         .route("/plans/{id}/tasks/{n}/retry", does("tried again", retry))
         .route("/plans/{id}/tasks/{n}/skip", does("skipped", skip))
@@ -303,7 +305,7 @@ async fn answer(
             let act = move |draft: &mut Draft<'_>, body: &Body| {
                 steering::answer(draft, &id, choice, &body.note, BY)
             };
-            return change(&state, &plan, "answered", action, act).await;
+            return change(&state, &plan, ANSWERED, action, act).await;
         }
     }
     Err(StoreError::from(Refusal::UnknownQuestion(id)).into())
@@ -409,8 +411,9 @@ async fn change(
         )));
     }
     let is_known = |made: &MadeChange| asked.key.as_ref() == Some(&made.key);
-    let alone =
-        (why == RESTORED || head.status.settled()) && !head.made_changes.iter().any(is_known);
+    // No answer lets a plan go on that has ended: it comes too late, and is told so.
+    let goes_on = why == RESTORED || head.status.settled() && why != ANSWERED;
+    let alone = goes_on && !head.made_changes.iter().any(is_known);
     // A daemon that is about to end would not notice that its plan goes on.
     let lock = match alone {
         true => {
