@@ -11,14 +11,11 @@ use crate::agents::{Agent, CodingAgentSetup, Login, Permissions};
 use crate::config::{Config, Environment};
 
 impl AgentArgs {
-    /// Returns the agent that is named on the command line, else the configured one.
+    /// Returns the agent that is named on the command line, else the configured one, whose path starts from the configuration.
     pub fn or_configured(&self, config: &Config) -> Self {
-        let [name, argv @ ..] = &*config.worker.agent else {
+        let ([name, argv @ ..], None) = (&*config.worker.agent, &self.agent) else {
             return self.clone();
         };
-        if self.agent.is_some() {
-            return self.clone();
-        }
         let mut argv = argv.to_vec();
         if let ("command", Some(program)) = (name.as_str(), argv.first_mut())
             && program.contains('/')

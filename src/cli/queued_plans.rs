@@ -163,7 +163,8 @@ async fn queue_left(plan: &PlanId, start: &CommandStart, app: &App) -> bool {
 }
 
 impl Work {
-    /// Waits until a daemon carries a queued plan out, and shows here what happens after a change. If none does, this process carries it out itself.
+    /// Waits until a daemon carries a queued plan out, and shows here what happens after a change. If none does, this process
+    /// carries it out itself.
     ///
     /// # Errors
     /// As [`Work::in_sight`].
@@ -188,7 +189,7 @@ impl Work {
             if (unseen || app.daemon().is_none())
                 && let Ok(lock) = app.take(None).await
             {
-                // Nothing takes it up between this and its begin: whoever does so needs the lock.
+                // Nothing takes it up between this and its begin: that needs the lock.
                 app.set_queue(plan, None).await?;
                 let found = app.found(plan).await?;
                 return Box::pin(self.in_sight(lock, &found.head, how, ended)).await;
@@ -365,6 +366,7 @@ impl App {
         let names = names.into_iter();
         let other = names.filter(|name| own.get(*name) != marks.get(*name));
         differs.extend(other.map(|name| format!("the daemon has another `{name}` than you")));
+        // That of this process: the environment here has the person's already.
         if entry.path.as_deref() != std::env::var("PATH").ok().as_deref() {
             let found = "checks and hooks are found by it";
             differs.push(format!("the daemon has another `PATH` than you: {found}"));

@@ -25,7 +25,7 @@ pub type HeldLocks = BTreeMap<String, LockHolder>;
 impl Plan {
     /// Returns the locks that the plan's own tasks hold.
     pub fn held_locks(&self) -> BTreeMap<String, TaskId> {
-        // Of a plan that has ended, only an agent may still be at work: nobody takes back what none has claimed.
+        // Of a plan that has ended, only an agent may still be at work: no daemon takes back what none has claimed.
         let over = self.status().settled();
         let holds = move |attempt: &&Attempt| !over || attempt.claimed.is_some();
         let at_work = self.open_attempts().chain(self.recalls()).filter(holds);

@@ -19,7 +19,7 @@ const LIFE: Duration = Duration::from_secs(300);
 /// Wrong words after which a code is worth nothing: one word in 2⁴⁰ is right.
 const TRIES: usize = 5;
 
-/// Letters that nobody takes for others; each is five bits.
+/// Letters that do not look like others; each is five bits.
 const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 /// What the file gets before a word is compared: so many words were tried.

@@ -411,7 +411,7 @@ async fn change(
         )));
     }
     let is_known = |made: &MadeChange| asked.key.as_ref() == Some(&made.key);
-    // No answer lets a plan go on that has ended: it comes too late, and is told so.
+    // No answer lets a plan go on that has ended: it comes too late, and the refusal says so.
     let goes_on = why == RESTORED || head.status.settled() && why != ANSWERED;
     let alone = goes_on && !head.made_changes.iter().any(is_known);
     // A daemon that is about to end would not notice that its plan goes on.

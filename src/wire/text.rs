@@ -260,6 +260,8 @@ mod tests {
         for (text, shown) in [
             (format!("{key}\n"), "[key]\n"),
             (format!("KEY='{key}', ä"), "KEY='[key]', ä"),
+            (format!("%3D{key} \\n{key}"), "%3D[key] \\n[key]"),
+            (format!("KEY_{key}"), "KEY_[key]"),
             (
                 "ghp_0123456789abcdefghij AKIA0123456789ABCDEF".to_owned(),
                 "[key] [key]",

@@ -92,7 +92,7 @@ function Workers() {
   useEffect(() => listen((change) => change.beat), []);
   if (!data) return html`<${Pending} error=${error} />`;
   return html`<h1 tabindex="-1">Workers</h1>
-    ${data.workers.length ? html`<p class="quiet">${many(data.workers.length, "task")} in the hands of workers: agents, programs or people who take tasks and report.</p>
+    ${data.workers.length ? html`<p class="quiet">${many(data.workers.length, "task")} at work with workers: agents, programs or people who take tasks and report.</p>
     <div class="scroll" role="region" aria-label="Workers" tabindex="0"><table><thead><tr><th>Doing</th><th>Role</th><th>Agent</th><th>Machine</th><th>Since</th>
       <th>Last heartbeat</th></tr></thead><tbody>${data.workers.map((each) => html`<tr key=${each.command}>
       <td><a href=${`#/p/${id(each.plan)}/t/${each.task}`}>${each.task} · ${each.task_name}</a>${each.doing && html`<p class="quiet">${each.doing}</p>`}
