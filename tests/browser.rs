@@ -392,7 +392,7 @@ async fn finished_plan_says_where_its_work_is() {
     let page = Page::open(&env, "--port 0");
     browser.open(&page).await;
     browser.go(&format!("p/{}", plan_id(&env))).await;
-    browser.shows("The work is in the folder").await;
+    browser.shows("The work is in").await;
     browser
         .until("[...document.querySelectorAll('h2')].some((each) => each.innerText === 'Result')")
         .await;

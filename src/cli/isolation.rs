@@ -13,7 +13,8 @@ use super::{App, Result, complain, run_terminal, shown_from_here};
 use crate::agents::Agent;
 use crate::config::Isolation;
 use crate::exec::{Project, ProjectError, project_head};
-use crate::plan::{Draft, IntegrationBranch, MERGE_CHECK, PlanHead, ResultsMove, SessionScope};
+use crate::plan::{Draft, MERGE_CHECK, PlanHead, SessionScope};
+use crate::view;
 use crate::wire::team_file::RoleWorker;
 use crate::wire::text::one_line;
 
@@ -205,20 +206,13 @@ impl App {
         if how.json {
             return Ok(());
         }
-        if !head.is_isolated() {
-            let place = shown_from_here(Path::new(&head.workspace));
-            return self.say(&format!("agents work in `{place}`"));
-        }
         let folder = match &head.line {
+            _ if !head.is_isolated() => PathBuf::from(&head.workspace),
             Some(line) => PathBuf::from(&line.folder),
             None => self.worktrees(head),
         };
         let folder = shown_from_here(&folder);
-        let branch = IntegrationBranch::branch(&head.id);
-        let merge = self.merge_command(head);
-        self.say(&format!(
-            "agents work in worktrees below `{folder}`; what is accepted comes onto the branch `{branch}`, and `{merge}` takes it over"
-        ))
+        self.say(&view::place_of_agents(head, &folder, &self.program))
     }
 
     /// Returns where the results of a plan are, and what to type next to get them.
@@ -232,31 +226,12 @@ impl App {
         };
         let workspace = shown_from_here(folder);
         let mission = shown_from_here(&mission_folder.join("MISSION.md"));
-        let Some(line) = &head.line else {
-            let mission = match folder == mission_folder {
-                true => "MISSION.md there".to_owned(),
-                false => format!("`{mission}`"),
-            };
-            return format!("The work is in `{workspace}`, and {mission} tells about it.");
-        };
-        let moved = match head.results {
-            Some(ResultsMove::Discarded) => "discarded",
-            Some(ResultsMove::TakenOver | ResultsMove::Pruned) => "taken over",
-            None => "",
-        };
-        if !moved.is_empty() {
-            return format!("The results are {moved}. `{mission}` tells about them.");
+        let place = view::place_of_results(head, &workspace, &self.program);
+        if head.line.is_none() && folder == mission_folder {
+            return format!("{place}, and MISSION.md there tells about it.");
         }
-        let (branch, tip) = (IntegrationBranch::branch(&head.id), &line.tip);
-        let place = if line.elsewhere.is_some() {
-            format!("The work is at the commit `{tip}`, as somebody else moved `{branch}`")
-        } else if *tip == line.base {
-            format!("Nothing was accepted that changes `{workspace}`")
-        } else {
-            let merge = self.merge_command(head);
-            format!("The work is on the branch `{branch}`: `{merge}` takes it over")
-        };
-        format!("{place}. `{mission}` tells about it.")
+        let what = if head.results.is_some() { "them" } else { "it" };
+        format!("{place}. `{mission}` tells about {what}.")
     }
 
     /// Returns what a person types to take the results of a plan over.

@@ -11,8 +11,7 @@ use super::api_error::{ApiError, ApiResult};
 use super::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
 use super::state::WebState;
 use crate::plan::{
-    ArchiveState, HumanQuestion, IntegrationBranch, Plan, PlanHead, PlanId, PlanState, Refusal,
-    ResultsMove, Row, TaskId, Time,
+    ArchiveState, HumanQuestion, Plan, PlanHead, PlanId, PlanState, Refusal, Row, TaskId, Time,
 };
 use crate::store::{Change, ListedPlan, StoreError};
 use crate::view::{self, DaemonView, LastDaemon, ListedView, PlanView, ProgramName};
@@ -163,32 +162,16 @@ pub async fn show(
 
 /// Says where agents work or, of a plan that has ended, where their work is; `None` where that is not decided.
 fn place(head: &PlanHead, program: &ProgramName) -> Option<String> {
-    let (folder, ended) = (&head.workspace, head.status.settled());
+    let folder = &head.workspace;
     let decided = head.isolated.is_some() || head.line.is_some() || head.status != PlanState::Idle;
-    if folder.is_empty() || !decided {
-        return None;
-    }
-    let branch = IntegrationBranch::branch(&head.id);
-    let merge = format!("`{program} merge {}` takes it over", head.id);
-    Some(match (&head.line, head.results) {
-        (_, Some(ResultsMove::Discarded)) => "The results are discarded.".to_owned(),
-        (_, Some(_)) => "The results are taken over.".to_owned(),
-        (Some(line), _) if line.elsewhere.is_some() => format!(
-            "The work is at the commit `{}`, as somebody else moved the branch `{branch}`.",
-            line.tip
-        ),
-        (Some(line), _) if ended && line.tip == line.base => {
-            format!("Nothing was accepted that changes `{folder}`.")
-        }
-        (Some(_), _) if ended => format!("The work is on the branch `{branch}`: {merge}."),
-        (None, _) if ended => format!("The work is in the folder `{folder}`."),
-        (None, _) if !head.is_isolated() => {
-            format!("Agents work in the folder `{folder}` itself, which they share.")
-        }
-        _ => format!(
-            "Agents work in worktrees; what is accepted comes onto the branch `{branch}`, and {merge}."
-        ),
-    })
+    let place = match (&head.line, head.status.settled()) {
+        _ if folder.is_empty() || !decided => return None,
+        (_, true) => view::place_of_results(head, folder, program),
+        (Some(line), _) => view::place_of_agents(head, &line.folder, program),
+        (None, _) if head.is_isolated() => return None,
+        (None, _) => view::place_of_agents(head, folder, program),
+    };
+    Some(format!("{place}."))
 }
 
 /// Returns the plan file of a plan, for an editor.

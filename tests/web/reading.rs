@@ -35,7 +35,7 @@ fn answers_are_those_of_the_command_line() {
         shown["outcome"],
         json!("2 of 2 tasks completed, 2 accepted.")
     );
-    has(shown["place"].to_string(), "The work is in the folder");
+    has(shown["place"].to_string(), "The work is in `");
     let of_page = ["seq", "outcome", "place", "queued"];
     assert_eq!(without(shown, &of_page), status);
     let early = served.get(&format!("plans/{plan}?at=1"));

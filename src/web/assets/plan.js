@@ -154,7 +154,7 @@ function Head({ plan, view, at }) {
       <span class="quiet">${at ? `as it was after change ${at}` : view.daemon ? `daemon ${view.daemon.pid}` : ended(state) ? "" : view.queued ? "in the queue of a daemon" : html`no daemon has it; <code>plan-agent ${
         state === "not_started" ? "daemon" : `resume ${view.plan.id}`}</code> goes on`}</span></p>
     <${Waits} plan=${view.plan} />
-    ${!at && view.place && html`<p class=${ended(state) ? "" : "quiet"}><${Said} text=${view.place} /></p>`}
+    ${!at && view.place && html`<p class=${`sentence ${ended(state) ? "" : "quiet"}`}><${Said} text=${view.place} /></p>`}
     <${Bar} value=${done} max=${progress.total} label=${`${done} of ${progress.total} tasks done`} /></div>
     ${!at && html`<div class="actions">
       ${state === "reviewing" && html`<${Act} label="Approve" kind="main" path=${`${path}/approve`} fields=${NOTE} />`}
