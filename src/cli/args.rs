@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::plan::{AnswerChoice, TaskId};
+use crate::plan::TaskId;
 use crate::tools::Dialect;
-use value_parsers::{choice, dialects, local_address, not_empty, param, task_number};
+use value_parsers::{dialects, local_address, not_empty, param, task_number};
 
 pub use run_options::{AgentArgs, CarryOut, FILES, TeamArgs};
 pub use steering::{AddArgs, RetryArgs, SettleArgs, TellArgs};
@@ -506,9 +506,8 @@ pub struct AnswerArgs {
     pub question: Option<String>,
 
     /// approve, accept, retry, drop-check, skip, replan, wait, reply, more, allow-once, allow-always, deny or abort, as the
-    /// question offers
-    #[arg(value_parser = choice)]
-    pub choice: AnswerChoice,
+    /// question offers; may be shortened as at its prompt; `?` explains
+    pub choice: String,
 
     /// Words that go along: a correction, a direction, the answer to an agent
     #[arg(long, value_name = "TEXT")]
@@ -659,8 +658,12 @@ mod tests {
             panic!("an answer");
         };
         assert_eq!(
-            (answer.question, answer.choice, answer.note.as_deref()),
-            (None, AnswerChoice::Retry, Some("n"))
+            (
+                answer.question,
+                answer.choice.as_str(),
+                answer.note.as_deref()
+            ),
+            (None, "Retry", Some("n"))
         );
         let Ok(CliCommand::Why(why)) = parse(&["why", "abcd", "3"]) else {
             panic!("a why");

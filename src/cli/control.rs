@@ -6,9 +6,10 @@ use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
+use super::answer_words::{self, Typed};
 use super::args::{AnswerArgs, OnPlan, RestoreArgs};
 use super::{App, BY, Exit, Failure, Result, plan_display};
-use crate::plan::{DAEMON, Draft, PlanId};
+use crate::plan::{AnswerChoice, DAEMON, Draft, PlanId};
 use crate::steering;
 use crate::volumes::{DaemonInfo, DaemonLock, LockError};
 use crate::wire::text::one_line;
@@ -21,8 +22,27 @@ const TRY_AGAIN: Duration = Duration::from_millis(20);
 /// Answers a question.
 pub async fn answer(args: &AnswerArgs, app: &App) -> Result {
     let (plan, question) = app.question(args.question.as_deref()).await?;
-    let (id, choice) = (question.id, args.choice);
     let note = args.note.clone().unwrap_or_default();
+    let typed = match AnswerChoice::parse(&args.choice) {
+        Some(choice) => Typed::Answer(choice, note),
+        None => answer_words::read(&format!("{} {note}", args.choice), &question),
+    };
+    let (choice, note) = match typed {
+        Typed::Answer(choice, note) => (choice, note),
+        Typed::Explain => return app.say(&answer_words::explanation(&question)),
+        Typed::Wrong(why) => {
+            let hint = format!("`{} answer {} '?'` explains each", app.program, question.id);
+            return Err(Failure::usage(anyhow!(why)).hint(hint));
+        }
+        Typed::Edit | Typed::Nothing => {
+            let hint = format!(
+                "`{} edit {plan}` opens the plan in your editor",
+                app.program
+            );
+            return Err(Failure::usage(anyhow!("that is no answer")).hint(hint));
+        }
+    };
+    let id = question.id;
     let answer = move |draft: &mut Draft<'_>| steering::answer(draft, &id, choice, &note, BY);
     let said = app.change(&plan, "answered", answer).await?;
     app.say(&said)?;

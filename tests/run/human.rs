@@ -149,7 +149,15 @@ fn no_input_run_exits_4_and_resumes_after_answer() {
     scene.exits(4, "resume --no-input");
     assert_eq!(agent.attempts().len(), 4, "nothing is repeated");
 
-    has(scene.works("answer retry"), "plan-agent resume");
+    for (word, why) in [
+        ("perhaps", "write one of retry, "),
+        ("ab", "write the whole word"),
+        ("", "no answer"),
+    ] {
+        scene.refuses(2, ["answer", word], why);
+    }
+    has(scene.works("answer ?"), "    retry ");
+    has(scene.works("answer ret"), "plan-agent resume");
     scene.exits(0, "resume --no-input");
     assert_eq!(agent.attempts().last(), Some(&(1, 4)));
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::{ALL_DIALECTS, DIALECTS, Dialects};
-use crate::plan::{AnswerChoice, TaskId};
+use crate::plan::TaskId;
 use crate::tools::Dialect;
 
 pub(super) fn dialects(word: &str) -> Result<Dialects, String> {
@@ -45,11 +45,4 @@ pub(super) fn task_number(text: &str) -> Result<TaskId, String> {
         Ok(number) if number > 0 => Ok(TaskId(number)),
         _ => Err("must be the number of a task, such as 3".into()),
     }
-}
-
-pub(super) fn choice(word: &str) -> Result<AnswerChoice, String> {
-    AnswerChoice::parse(word).ok_or_else(|| {
-        let words = AnswerChoice::ALL.map(AnswerChoice::as_str);
-        format!("must be one of {}", words.join(", "))
-    })
 }
