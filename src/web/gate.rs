@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN};
 use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
 
 use super::api_error::ApiError;
 use super::assets;
@@ -28,7 +29,14 @@ const SECOND: Duration = Duration::from_secs(1);
 /// How often an open connection looks whether its token still counts.
 const TOKEN_READ: Duration = Duration::from_secs(1);
 
-type Hash = [u8; 32];
+/// The hash of a token. It is compared in constant time: how long that takes says nothing of the token.
+struct Hash([u8; 32]);
+
+impl PartialEq for Hash {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
 
 /// A request that may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,9 +277,8 @@ fn shown(headers: &HeaderMap) -> Option<&str> {
         .then_some(token.trim())
 }
 
-/// Hashes are compared: the time that this takes reveals nothing about the token.
 fn hash(word: &str) -> Hash {
-    Sha256::digest(word.as_bytes()).into()
+    Hash(Sha256::digest(word.as_bytes()).into())
 }
 
 /// Refuses a body that is not JSON, or too long.

@@ -116,6 +116,22 @@ fn token_is_accepted_in_one_header_only() {
     assert_eq!(served.status(PLANS, &headers), 401);
 }
 
+/// That it is so cannot be seen from outside: the text of the program shows it.
+#[test]
+fn token_and_code_are_compared_in_constant_time() {
+    for file in ["src/web/gate.rs", "src/volumes/pairing_code.rs"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        let text = fs::read_to_string(path).unwrap();
+        let compares = text
+            .split("mod tests {")
+            .next()
+            .unwrap()
+            .matches("ct_eq(")
+            .count();
+        assert_eq!(compares, 1, "{file}");
+    }
+}
+
 #[test]
 fn token_in_an_address_is_replaced() {
     let env = TestEnv::new();
