@@ -400,8 +400,18 @@ async fn finished_plan_says_where_its_work_is() {
     // What has ended is not edited.
     browser.go(&format!("p/{}/review", plan_id(&env))).await;
     browser.awaits(".plan-text[readonly]").await;
-    let save = "return document.querySelectorAll('main button').length";
+    let save = "return document.querySelectorAll('main form button').length";
     assert_eq!(browser.js(save).await, json!(0));
+    // A task of it may be tried again.
+    browser.go(&format!("p/{}/t/1", plan_id(&env))).await;
+    browser.button("Retry").await;
+    browser.awaits(".act textarea:focus").await;
+    browser.press("say it louder").await;
+    browser.js("document.querySelector('.act form .main').click()").await;
+    browser.shows("task 1 is tried again").await;
+    browser.shows("The next attempt is told").await;
+    browser.shows("say it louder").await;
+    browser.shows("no daemon carries the plan out").await;
 }
 
 #[tokio::test]

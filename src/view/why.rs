@@ -102,7 +102,7 @@ fn reasons(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -> Ve
         }
         TaskState::Pending => waits_for(plan, task),
         TaskState::InProgress => {
-            let mut reasons = vec![under_way(plan, task, now)];
+            let mut reasons = vec![under_way(plan, task, now, program)];
             reasons.extend(stray_file(plan, task, now));
             reasons
         }
@@ -121,7 +121,7 @@ fn accepted(task: &TaskView) -> Vec<String> {
         None => "it was completed when the plan began, or by hand",
         _ if task.by_hand => "a person says that it is done: no check ran",
         Some(true) => "it is proven: what was chosen as proof failed before, and passes now",
-        Some(false) => "it was accepted: what is not proven was believed",
+        Some(false) => "it was accepted: what no check proves was believed",
     };
     let criterion = |(number, end): (usize, &CriterionResult)| {
         let state = match end.state {
@@ -141,7 +141,7 @@ fn accepted(task: &TaskView) -> Vec<String> {
     lines
 }
 
-/// Returns why a task has not been started though it might be.
+/// Returns why a task, or its next attempt, has not been started though it might be.
 fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -> String {
     let head = plan.head();
     match &head.status {
@@ -229,7 +229,7 @@ fn waits_for(plan: &Plan, task: &TaskView) -> Vec<String> {
     task.unmet.iter().map(waits).collect()
 }
 
-fn under_way(plan: &Plan, task: &TaskView, now: Time) -> String {
+fn under_way(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -> String {
     if let Some(reason) = &task.asked {
         return format!("it waits for your answer: {}", line(reason));
     }
@@ -246,7 +246,7 @@ fn under_way(plan: &Plan, task: &TaskView, now: Time) -> String {
             format!("{} has worked on it for {worked}", worker(task))
         }
         (AttemptState::Reported, _) => "its report is being checked and judged".to_owned(),
-        _ => "its next attempt is about to be dispatched".to_owned(),
+        _ => not_started(plan, task, now, program),
     }
 }
 
@@ -363,7 +363,7 @@ mod tests {
     fn why_explains_every_state() {
         insta::assert_snapshot!(said(1), @r"
         1 · Write the counter: completed
-          it was accepted: what is not proven was believed
+          it was accepted: what no check proves was believed
           not proven: no check is bound to it
           counts words
 

@@ -237,6 +237,7 @@ pub async fn task(
     let (detail, seq) = state.store.read(&id, read).await?;
     let mut detail = detail.ok_or_else(|| no_task(&id, task))?;
     detail["seq"] = seq.into();
+    detail["daemon"] = state.volumes.daemon_of(&id).is_some().into();
     Ok(Json(fit(detail)))
 }
 

@@ -2,11 +2,10 @@
 import { html, render, useEffect, useRef, useState } from "./preact.js";
 import { KEY, follow, getRows, link, listen, logOut, say, takeCode, takeToken, token, useAction, useData } from "./live.js";
 import { Act, Ago, Bar, Pending, Problem, State, Waits, clock, many, money } from "./parts.js";
-import { Log, Plan } from "./plan.js";
+import { Log, PAGE, Plan, UNSAVED, drafts } from "./plan.js";
 import { Task } from "./task.js";
 
 const id = encodeURIComponent;
-const PAGE = 100;
 /// The questions that this tab answered, with what; what else is gone was answered elsewhere.
 const answeredHere = new Map();
 
@@ -22,7 +21,7 @@ function Plans({ plans, error, more }) {
   <ul class="plans">${plans.plans.map((plan) => html`<li key=${plan.id} class="card plan">
     <div class="grow"><h2><a href=${`#/p/${id(plan.id)}`}>${plan.name || plan.goal}</a></h2>
       ${plan.goal !== plan.name && html`<p class="goal">${plan.goal}</p>`}
-      <p class="quiet"><code>${plan.key}</code> · began <${Ago} time=${plan.created_at} />${plan.finished_at && html` · ended <${Ago} time=${plan.finished_at} />`}
+      <p class="quiet"><code>${plan.key}</code> · made <${Ago} time=${plan.created_at} />${plan.finished_at && html` · ended <${Ago} time=${plan.finished_at} />`}
       ${plan.cost_usd > 0 && ` · ${money(plan.cost_usd)}`}</p><${Waits} plan=${plan} /></div>
     <div class="side"><${State} state=${plan.state} />
       ${plan.tasks > 0 && html`<span class="count">${plan.completed + plan.skipped} of ${plan.tasks} done</span><${Bar}
@@ -58,7 +57,8 @@ function Question({ question, first }) {
   };
   return html`<li class="card question" tabindex="-1" ref=${card} onKeyDown=${keys} aria-labelledby=${name}>
     <form onSubmit=${send}><p class="quiet"><a href=${`#/p/${id(question.plan)}`}>${question.plan_name}</a>${question.task != null && html` · <a
-      href=${`#/p/${id(question.plan)}/t/${question.task}`}>${question.task} · ${question.task_name}</a>`} · asked <${Ago} time=${question.asked_at} /></p>
+      href=${`#/p/${id(question.plan)}/t/${question.task}`}>${question.task} · ${question.task_name}</a>`} · asked <${Ago} time=${question.asked_at} />${question.choices[0]?.word === "approve" &&
+      html` · <a href=${`#/p/${id(question.plan)}/review`}>Read the whole plan</a> ${drafts.has(question.plan) && UNSAVED}`}</p>
     <h2 id=${name} class="text">${question.text}</h2>
     <fieldset disabled=${window.readOnly || state.busy}><legend class="unseen">Your answer</legend>
       ${question.choices.map((each, at) => html`<label class=${choice === each.word ? "choice chosen" : "choice"}><input type="radio" name=${name}
@@ -80,7 +80,7 @@ function Questions({ questions, error }) {
   for (const [key, each] of open) before.current.set(key, each);
   return html`<h1 tabindex="-1">Questions</h1>
     <p class="quiet">${open.size ? `${many(open.size, "question")} wait${open.size === 1 ? "s" : ""} for your answer.`
-      : "No question is open: every plan goes on by itself."}</p>
+      : "No question is open."}</p>
     <ul class="plain">${[...open].map(([key, each], at) => html`<${Question} key=${key} question=${each} first=${at === 0} />`)}
     ${gone.map(([key, each]) => html`<li class="card past" key=${`past ${key}`}><b>✓ Answered ${
       answeredHere.has(each.id) ? `here: ${answeredHere.get(each.id)}` : "elsewhere"}</b>
@@ -112,9 +112,9 @@ function LogIn() {
   };
   return html`<main class="login"><h1 tabindex="-1">plan-agent</h1>
     <p>${sessionStorage.getItem(KEY) === "" ? "The server here does not know this tab's key: it was replaced, or another folder's page has taken this address."
-      : "This tab has no key yet."} Open the address that <code>plan-agent web</code> prints, or put it here as the key. On a phone, the
-      key is the code that <code>plan-agent web --pair</code> prints.</p>
-    <form onSubmit=${enter}><label>Key<input name="address" autocomplete="off" autocapitalize="characters" spellcheck="false"
+      : "This tab has no key yet."} Open the address that <code>plan-agent web</code> prints, or paste it here. On a phone, type
+      the code that <code>plan-agent web --pair</code> prints.</p>
+    <form onSubmit=${enter}><label>Address or code<input name="address" autocomplete="off" autocapitalize="characters" spellcheck="false"
       required /></label><button class="main">Open</button></form><${Problem} error=${error} /></main>`;
 }
 

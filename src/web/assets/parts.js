@@ -107,7 +107,7 @@ export function Act({ label, path, fields = [], confirm, body = {}, about, kind 
   return html`<div class=${open ? "act open" : "act"}>
     <button type="button" class=${kind} disabled=${state.busy} aria-expanded=${simple ? null : open} onClick=${press}>${label}</button>
     ${open && html`<form class="card form" onSubmit=${send} onKeyDown=${(e) => e.key === "Escape" && setOpen(false)}>
-      ${about && html`<p>${about}</p>`}
+      ${about && html`<p>${typeof about === "function" ? about() : about}</p>`}
       ${fields.map(([name, title, type, required], at) => type === "check"
         ? html`<label class="check"><input type="checkbox" checked=${values[name]} onChange=${(e) => change(name, e.target.checked)} /> ${title}</label>`
         : html`<label>${title}${type === "line" || type === "numbers"

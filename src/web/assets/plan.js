@@ -4,10 +4,11 @@ import { get, getRows, inTurn, listen, say, useAction, useData } from "./live.js
 import { Act, Ago, Bar, Mark, Pending, Problem, Said, State, Text, Waits, ended, kept, many, money, span, words } from "./parts.js";
 import { Graph, Timeline } from "./graph.js";
 
-const PAGE = 100;
+export const PAGE = 100;
 /// Among the numbers of tasks that changed: any of them may have.
 const ALL = 0;
 const NOTE = [["note", "Note (may be empty)", "text"]];
+export const UNSAVED = "Your changes of the whole plan are not saved: the plan begins without them.";
 
 /// The tasks of a plan, page by page. A change reads again only the tasks that it names.
 function useTasks(plan, first, all) {
@@ -113,7 +114,7 @@ const Evidence = kept(({ plan, rows }) => {
 });
 
 /// What was written into plans and not saved: it is there again when the person comes back.
-const drafts = new Map();
+export const drafts = new Map();
 
 /// The whole plan as its file, to be read, changed, approved.
 function Review({ plan, state }) {
@@ -146,21 +147,21 @@ function Head({ plan, view, at }) {
   const done = progress.completed + progress.skipped;
   const going = ["running", "planning", "reviewing", "not_started", "stopped"].includes(state);
   const left = [["in_progress", "in progress"], ["ready", "ready"], ["blocked", "waiting"], ["failed", "failed"], ["skipped", "skipped"]];
-  const rest = left.filter(([key]) => progress[key]).map(([key, word]) => `${progress[key]} ${word}`);
+  const rest = left.slice(ended(state) ? 3 : 0).filter(([key]) => progress[key]).map(([key, word]) => `${progress[key]} ${word}`);
   return html`<p class="crumbs"><a href="#/">Plans</a> / <code>${view.plan.id}</code></p>
   <header class="head"><div class="grow"><h1 tabindex="-1">${name || goal}</h1>${goal !== name && html`<p class="goal">${goal}</p>`}
     <p class="row facts"><${State} state=${state} /><span>${done} of ${many(progress.total, "task")} done</span>
       ${rest.length > 0 && html`<span class="quiet">${rest.join(" · ")}</span>`}
-      <span class="quiet">${at ? `as it was after change ${at}` : view.daemon ? `daemon ${view.daemon.pid}` : ended(state) ? "" : view.queued ? "in the queue of a daemon" : html`no daemon has it; <code>plan-agent ${
-        state === "not_started" ? "daemon" : `resume ${view.plan.id}`}</code> goes on`}</span></p>
+      <span class="quiet">${at ? `as it was after change ${at}` : view.daemon ? `daemon ${view.daemon.pid}` : ended(state) ? "" : state === "paused" ? "" : view.queued ? "in the queue of a daemon" : html`no daemon carries it out: <code>plan-agent ${
+        state === "not_started" ? "daemon" : `resume ${view.plan.id}`}</code> starts one`}</span></p>
     <${Waits} plan=${view.plan} />
     ${!at && view.place && html`<p class=${`sentence ${ended(state) ? "" : "quiet"}`}><${Said} text=${view.place} /></p>`}
     <${Bar} value=${done} max=${progress.total} label=${`${done} of ${progress.total} tasks done`} /></div>
     ${!at && html`<div class="actions">
-      ${state === "reviewing" && html`<${Act} label="Approve" kind="main" path=${`${path}/approve`} fields=${NOTE} />`}
+      ${state === "reviewing" && html`<${Act} label="Approve" kind="main" path=${`${path}/approve`} fields=${NOTE} about=${() => drafts.has(view.plan.id) && UNSAVED} />`}
       ${state === "paused" && html`<${Act} label="Resume" kind="main" path=${`${path}/resume`} />`}
       ${going && html`<${Act} label="Pause" path=${`${path}/pause`} fields=${NOTE} about="Nothing new is started; what is under way goes on." />`}
-      ${!ended(state) && html`<${Act} label="Add task" path=${`${path}/tasks`} fields=${[["name", "Name", "line", true],
+      ${(!ended(state) || state === "completed") && html`<${Act} label="Add task" path=${`${path}/tasks`} fields=${[["name", "Name", "line", true],
         ["description", "What is to be done", "text", true], ["after", "After tasks (numbers)", "numbers"]]} />`}
       ${!ended(state) && html`<${Act} label="Abort" kind="danger" path=${`${path}/abort`} fields=${NOTE} confirm=${view.plan.id}
         about="This ends the plan for good. Agents under way are stopped; what they wrote stays." />`}</div>`}</header>
@@ -169,9 +170,8 @@ function Head({ plan, view, at }) {
 }
 
 function Tabs({ plan, part }) {
-  const tabs = [["tasks", "Tasks", ""], ["graph", "Graph", "/graph"], ["timeline", "Timeline", "/timeline"], ["review", "Whole plan", "/review"], ["log", "Log", "/log"]];
-  return html`<nav class="tabs" aria-label="Views of the plan">${tabs.map(([key, word, path]) =>
-    html`<a href=${`#/p/${plan}${path}`} aria-current=${part === key ? "page" : null}>${word}</a>`)}</nav>`;
+  return html`<nav class="tabs" aria-label="Views of the plan">${[["tasks", "Tasks", ""], ["graph", "Graph", "/graph"], ["timeline", "Timeline", "/timeline"],
+    ["review", "Whole plan", "/review"], ["log", "Log", "/log"]].map(([key, word, path]) => html`<a href=${`#/p/${plan}${path}`} aria-current=${part === key ? "page" : null}>${word}</a>`)}</nav>`;
 }
 
 export function Plan({ plan, part }) {
@@ -195,7 +195,7 @@ export function Plan({ plan, part }) {
       <${Evidence} plan=${plan} rows=${rows} /></div>`}`;
 }
 
-function Restore({ plan, at, seq }) {
+function Restore({ plan, at, seq, done }) {
   const path = `/plans/${encodeURIComponent(plan)}/restore`;
   const [preview, ask, forget] = useAction();
   const [shown, setShown] = useState(null);
@@ -207,7 +207,7 @@ function Restore({ plan, at, seq }) {
     ${shown && !result.done && !result.error && html`<h2>Restoring change ${at}</h2>${shown.preview.length ? html`<ul>${shown.preview.map((each) =>
       html`<li>${each.task} · ${each.name}: ${words(each.was ?? "not in the plan")} → ${words(each.is ?? "taken out")}</li>`)}</ul>` : html`<p>No task changes.</p>`}
       <p>The plan comes back paused. Files stay as they are, what was merged stays on the branch, and the log keeps everything.</p>
-      <button class="main" onClick=${() => act(path, { at, preview: false, if_seq: shown.seq }, () => say("Restored."))}>Restore change ${at}</button>`}</div>`;
+      <button class="main" onClick=${() => act(path, { at, preview: false, if_seq: shown.seq }, () => (say("Restored."), done()))}>Restore change ${at}</button>`}</div>`;
 }
 
 /// Every change, by whom and why; the slider shows the plan as it was after one of them.
@@ -235,7 +235,7 @@ export function Log({ plan }) {
       <input id="at" type="range" min="1" max=${seq} value=${at ?? seq} onInput=${(e) => set(Number(e.target.value))} />
       <p class="row"><button onClick=${() => set(Math.max(1, (at ?? seq) - 1))}>One back</button><button disabled=${!old} onClick=${() => set((at ?? seq) + 1)}>One on</button>
       <button disabled=${!old} onClick=${() => (setAt(null), setFrom(null))}>Now</button></p></div>
-    ${old && html`<${Problem} error=${then.error} /><${Restore} plan=${plan} at=${at} seq=${seq} />
+    ${old && html`<${Problem} error=${then.error} /><${Restore} plan=${plan} at=${at} seq=${seq} done=${() => (setAt(null), setFrom(null))} />
       ${view && html`<details open><summary>Tasks after change ${at}</summary><${TaskTable} plan=${plan} rows=${view.tasks} /></details>`}`}
     <h2>Changes</h2><${Problem} error=${log.error} />
     <table class="log"><thead><tr><th class="num">No.</th><th>When</th><th>By</th><th>What and why</th></tr></thead><tbody>${changes.map((each) => html`<tr

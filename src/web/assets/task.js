@@ -12,8 +12,8 @@ const said = (text) => text && !/^none\.?$/i.test(text.trim());
 function Attempt({ attempt, last }) {
   const { report, checks, changes, verdict, issued, claimed, ended: end } = attempt;
   const lasted = end && span(ms(end) - ms(claimed || issued));
-  const told = report ? `reported ${words(report.status)}` : words(attempt.state);
-  return html`<details class="card" open=${last}><summary><b>Attempt ${attempt.number}</b> · ${told}${verdict && ` · then ${words(verdict.decision)}`}
+  const told = report ? `reported ${words(report.status)}` : attempt.state !== "open" ? words(attempt.state) : claimed ? "at work" : "not taken yet";
+  return html`<details class="card" open=${last}><summary><b>Attempt ${attempt.number}</b> · ${told}${verdict && ` · then ${words(verdict.decision)}${verdict.decision === "next" ? "" : `: ${verdict.reason.slice(0, 200)}`}`}
     <span class="quiet"> ${clock(issued)}${lasted && `, ${lasted}`}${report?.cost_usd ? `, ${money(report.cost_usd)}` : ""}</span></summary>
     ${[["Said to the agent", attempt.told], ["Report", report?.results], ["Pitfalls", report?.pitfalls], ["Next steps", report?.next_steps],
       ["Question", report?.question]].map(([name, text]) => said(text) && html`<h3>${name}</h3><${Text} text=${text} />`)}
@@ -28,8 +28,7 @@ function Attempt({ attempt, last }) {
 
 /// Reads a unified diff: `[kind, path, number in the new file, text]` of each line.
 function diffLines(text) {
-  let path = "";
-  let number = 0;
+  let [path, number] = ["", 0];
   return text.trimEnd().split("\n").flatMap((line) => {
     if (line.startsWith("diff --git ") || /^(index|---|new file|deleted file|similarity) ?/.test(line)) return [];
     if (line.startsWith("+++ ")) return [["file", (path = line.slice(4).replace(/^b\//, "")), 0, path]];
@@ -50,7 +49,7 @@ function Diff({ base, over, wants }) {
   const shown = useRef();
   const data = (shown.current = at === null ? now : shown.current);
   if (!data) return html`<p class="quiet">${error ? error.message : "Reading …"}</p>`;
-  if (!data.diff) return html`<p class="quiet">It has changed nothing so far, or its workspace keeps no lines.</p>`;
+  if (!data.diff) return html`<p class="quiet">Nothing to show: it has changed no file, or agents share the folder, where changes are not kept line by line.</p>`;
   const send = (path, line) => (event) => {
     event.preventDefault();
     act(`${base}/comments`, { path, line, text: event.target.elements.text.value }, () => setAt(null));
@@ -73,8 +72,7 @@ function Output({ plan, number, base }) {
   const box = useRef();
   useEffect(() => {
     let gone = false;
-    let attempt = null;
-    let from = 0;
+    let [attempt, from] = [null, 0];
     const read = inTurn(async () => {
       if (gone) return;
       try {
@@ -114,7 +112,9 @@ export function Task({ plan, number }) {
   return html`<p class="crumbs"><a href="#/">Plans</a> / <a href=${`#/p/${plan}`}>${plan}</a> / task ${task.id}</p>
     <header class="head"><div class="grow"><h1 tabindex="-1">${task.id} · ${task.name}</h1><p class="row facts"><${State} state=${task.state} proven=${task.proven} />
       <span>${many(task.attempts, "attempt")}</span>${task.assignee && html`<span>role ${task.assignee}</span>`}<span class="quiet">cost ${money(task.usage?.cost_usd)}${
-      task.usage?.seconds ? `, ${span(task.usage.seconds * 1000)} of work` : ""}</span></p></div>
+      task.usage?.seconds ? `, ${span(task.usage.seconds * 1000)} of work` : ""}</span>${data.daemon === false && !over && html`<span class="quiet">no daemon carries the plan out</span>`}</p></div>
+    ${["completed", "skipped"].includes(task.state) && html`<div class="actions"><${Act} label="Retry" path=${`${base}/retry`} fields=${[...note("What is to be better", true),
+      ["yes", "Tasks that came after it may open again", "check"]]} /></div>`}
     ${!over && html`<div class="actions">
       <${Act} label="Note" path=${`${base}/note`} fields=${note("What the next attempt is to know", true)} />
       <${Act} label="Retry" path=${`${base}/retry`} fields=${note("Note for the agent (may be empty)")} />
@@ -122,7 +122,7 @@ export function Task({ plan, number }) {
       <${Act} label="Skip" kind="danger" path=${`${base}/skip`} fields=${note("Note (may be empty)")} about="It is left out; what waits for it goes on without it." /></div>`}</header>
     <${Problem} error=${error} />
     <section class="card why"><h2>Why</h2><${Text} text=${reasons(data.why || task.why || "")} />
-      ${said(task.told) && html`<p>The next attempt is told:</p><${Text} text=${task.told} />`}
+      ${!over && said(task.told) && html`<p>The next attempt is told:</p><${Text} text=${task.told} />`}
       ${task.state === "asks_you" && html`<p><a class="badge" href="#/questions">? Answer its question</a></p>`}
       ${task.dependencies?.length > 0 && html`<p class="quiet">Comes after ${task.dependencies.map((each, at) => [at > 0 && ", ", link(each)])}</p>`}
       ${task.dependants?.length > 0 && html`<p class="quiet">Comes before ${task.dependants.map((each, at) => [at > 0 && ", ", link(each)])}</p>`}</section>
