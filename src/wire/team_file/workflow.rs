@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{bounded, id, placeholders};
@@ -32,7 +33,7 @@ pub struct Workflow {
 }
 
 /// A value that is needed before the plan can be made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Parameter {
     /// A letter or `_`, then letters, digits and `_`.
     pub name: String,
