@@ -442,7 +442,7 @@ pub struct Verdict {
 }
 
 /// An agent's session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSession {
     pub id: SessionId,
     /// The task for which it was opened.
