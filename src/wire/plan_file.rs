@@ -64,15 +64,8 @@ pub(super) fn unknown_check<'a>(
     })
 }
 
-/// Reads a plan file; `.json`, `.yaml` and `.yml` hold `structure_data`, everything else is Markdown.
-///
-/// # Errors
-/// All problems of the file, with line and column.
-pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
-    sound(read(file_name, text))
-}
-
-/// Reads a plan file as [`parse`] does. Returns all problems of the file, with what can be read in spite of them.
+/// Reads a plan file; `.json`, `.yaml` and `.yml` hold `structure_data`, everything else is Markdown. Returns all problems of
+/// the file, with line and column, and what can be read in spite of them.
 pub fn read(file_name: &str, text: &str) -> (PlanFile, Vec<Problem>) {
     if text.len() > MAX_BYTES {
         let message = format!("the file has {} bytes, more than {MAX_BYTES}", text.len());
