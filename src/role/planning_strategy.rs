@@ -141,7 +141,7 @@ impl Role {
     }
 
     /// Returns what a question to the model contains of the role and its task.
-    fn question_context(&self) -> RoleContext<'_> {
+    pub(super) fn question_context(&self) -> RoleContext<'_> {
         let (description, context) = self.given();
         RoleContext {
             role: self.settings.id.as_str(),
