@@ -133,7 +133,7 @@ impl<A: 'static> Unrendered<A> {
             Ok(Request {
                 system,
                 prompt,
-                schema_name: self.template.file_name().trim_end_matches(".md").to_owned(),
+                schema_name: self.template.as_str().to_owned(),
                 schema: self.schema.clone(),
                 max_tokens: (self.max_tokens / divisor).max(LEAST_ANSWER),
             })
