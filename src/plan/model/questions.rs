@@ -183,7 +183,6 @@ pub struct ModelQuestion {
     /// Why it failed; stays set until a human wants the question asked again, or it has its answer.
     pub error: Option<String>,
     /// Set if it failed because the model is away: then it is asked again without a human.
-    #[serde(default)]
     pub away: Option<ModelAway>,
     /// The answer as it came, once it has taken effect.
     pub answer: Option<String>,

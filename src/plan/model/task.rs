@@ -232,7 +232,6 @@ pub struct TaskSpec {
     pub criteria: Criteria,
     #[serde(default, deserialize_with = "or_default")]
     pub reasoning: String,
-    #[serde(default)]
     pub assignee: Option<String>,
     #[serde(skip)]
     pub optional: bool,
