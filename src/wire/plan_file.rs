@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use super::Problem;
 use super::problem::{Place, Problems};
 use super::text::{known_word, one_line, quote};
-use super::yaml_tree::YamlNode;
+use super::yaml_tree::{self, YamlNode};
 use crate::plan::{
     Criteria, MAX_PRODUCED, PlanSpec, TaskOrder, TaskRef, TaskSpec, cycle_among, within_workspace,
 };
@@ -75,7 +75,9 @@ pub fn read(file_name: &str, text: &str) -> (PlanFile, Vec<Problem>) {
     let extension = file_name.rsplit_once('.').map_or("", |(_, end)| end);
     let start = text.trim_start_matches('\u{feff}').trim_start();
     let read = match extension.to_ascii_lowercase().as_str() {
-        "yaml" | "yml" => structure_data::read_yaml(text, &problems),
+        "yaml" | "yml" => yaml_tree::read(text).map(|node| {
+            structure_data::of_node(&node, "the plan", UnknownFields::Ignored, &problems)
+        }),
         extension if extension == "json" || start.starts_with('{') => {
             structure_data::read_json(text, &problems)
         }

@@ -162,14 +162,6 @@ impl Unknown {
     }
 }
 
-pub(super) fn read_yaml(
-    text: &str,
-    problems: &Problems,
-) -> Result<(PlanFileHead, Vec<TaskDraft>), Problem> {
-    let node = yaml_tree::read(text)?;
-    Ok(of_node(&node, "the plan", UnknownFields::Ignored, problems))
-}
-
 /// How unknown fields are treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::wire) enum UnknownFields {
