@@ -480,8 +480,11 @@ fn attempt(draft: &mut Draft<'_>, task: u32, command: &str, status: ReportStatus
         ..new_report(command, "see the file", draft.now())
     };
     draft.report(&id, report).unwrap();
-    let verdict =
-        plan_agent::plan::rule_decisions::judge(draft.plan().attempt(&id).unwrap(), draft.now());
+    let verdict = plan_agent::plan::rule_decisions::judge(
+        draft.plan().attempt(&id).unwrap(),
+        &[],
+        draft.now(),
+    );
     draft.judge(&id, &verdict).unwrap();
 }
 

@@ -271,7 +271,7 @@ impl App {
         let mut settings = config.sensitive().clone();
         settings.extend(self.programs());
         let prompts = self.prompts.replaced();
-        let prompts = prompts.map(|(name, text)| (name.to_owned(), content_hash(text)));
+        let prompts = prompts.map(|(name, text)| (name, content_hash(text)));
         let (dir, prompts) = (config.prompts_dir(), prompts.collect());
         let told = "replaces what models and agents are told";
         let mut subjects = vec![

@@ -161,7 +161,7 @@ impl DaemonSettings {
                 let attempt = draft.attempt(command)?;
                 let task = draft.plan().task(attempt.task);
                 let before = task.map_or(&[][..], |task| &task.before);
-                let mut verdict = rule_decisions::judge_after(&attempt, before, draft.now());
+                let mut verdict = rule_decisions::judge(&attempt, before, draft.now());
                 if draft.plan().head().policy.model && verdict.decision == Decision::Next {
                     verdict.reason += ": no doubt to ask the model about";
                 }

@@ -18,7 +18,6 @@ pub(super) enum StopReason {
 #[derive(Default, Deserialize)]
 pub(super) struct MessagesAnswer {
     content: Vec<ContentBlock>,
-    #[serde(default)]
     stop_reason: Option<String>,
     #[serde(default)]
     usage: TokenUsage,
@@ -38,7 +37,6 @@ struct ContentBlock {
 #[derive(Default, Deserialize)]
 pub(super) struct Completion {
     choices: Vec<CompletionChoice>,
-    #[serde(default)]
     usage: Option<TokenUsage>,
 }
 
@@ -46,7 +44,6 @@ pub(super) struct Completion {
 struct CompletionChoice {
     #[serde(alias = "delta")]
     message: CompletionMessage,
-    #[serde(default)]
     finish_reason: Option<String>,
 }
 
@@ -55,7 +52,6 @@ struct CompletionMessage {
     /// A text, or a list of parts that have one.
     #[serde(default)]
     content: Value,
-    #[serde(default)]
     refusal: Option<String>,
 }
 

@@ -279,14 +279,9 @@ fn error_message(json: &Value) -> Option<String> {
 }
 
 /// Returns an error with its causes; each shows one level only.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let texts = anyhow::Chain::new(error).map(ToString::to_string);
+    texts.collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]

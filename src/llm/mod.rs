@@ -18,13 +18,11 @@ mod quoting;
 mod template_trial_data;
 mod typed_questions;
 
-use std::future::Future;
-use std::pin::Pin;
-
 pub use answer_schema::Schema;
 pub use coding_agent_model::AgentModel;
 pub use command_body::{CommandContent, CommandContext, CommandKind};
 pub use error::{EndpointError, Fault, LlmError};
+pub use futures_util::future::BoxFuture;
 pub use http::{chain as error_chain, client_builder, install_crypto};
 pub use http_apis::HttpModel;
 pub use prompts::{PromptError, PromptFiles, PromptTemplate, Prompts};
@@ -58,9 +56,6 @@ pub struct ModelReply {
     /// The cost of the answer in US dollars, as the service reports it; 0 if it reports none: prices are not guessed.
     pub cost_usd: f64,
 }
-
-/// A future that may move between threads.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A language model that answers one question at a time; it remembers nothing between them.
 pub trait LanguageModel: Send + Sync {

@@ -14,7 +14,7 @@ use crate::plan::{
     Attempt, ChangeDetection, CheckResult, CriterionResult, CriterionState, Plan, ReportStatus,
     Task, TaskId, TaskState, proof, word,
 };
-use crate::wire::team_file::{Parameter, RoleSpec, Team, Workflow};
+use crate::wire::team_file::{RoleSpec, Team, Workflow};
 
 /// Neighbours shown on each side of a task.
 const WINDOW: usize = 5;
@@ -91,19 +91,10 @@ fn roles(team: Option<&Team>) -> Vec<Value> {
 
 /// A workflow that may be chosen instead of making tasks.
 fn workflow(workflow: &Workflow) -> Value {
-    let parameter = |parameter: &Parameter| {
-        context! {
-            name => &parameter.name,
-            kind => parameter.kind.as_str(),
-            description => &parameter.description,
-            default => &parameter.default,
-            choices => &parameter.choices,
-        }
-    };
     context! {
         id => &workflow.id,
         description => &workflow.description,
-        parameters => workflow.parameters.iter().map(parameter).collect::<Vec<_>>(),
+        parameters => Serde(&workflow.parameters),
     }
 }
 
@@ -115,14 +106,7 @@ fn head(plan: &Plan) -> Value {
         constraints => &head.constraints,
         name => &head.name,
         status => head.status.as_str(),
-        counts => context! {
-            total => counts.total(),
-            pending => counts.pending,
-            in_progress => counts.in_progress,
-            completed => counts.completed,
-            failed => counts.failed,
-            skipped => counts.skipped,
-        },
+        counts => context! { total => counts.total(), ..Serde(counts) },
     }
 }
 
@@ -329,13 +313,14 @@ pub(super) fn whole(plan: &Plan, team: Option<&Team>) -> Value {
 }
 
 /// What a role knows of its task.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct RoleContext<'a> {
     /// The name of the role.
     pub role: &'a str,
     /// The role's own prompt.
     pub prompt: &'a str,
     /// What is to be done.
+    #[serde(rename = "task")]
     pub description: &'a str,
     pub context: &'a str,
     /// What a step may use.
@@ -380,15 +365,8 @@ pub struct DoneStep {
 /// What a role's model knows.
 pub(super) fn role(known: &RoleContext<'_>) -> Value {
     context! {
-        role => known.role,
-        prompt => known.prompt,
-        task => known.description,
-        context => known.context,
         offers => Serde(&known.offers[..known.offers.len().min(OFFERS)]),
-        done => Serde(known.done),
-        why => known.why,
-        question => known.question,
         next => known.done.len() + 1,
-        max_steps => known.max_steps,
+        ..Serde(known)
     }
 }

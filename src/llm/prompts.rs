@@ -13,6 +13,7 @@ use thiserror::Error;
 use super::quoting::{LINE, NAME, TEXT, one_line, quote, quote_within};
 use super::template_trial_data;
 use crate::bounded_read;
+use crate::plan::words;
 
 /// A template of a question has this line between its system part and its prompt part.
 const SEPARATOR: &str = "---";
@@ -21,61 +22,45 @@ const MAX_TEMPLATE: usize = 256 << 10;
 /// Characters that a filter lets a template ask for.
 const MAX_TEXT: usize = 40_000;
 
-/// The existing templates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PromptTemplate {
-    Plan,
-    Judge,
-    Replan,
-    Audit,
-    Summarise,
-    /// How a role plans its task.
-    Strategy,
-    /// The steps of a role for its task.
-    Steps,
-    /// What a role's model does itself.
-    Ask,
-    /// The body of a command file; the only one that no model answers.
-    Command,
+words! {
+    /// The existing templates; the word names the file, and the kind of answer.
+    #[derive(Hash)]
+    pub enum PromptTemplate {
+        Plan = "plan",
+        Judge = "judge",
+        Replan = "replan",
+        Audit = "audit",
+        Summarise = "summarise",
+        /// How a role plans its task.
+        Strategy = "strategy",
+        /// The steps of a role for its task.
+        Steps = "steps",
+        /// What a role's model does itself.
+        Ask = "ask",
+        /// The body of a command file; the only one that no model answers.
+        Command = "command",
+    }
 }
 
 impl PromptTemplate {
-    /// Every template.
-    pub const ALL: [Self; 9] = [
-        Self::Plan,
-        Self::Judge,
-        Self::Replan,
-        Self::Audit,
-        Self::Summarise,
-        Self::Strategy,
-        Self::Steps,
-        Self::Ask,
-        Self::Command,
-    ];
-
-    /// Returns the name of its file, and the text that is built in.
-    fn file(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Plan => ("plan.md", include_str!("../../prompts/plan.md")),
-            Self::Judge => ("judge.md", include_str!("../../prompts/judge.md")),
-            Self::Replan => ("replan.md", include_str!("../../prompts/replan.md")),
-            Self::Audit => ("audit.md", include_str!("../../prompts/audit.md")),
-            Self::Summarise => ("summarise.md", include_str!("../../prompts/summarise.md")),
-            Self::Strategy => ("strategy.md", include_str!("../../prompts/strategy.md")),
-            Self::Steps => ("steps.md", include_str!("../../prompts/steps.md")),
-            Self::Ask => ("ask.md", include_str!("../../prompts/ask.md")),
-            Self::Command => ("command.md", include_str!("../../prompts/command.md")),
-        }
-    }
-
     /// Returns the name of its file.
-    pub fn file_name(self) -> &'static str {
-        self.file().0
+    pub fn file_name(self) -> String {
+        format!("{}.md", self.as_str())
     }
 
     /// Returns the template that is built in.
     pub fn built_in(self) -> &'static str {
-        self.file().1
+        match self {
+            Self::Plan => include_str!("../../prompts/plan.md"),
+            Self::Judge => include_str!("../../prompts/judge.md"),
+            Self::Replan => include_str!("../../prompts/replan.md"),
+            Self::Audit => include_str!("../../prompts/audit.md"),
+            Self::Summarise => include_str!("../../prompts/summarise.md"),
+            Self::Strategy => include_str!("../../prompts/strategy.md"),
+            Self::Steps => include_str!("../../prompts/steps.md"),
+            Self::Ask => include_str!("../../prompts/ask.md"),
+            Self::Command => include_str!("../../prompts/command.md"),
+        }
     }
 
     /// Returns the parts that are rendered separately: that of a command is the whole template, a question has the system part
@@ -132,7 +117,7 @@ impl PromptFiles {
     }
 
     /// Returns the names and texts of those that differ from the built-in prompt.
-    pub fn replaced(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    pub fn replaced(&self) -> impl Iterator<Item = (String, &str)> {
         let files = self.0.iter().map(|(template, (_, text))| (template, text));
         let replaced = files.filter(|(template, text)| *text != template.built_in());
         replaced.map(|(template, text)| (template.file_name(), text.as_str()))
@@ -167,10 +152,10 @@ impl Prompts {
             paths: HashMap::new(),
         };
         for template in PromptTemplate::ALL {
-            let (name, built_in) = template.file();
+            let own = Path::new("prompts").join(template.file_name());
             match files.0.get(&template) {
                 Some((path, text)) => prompts.add(template, path.clone(), text)?,
-                None => prompts.add(template, Path::new("prompts").join(name), built_in)?,
+                None => prompts.add(template, own, template.built_in())?,
             }
         }
         Ok(prompts)
@@ -339,7 +324,7 @@ fn has(context: &Value, name: &str) -> bool {
 }
 
 fn name(template: PromptTemplate, part: usize) -> String {
-    format!("{}#{part}", template.file_name())
+    format!("{}#{part}", template.as_str())
 }
 
 fn read(path: &Path) -> Result<Option<String>, PromptError> {

@@ -47,14 +47,6 @@ impl<A> TypedQuestion<A> {
     }
 }
 
-impl<A> fmt::Debug for TypedQuestion<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Question")
-            .field("request", &self.request)
-            .finish_non_exhaustive()
-    }
-}
-
 /// A usable answer and its cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answered<A> {

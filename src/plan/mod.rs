@@ -52,6 +52,11 @@ pub fn counted(number: impl Copy + Display + PartialEq + From<u8>, word: &str) -
     format!("{number} {word}{plural}")
 }
 
+/// Returns whether a value is the default one, which files and answers may leave out.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// Returns the word with which serde writes a value of an enum.
 pub fn word(value: &impl Serialize) -> String {
     match json!(value) {

@@ -14,13 +14,28 @@ use super::model::{
 use super::ranked_set::{ALL, BOUND, FREE, Kinds, PENDING, Place, Tasks, UNSETTLED, WANTED};
 use super::task_index::{Counts, Startable, TaskIndex, forget, kinds, place};
 
-/// One row of a plan, as it is stored.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Row {
-    Head(Box<PlanHead>),
-    Task(Box<Task>),
-    Attempt(Box<Attempt>),
+/// Defines the rows of a plan, and that each is made of what it holds.
+macro_rules! rows {
+    ($($kind:ident($of:ty),)*) => {
+        /// One row of a plan, as it is stored.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Row {
+            $($kind(Box<$of>),)*
+        }
+
+        $(impl From<$of> for Row {
+            fn from(of: $of) -> Self {
+                Self::$kind(Box::new(of))
+            }
+        })*
+    };
+}
+
+rows! {
+    Head(PlanHead),
+    Task(Task),
+    Attempt(Attempt),
     Question(HumanQuestion),
     Session(AgentSession),
     Ask(ModelQuestion),
@@ -51,42 +66,6 @@ impl Row {
     }
 }
 
-impl From<PlanHead> for Row {
-    fn from(head: PlanHead) -> Self {
-        Self::Head(Box::new(head))
-    }
-}
-
-impl From<Task> for Row {
-    fn from(task: Task) -> Self {
-        Self::Task(Box::new(task))
-    }
-}
-
-impl From<Attempt> for Row {
-    fn from(attempt: Attempt) -> Self {
-        Self::Attempt(Box::new(attempt))
-    }
-}
-
-impl From<HumanQuestion> for Row {
-    fn from(question: HumanQuestion) -> Self {
-        Self::Question(question)
-    }
-}
-
-impl From<AgentSession> for Row {
-    fn from(session: AgentSession) -> Self {
-        Self::Session(session)
-    }
-}
-
-impl From<ModelQuestion> for Row {
-    fn from(ask: ModelQuestion) -> Self {
-        Self::Ask(ask)
-    }
-}
-
 impl RowKey {
     /// Returns the kind of row and its id, which the store keeps in separate columns.
     pub fn parts(&self) -> (&'static str, String) {
@@ -102,19 +81,10 @@ impl RowKey {
 }
 
 /// The rows of one kind by their ids, and which of them are open: something is still to happen to them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Table<K, R> {
     rows: BTreeMap<K, R>,
     open: BTreeSet<K>,
-}
-
-impl<K, R> Default for Table<K, R> {
-    fn default() -> Self {
-        Self {
-            rows: BTreeMap::new(),
-            open: BTreeSet::new(),
-        }
-    }
 }
 
 impl<K: Clone + Ord, R: Clone + Into<Row>> Table<K, R> {
@@ -533,15 +503,15 @@ impl Plan {
             }
             Row::Question(row) => {
                 let (id, open) = (row.id.clone(), row.open());
-                self.questions.insert(id, open, row).map(Row::from)
+                self.questions.insert(id, open, *row).map(Row::from)
             }
             Row::Session(row) => {
                 let (id, open) = (row.id.clone(), row.end.is_none());
-                self.sessions.insert(id, open, row).map(Row::from)
+                self.sessions.insert(id, open, *row).map(Row::from)
             }
             Row::Ask(row) => {
                 let (id, open) = (row.id.clone(), row.answered.is_none());
-                self.asks.insert(id, open, row).map(Row::from)
+                self.asks.insert(id, open, *row).map(Row::from)
             }
         }
     }

@@ -186,7 +186,7 @@ impl PartialEq for RankedSet {
     }
 }
 
-/// Tasks of a plan in its order, from either end; skipping costs no more than one step.
+/// Tasks of a plan in its order, from either end; skipping from the front costs no more than one step.
 #[derive(Clone, Debug)]
 pub struct Tasks<'a> {
     rows: &'a BTreeMap<TaskId, Task>,
@@ -252,14 +252,6 @@ impl<'a> DoubleEndedIterator for Tasks<'a> {
         self.back = Some((chunk, at));
         self.to -= 1;
         self.row(chunk, at)
-    }
-
-    fn nth_back(&mut self, skipped: usize) -> Option<&'a Task> {
-        if skipped > 0 {
-            self.to = self.to.saturating_sub(skipped).max(self.from);
-            self.back = None;
-        }
-        self.next_back()
     }
 }
 

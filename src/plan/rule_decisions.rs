@@ -41,13 +41,8 @@ fn reports_success(attempt: &Attempt) -> bool {
 }
 
 /// Judges a reported attempt: accepts it if that is possible (see `draft::acceptable`), it reports full success and nothing
-/// contradicts that; else the task is retried.
-pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
-    judge_after(attempt, &[], now)
-}
-
-/// As [`judge`]; a check that failed `before` the work as well is not put down to the agent.
-pub fn judge_after(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verdict {
+/// contradicts that; else the task is retried. A check that failed `before` the work as well is not put down to the agent.
+pub fn judge(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verdict {
     let report = attempt.report.as_ref();
     let status = report.map_or("no report", |report| report.status.as_str());
     let mut checks = attempt.checks.iter().flatten().peekable();
@@ -162,7 +157,7 @@ mod tests {
                 tests: None,
                 command: String::new(),
             };
-            judge_after(&attempt, &[before], Time(0)).reason
+            judge(&attempt, &[before], Time(0)).reason
         };
         let red =
             "check `test` fails (it failed before the work, too); the agent reports no report";

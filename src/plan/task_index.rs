@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, btree_set};
 use std::iter::Peekable;
 
+use serde::Serialize;
+
 use super::model::{PlanState, Task, TaskId, TaskOrder, TaskState};
 use super::ranked_set::{
     BOUND, COMPLETED, FAILED, FREE, IN_PROGRESS, Kinds, PENDING, Place, RankedSet, SKIPPED, Tasks,
@@ -11,7 +13,7 @@ use super::ranked_set::{
 };
 
 /// The number of tasks in each state; removed tasks are not counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     pub pending: usize,
     pub in_progress: usize,

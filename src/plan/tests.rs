@@ -96,7 +96,8 @@ fn attempt(plan: &mut Plan, n: u32, status: ReportStatus) {
     apply(plan, |draft| {
         draft.issue(TaskId(1), issue(n))?;
         draft.report(&command(n), report(status, Time(1)))?;
-        let verdict = rule_decisions::judge(draft.plan().attempt(&command(n)).unwrap(), Time(1));
+        let verdict =
+            rule_decisions::judge(draft.plan().attempt(&command(n)).unwrap(), &[], Time(1));
         asking(draft, n).judge(&command(n), &verdict)
     });
 }
@@ -105,7 +106,7 @@ fn attempt(plan: &mut Plan, n: u32, status: ReportStatus) {
 fn decide(draft: &mut Draft<'_>, n: u32, decision: Decision) -> Result<(), Refusal> {
     let verdict = Verdict {
         decision,
-        ..rule_decisions::judge(draft.plan().attempt(&command(n)).unwrap(), draft.now())
+        ..rule_decisions::judge(draft.plan().attempt(&command(n)).unwrap(), &[], draft.now())
     };
     asking(draft, n).judge(&command(n), &verdict)
 }
@@ -388,7 +389,7 @@ fn evidence_names_concurrent_task_in_same_folder() {
         let changes = ChangedFiles::new(ChangeDetection::Git, vec!["a.txt".to_owned()]);
         draft.inspected(&command(1), changes, Some("after"))?;
         let verdict =
-            rule_decisions::judge(draft.plan().attempt(&command(1)).unwrap(), draft.now());
+            rule_decisions::judge(draft.plan().attempt(&command(1)).unwrap(), &[], draft.now());
         asking(draft, 1).judge(&command(1), &verdict)?;
         draft.issue(TaskId(3), issue(3))
     });

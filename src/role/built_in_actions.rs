@@ -117,7 +117,6 @@ where
 #[serde(deny_unknown_fields)]
 struct AskParams {
     /// What is wanted; left out, the whole task.
-    #[serde(default)]
     wanted: Option<String>,
 }
 

@@ -103,13 +103,9 @@ impl Role {
         plan: &InternalPlan,
         step: &InternalStep,
     ) -> Result<Result<String, String>> {
-        let (description, context) = self.given();
         let asking = |model| self.asking(model, &plan.id);
         let situation = StepContext {
-            role: &self.settings.id,
-            prompt: &self.settings.prompt,
-            description,
-            context,
+            task: self.question_context(),
             asking: self.model.as_ref().map(asking),
             plan: &plan.id,
             step: step.number,

@@ -78,8 +78,8 @@ impl StepChecker {
     }
 
     /// Returns the step that a model planned.
-    fn step(&self, planned: &PlannedStep) -> Result<StepSpec, String> {
-        let (action, mut params) = (planned.uses.clone(), planned.params.clone());
+    fn step(&self, planned: PlannedStep) -> Result<StepSpec, String> {
+        let (name, action, mut params) = (planned.name, planned.uses, planned.params);
         let does = match action.strip_prefix(ROLE_PREFIX) {
             Some(target) => {
                 let mut take = |name: &str| match params.remove(name) {
@@ -105,7 +105,6 @@ impl StepChecker {
                 params,
             },
         };
-        let name = planned.name.clone();
         Ok(StepSpec { name, does })
     }
 
@@ -141,7 +140,7 @@ impl Role {
     }
 
     /// Returns what a question to the model contains of the role and its task.
-    fn question_context(&self) -> RoleContext<'_> {
+    pub(super) fn question_context(&self) -> RoleContext<'_> {
         let (description, context) = self.given();
         RoleContext {
             role: self.settings.id.as_str(),
@@ -264,26 +263,27 @@ impl Role {
         }
         let model = self.model()?;
         let checker = self.checker();
+        let offers = checker.offers();
         let asked = RoleContext {
             description,
-            offers: &checker.offers(),
+            offers: &offers,
             done: &plan.map(done_steps).unwrap_or_default(),
             why: why.as_deref().unwrap_or_default(),
             max_steps: usize::try_from(self.settings.config.max_steps).unwrap_or(usize::MAX),
             ..self.question_context()
         };
-        let checks = checker.clone();
-        let check = move |planned: &PlannedStep, place| checks.check(&checks.step(planned)?, place);
-        let question = questions::steps(&asked, check).render(&model.prompts)?;
+        let understand = move |planned: PlannedStep, place| {
+            let step = checker.step(planned)?;
+            checker.check(&step, place).map(|()| step)
+        };
+        let question = questions::steps(&asked, understand).render(&model.prompts)?;
         let subject = match why {
             None => ModelQuestionKind::Plan,
             Some(_) => ModelQuestionKind::Replan,
         };
         let planned = self.put(subject, &question).await?;
         tracing::info!(role = %self.settings.id, steps = planned.steps.len(), reason = %planned.reason, "the steps are planned");
-        let steps = planned.steps.iter().map(|step| checker.step(step));
-        let steps: Result<_, String> = steps.collect();
-        steps.map_err(RoleError::CannotPlan)
+        Ok(planned.steps)
     }
 }
 

@@ -17,7 +17,6 @@ use crate::plan::{
 use crate::store::StoreError;
 
 use super::internal_plan::PlanKeeper;
-use super::messages::RoleId;
 use super::role_state::RoleError;
 
 /// The pauses after which an answer is tried to be kept again, doubled each time: about half a minute in all.
@@ -196,14 +195,8 @@ async fn retry<T, F: Future<Output = Result<T, StoreError>>>(
 /// What an action or a tool knows of the step that it is called for.
 #[derive(Debug)]
 pub struct StepContext<'a> {
-    /// The role that calls it.
-    pub role: &'a RoleId,
-    /// The instructions of the role.
-    pub prompt: &'a str,
-    /// The task that the step is for.
-    pub description: &'a str,
-    /// What is good to know for the task.
-    pub context: &'a str,
+    /// The role that calls it, and the task that the step is for.
+    pub task: RoleContext<'a>,
     pub(super) asking: Option<PlanQuestion<'a>>,
     pub(super) plan: &'a PlanId,
     pub(super) step: TaskId,
@@ -223,12 +216,8 @@ impl StepContext<'_> {
             return Err(NO_MODEL.to_owned());
         };
         let context = RoleContext {
-            role: self.role.as_str(),
-            prompt: self.prompt,
-            description: self.description,
-            context: self.context,
             question: wanted,
-            ..RoleContext::default()
+            ..self.task
         };
         let question = questions::ask(&context).render(&asking.model.prompts);
         let question = question.map_err(|error| error.to_string())?;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::config::{Config, RolesConfig};
-use crate::plan::{CommandId, PlanId, Time};
+use crate::plan::{CommandId, PlanId, Time, words};
 use crate::store::StoreError;
 use crate::wire::team_file::{self, OnTimeout, StepTemplate};
 
@@ -69,25 +69,15 @@ pub enum RoleError {
     Framework(#[from] FrameworkError),
 }
 
-/// What a role does now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RoleStatus {
-    #[default]
-    Idle,
-    Planning,
-    ExecutingStep,
-    WaitingForCollaboration,
-}
-
-impl RoleStatus {
-    /// Returns the word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Planning => "planning",
-            Self::ExecutingStep => "executing_step",
-            Self::WaitingForCollaboration => "waiting_for_collaboration",
-        }
+words! {
+    /// What a role does now.
+    #[derive(Default)]
+    pub enum RoleStatus {
+        #[default]
+        Idle = "idle",
+        Planning = "planning",
+        ExecutingStep = "executing_step",
+        WaitingForCollaboration = "waiting_for_collaboration",
     }
 }
 

@@ -98,11 +98,6 @@ pub(super) fn weight(value: &impl Serialize) -> usize {
     })
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-pub(super) fn is_zero(count: &usize) -> bool {
-    *count == 0
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -135,7 +135,7 @@ mod tests {
     }
 
     fn question(task: u32) -> Row {
-        Row::Question(HumanQuestion {
+        Row::from(HumanQuestion {
             attempts: 3,
             refused: Vec::new(),
             id: QuestionId::new("q-1"),

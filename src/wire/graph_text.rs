@@ -58,14 +58,7 @@ pub fn mermaid<'a>(
     let open = |number: usize, step: &str| format!("subgraph s{number}[\"{}\"]", entities(step));
     let (nodes, edges) = parts(tasks, node, open, "end");
     let edges = edges.map(|(from, to)| format!("  t{from} --> t{to}\n"));
-    let classes = [
-        TaskState::Pending,
-        TaskState::InProgress,
-        TaskState::Completed,
-        TaskState::Failed,
-        TaskState::Skipped,
-    ]
-    .map(|status| {
+    let classes = TaskState::ALL.map(|status| {
         let (name, fill) = (status.as_str(), fill(status));
         format!("  classDef {name} fill:{fill},stroke:#555,color:#000\n")
     });

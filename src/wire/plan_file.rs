@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use super::Problem;
 use super::problem::{Place, Problems};
 use super::text::{known_word, one_line, quote};
-use super::yaml_tree::YamlNode;
+use super::yaml_tree::{self, YamlNode};
 use crate::plan::{
     Criteria, MAX_PRODUCED, PlanSpec, TaskOrder, TaskRef, TaskSpec, cycle_among, within_workspace,
 };
@@ -64,15 +64,8 @@ pub(super) fn unknown_check<'a>(
     })
 }
 
-/// Reads a plan file; `.json`, `.yaml` and `.yml` hold `structure_data`, everything else is Markdown.
-///
-/// # Errors
-/// All problems of the file, with line and column.
-pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
-    sound(read(file_name, text))
-}
-
-/// Reads a plan file as [`parse`] does. Returns all problems of the file, with what can be read in spite of them.
+/// Reads a plan file; `.json`, `.yaml` and `.yml` hold `structure_data`, everything else is Markdown. Returns all problems of
+/// the file, with line and column, and what can be read in spite of them.
 pub fn read(file_name: &str, text: &str) -> (PlanFile, Vec<Problem>) {
     if text.len() > MAX_BYTES {
         let message = format!("the file has {} bytes, more than {MAX_BYTES}", text.len());
@@ -82,7 +75,9 @@ pub fn read(file_name: &str, text: &str) -> (PlanFile, Vec<Problem>) {
     let extension = file_name.rsplit_once('.').map_or("", |(_, end)| end);
     let start = text.trim_start_matches('\u{feff}').trim_start();
     let read = match extension.to_ascii_lowercase().as_str() {
-        "yaml" | "yml" => structure_data::read_yaml(text, &problems),
+        "yaml" | "yml" => yaml_tree::read(text).map(|node| {
+            structure_data::of_node(&node, "the plan", UnknownFields::Ignored, &problems)
+        }),
         extension if extension == "json" || start.starts_with('{') => {
             structure_data::read_json(text, &problems)
         }

@@ -493,7 +493,8 @@ async fn protocol_example_script_works() {
 async fn quickstart_plan_runs() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/quickstart.md");
     let text = fs::read_to_string(path).unwrap();
-    let plan = crate::wire::plan_file::parse("quickstart.md", &text).unwrap();
+    let (plan, problems) = crate::wire::plan_file::read("quickstart.md", &text);
+    assert_eq!(problems, []);
     assert_eq!(plan.plan.tasks.len(), 5);
     let given = Given::new();
     let running = given.start(shell());

@@ -19,7 +19,7 @@ pub use self::goal_audit::{Audit, audit};
 pub use self::judgement::judge;
 use self::new_tasks::TaskNames;
 use self::replan_edits::{ReplanAnswer, ReplanScope, edit_schema};
-use self::workflows::{PlanOrWorkflow, Workflows};
+use self::workflows::PlanOrWorkflow;
 use super::answer_extraction;
 pub use super::command_body::command_body;
 use super::prompt_context;
@@ -42,25 +42,25 @@ const LEAST_ANSWER: u32 = 1_000;
 /// from 1.
 pub fn plan(context: &PlanContext<'_>) -> Unrendered<PlanSpec> {
     let words = TaskNames::new(context.check_names, context.team);
-    let workflows = Workflows::of(context.team);
+    let team = context.team.filter(|team| !team.workflows.is_empty());
     let mut properties = vec![
         ("name", Schema::Text("name of the plan, a few words")),
         ("description", Schema::Text("how the goal is reached")),
     ];
-    if workflows.is_some() {
+    if team.is_some() {
         properties.extend(workflows::schema());
     }
     properties.push(("tasks", Schema::list(words.task_schema())));
     let schema = Schema::Object(properties);
     let view = super::prompt_context::plan(context);
     let (template, tokens) = (PromptTemplate::Plan, LONG_ANSWER);
-    match workflows {
+    match team.cloned() {
         None => {
             let read = move |answer: PlanAnswer| answer.planned(&words);
             unrendered(template, view, schema, tokens, read)
         }
-        Some(workflows) => {
-            let read = move |answer: PlanOrWorkflow| workflows.planned(answer, &words);
+        Some(team) => {
+            let read = move |answer: PlanOrWorkflow| answer.planned(&team, &words);
             unrendered(template, view, schema, tokens, read)
         }
     }
@@ -133,7 +133,7 @@ impl<A: 'static> Unrendered<A> {
             Ok(Request {
                 system,
                 prompt,
-                schema_name: self.template.file_name().trim_end_matches(".md").to_owned(),
+                schema_name: self.template.as_str().to_owned(),
                 schema: self.schema.clone(),
                 max_tokens: (self.max_tokens / divisor).max(LEAST_ANSWER),
             })

@@ -30,11 +30,11 @@ pub struct PlannedStep {
     pub params: Map<String, Value>,
 }
 
-/// Steps from a model.
+/// Steps from a model, as the role understands them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PlannedSteps {
+pub struct PlannedSteps<S> {
     pub reason: String,
-    pub steps: Vec<PlannedStep>,
+    pub steps: Vec<S>,
 }
 
 /// How a model would plan a task.
@@ -59,12 +59,12 @@ pub fn strategy(context: &RoleContext<'_>) -> Unrendered<Classified> {
     unrendered(template, view, schema, SHORT_ANSWER, read)
 }
 
-/// Asks which steps a task takes, out of the offers. `check` reads each step with its number and returns its problem, if it has
-/// one.
-pub fn steps(
+/// Asks which steps a task takes, out of the offers. `understand` gets each step with its number and returns what the role makes
+/// of it, or its problem.
+pub fn steps<S: 'static>(
     context: &RoleContext<'_>,
-    check: impl Fn(&PlannedStep, usize) -> Result<(), String> + Send + Sync + 'static,
-) -> Unrendered<PlannedSteps> {
+    understand: impl Fn(PlannedStep, usize) -> Result<S, String> + Send + Sync + 'static,
+) -> Unrendered<PlannedSteps<S>> {
     let names = context.offers.iter().map(|offer| offer.name.clone());
     let names: Vec<String> = names.collect();
     let param = Schema::Object(vec![
@@ -93,8 +93,7 @@ pub fn steps(
         for (number, step) in (first..).zip(answer.steps) {
             let place = format!("step {number}");
             let step = step.read(&names, &place)?;
-            check(&step, number).map_err(|wrong| format!("{place}: {wrong}"))?;
-            planned.push(step);
+            planned.push(understand(step, number).map_err(|wrong| format!("{place}: {wrong}"))?);
         }
         Ok(PlannedSteps {
             reason: cut(&answer.reason, MAX_REASON),

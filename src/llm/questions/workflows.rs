@@ -29,11 +29,6 @@ pub(super) struct PlanOrWorkflow {
     tasks: Option<Vec<TaskSpec>>,
 }
 
-/// The workflows that an answer may name.
-pub(super) struct Workflows {
-    team: Team,
-}
-
 pub(super) fn schema() -> [(&'static str, Schema); 2] {
     let parameter = Schema::Object(vec![
         ("name", Schema::Text("name of the parameter")),
@@ -46,39 +41,29 @@ pub(super) fn schema() -> [(&'static str, Schema); 2] {
     ]
 }
 
-impl Workflows {
-    /// Returns the workflows of a team, if it has any.
-    pub(super) fn of(team: Option<&Team>) -> Option<Self> {
-        let team = team.filter(|team| !team.workflows.is_empty())?;
-        Some(Self { team: team.clone() })
-    }
-
-    /// Reads an answer: a named workflow takes precedence, and the answer must not contain tasks of its own then.
-    pub(super) fn planned(
-        &self,
-        answer: PlanOrWorkflow,
-        words: &TaskNames,
-    ) -> Result<PlanSpec, String> {
-        let tasks = answer.tasks.unwrap_or_default();
-        let chosen = answer.workflow.as_deref().map(str::trim);
+impl PlanOrWorkflow {
+    /// Makes the plan: a named workflow of the team takes precedence, and the answer must not contain tasks of its own then.
+    pub(super) fn planned(self, team: &Team, words: &TaskNames) -> Result<PlanSpec, String> {
+        let tasks = self.tasks.unwrap_or_default();
+        let chosen = self.workflow.as_deref().map(str::trim);
         let Some(id) = chosen.filter(|id| !matches!(*id, "" | "null")) else {
             let answer = PlanAnswer {
-                name: answer.name,
-                description: answer.description,
+                name: self.name,
+                description: self.description,
                 tasks,
             };
             return answer.planned(words);
         };
-        let workflow = self.team.workflow(id).ok_or_else(|| {
-            let meant = self.team.workflow_meant(id);
+        let workflow = team.workflow(id).ok_or_else(|| {
+            let meant = team.workflow_meant(id);
             format!("there is no workflow `{}`: {meant}", one_line(id, 100))
         })?;
         if !tasks.is_empty() {
             let wrong = "but `tasks` holds tasks: give one or the other";
             return Err(format!("`workflow` is `{id}`, {wrong}"));
         }
-        let given = values(answer.parameters)?;
-        let file = self.team.plan(workflow, &given);
+        let given = values(self.parameters)?;
+        let file = team.plan(workflow, &given);
         let mut plan = file.map_err(|problems| problem_text(&problems))?.plan;
         for task in &mut plan.tasks {
             for check in &task.checks {
@@ -88,7 +73,7 @@ impl Workflows {
             task.origin = Origin::Model;
             task.checked_by_person = true;
         }
-        let said = bounded(&answer.description, "description", "the plan")?;
+        let said = bounded(&self.description, "description", "the plan")?;
         if plan.description.is_empty() {
             plan.description = said;
         }

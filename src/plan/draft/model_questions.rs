@@ -83,7 +83,10 @@ impl Draft<'_> {
             ModelQuestionKind::Summary => self.answered_ask(id, ""),
             ModelQuestionKind::Plan if away.is_none() && self.plan.counts().total() == 0 => {
                 self.answered_ask(id, "")?;
-                self.set_idle()
+                self.not_settled()?;
+                // It has only its goal: no process carries it out.
+                self.change_head(|head| head.status = PlanState::Idle);
+                Ok(())
             }
             subject => {
                 let judged = match subject {

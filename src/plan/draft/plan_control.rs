@@ -76,19 +76,6 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Sets a plan that has only its goal back to idle: no process carries it out.
-    ///
-    /// # Errors
-    /// The plan has ended or has tasks.
-    pub fn set_idle(&mut self) -> Result {
-        self.not_settled()?;
-        if self.plan.counts().total() > 0 {
-            return Err(self.plan_is());
-        }
-        self.change_head(|head| head.status = PlanState::Idle);
-        Ok(())
-    }
-
     /// Ends the plan without reaching its goal. Open attempts are stopped, their tasks pending for good, open questions closed.
     ///
     /// # Errors

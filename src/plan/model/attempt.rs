@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     BelievedCriterion, CommandId, MERGE_CHECK, ModelCost, PendingMerge, RanCommand, RoleRequest,
-    SessionId, TaskId, Time,
+    SessionId, TaskId, Time, words,
 };
 
 /// What a command asks of the agent's session.
@@ -169,44 +169,23 @@ pub struct Rejection {
     pub at: Time,
 }
 
-/// The three statuses of a report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum ReportStatus {
-    Success,
-    #[default]
-    Failed,
-    PartialSuccess,
-}
-
-impl ReportStatus {
-    /// Returns the word used in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "SUCCESS",
-            Self::Failed => "FAILED",
-            Self::PartialSuccess => "PARTIAL_SUCCESS",
-        }
+words! {
+    /// The three statuses of a report.
+    #[derive(Default)]
+    pub enum ReportStatus {
+        Success = "SUCCESS",
+        #[default]
+        Failed = "FAILED",
+        PartialSuccess = "PARTIAL_SUCCESS",
     }
 }
 
-/// How a collaboration ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Collaboration {
-    Completed,
-    Error,
-    Rejected,
-}
-
-impl Collaboration {
-    /// Returns the word used in files and messages.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Error => "error",
-            Self::Rejected => "rejected",
-        }
+words! {
+    /// How a collaboration ended.
+    pub enum Collaboration {
+        Completed = "completed",
+        Error = "error",
+        Rejected = "rejected",
     }
 }
 
@@ -463,7 +442,7 @@ pub struct Verdict {
 }
 
 /// An agent's session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSession {
     pub id: SessionId,
     /// The task for which it was opened.

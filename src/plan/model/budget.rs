@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Time;
+use crate::plan::is_default;
 
 /// What a plan may use before a human is asked; `None` sets no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,12 +23,8 @@ pub struct Budget {
     /// Attempts at tasks.
     pub attempts: Option<u64>,
     /// So many attempts for each task are allowed at least, so that a limit that was left out fits a large plan.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub attempts_per_task: u64,
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 impl Default for Budget {

@@ -14,7 +14,6 @@ pub struct IntegrationBranch {
     /// The commit of the project where the plan began.
     pub base: String,
     /// The branch that was checked out then; `None` if none was.
-    #[serde(default)]
     pub began_on: Option<String>,
     /// The commit that contains all accepted results.
     pub tip: String,

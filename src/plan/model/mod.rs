@@ -14,6 +14,7 @@ mod ran_command;
 mod role_request;
 mod run_options;
 mod task;
+mod words;
 
 pub use attempt::*;
 pub use budget::*;
@@ -28,3 +29,4 @@ pub use ran_command::*;
 pub use role_request::*;
 pub use run_options::*;
 pub use task::*;
+pub(crate) use words::words;

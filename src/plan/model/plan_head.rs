@@ -7,28 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Budget, Granted, IntegrationBranch, Language, PlanId, QueueEntry, Repository, ResultsMove,
-    RunOptions, TaskId, Time, Usage,
+    RunOptions, TaskId, Time, Usage, words,
 };
 use crate::plan::day_budget::{DayBudget, DayGrant};
 
-/// Where a plan or a task came from: decides whether text in it may be executed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Origin {
-    /// A person wrote it (in a plan file, on the command line), and its text has not been changed by a tool or a model since.
-    Person,
-    /// A language model or an agent wrote it.
-    #[default]
-    Model,
-}
-
-impl Origin {
-    /// Returns the word used in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Person => "person",
-            Self::Model => "model",
-        }
+words! {
+    /// Where a plan or a task came from: decides whether text in it may be executed.
+    #[derive(Default)]
+    pub enum Origin {
+        /// A person wrote it (in a plan file, on the command line), and its text has not been changed by a tool or a model since.
+        Person = "person",
+        /// A language model or an agent wrote it.
+        #[default]
+        Model = "model",
     }
 }
 
@@ -236,29 +227,17 @@ pub enum ReviewPolicy {
     Approved,
 }
 
-/// The archive state of a plan that is used through tools.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum ArchiveState {
-    /// In use: an owner's current plan is the one that was resumed last.
-    #[default]
-    Current,
-    /// Archived; it can be resumed.
-    History,
-    /// Deleted by a caller: it cannot be found by its key, and only its log remains.
-    Deleted,
-}
-
-impl ArchiveState {
-    /// Returns the word used in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Current => "current",
-            Self::History => "history",
-            Self::Deleted => "deleted",
-        }
+words! {
+    /// The archive state of a plan that is used through tools.
+    #[derive(Default, PartialOrd, Ord, Hash)]
+    pub enum ArchiveState {
+        /// In use: an owner's current plan is the one that was resumed last.
+        #[default]
+        Current = "current",
+        /// Archived; it can be resumed.
+        History = "history",
+        /// Deleted by a caller: it cannot be found by its key, and only its log remains.
+        Deleted = "deleted",
     }
 }
 

@@ -4,77 +4,41 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{AskId, BudgetLimit, CommandId, QuestionId, TaskId, Time};
+use super::{AskId, BudgetLimit, CommandId, QuestionId, TaskId, Time, words};
 
-/// The choices of a human.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AnswerChoice {
-    /// Go ahead with the plan as shown.
-    Approve,
-    /// Accept the result as it is.
-    Accept,
-    /// Try once more; the note is added.
-    Retry,
-    /// The failing checks that a model chose do not count; the result is judged again.
-    DropCheck,
-    /// Skip the task.
-    Skip,
-    /// Change the rest of the plan; the note says how.
-    Replan,
-    /// Keep waiting.
-    Wait,
-    /// The note answers the agent's question.
-    Reply,
-    /// Allow as much again as the budget did.
-    More,
-    /// The next attempt may run what was refused to this one.
-    AllowOnce,
-    /// Every agent of the plan may run what was refused.
-    AllowAlways,
-    /// What was refused stays refused.
-    Deny,
-    /// End the plan.
-    Abort,
+words! {
+    /// The choices of a human.
+    pub enum AnswerChoice {
+        /// Go ahead with the plan as shown.
+        Approve = "approve",
+        /// Accept the result as it is.
+        Accept = "accept",
+        /// Try once more; the note is added.
+        Retry = "retry",
+        /// The failing checks that a model chose do not count; the result is judged again.
+        DropCheck = "drop-check",
+        /// Skip the task.
+        Skip = "skip",
+        /// Change the rest of the plan; the note says how.
+        Replan = "replan",
+        /// Keep waiting.
+        Wait = "wait",
+        /// The note answers the agent's question.
+        Reply = "reply",
+        /// Allow as much again as the budget did.
+        More = "more",
+        /// The next attempt may run what was refused to this one.
+        AllowOnce = "allow-once",
+        /// Every agent of the plan may run what was refused.
+        AllowAlways = "allow-always",
+        /// What was refused stays refused.
+        Deny = "deny",
+        /// End the plan.
+        Abort = "abort",
+    }
 }
 
 impl AnswerChoice {
-    /// Every choice, in the order in which they are shown.
-    pub const ALL: [Self; 13] = [
-        Self::Approve,
-        Self::Accept,
-        Self::Retry,
-        Self::DropCheck,
-        Self::Skip,
-        Self::Replan,
-        Self::Wait,
-        Self::Reply,
-        Self::More,
-        Self::AllowOnce,
-        Self::AllowAlways,
-        Self::Deny,
-        Self::Abort,
-    ];
-
-    /// Returns the word that a person types.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approve => "approve",
-            Self::Accept => "accept",
-            Self::Retry => "retry",
-            Self::DropCheck => "drop-check",
-            Self::Skip => "skip",
-            Self::Replan => "replan",
-            Self::Wait => "wait",
-            Self::Reply => "reply",
-            Self::More => "more",
-            Self::AllowOnce => "allow-once",
-            Self::AllowAlways => "allow-always",
-            Self::Deny => "deny",
-            Self::Abort => "abort",
-        }
-    }
-
     /// Returns the choice for a word, in upper or lower case.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL
@@ -219,7 +183,6 @@ pub struct ModelQuestion {
     /// Why it failed; stays set until a human wants the question asked again, or it has its answer.
     pub error: Option<String>,
     /// Set if it failed because the model is away: then it is asked again without a human.
-    #[serde(default)]
     pub away: Option<ModelAway>,
     /// The answer as it came, once it has taken effect.
     pub answer: Option<String>,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{PlanId, Time};
+use crate::plan::is_default;
 
 /// What a person queued a plan with. It stays with the plan, so that the next daemon of the folder goes on with it after a
 /// kill.
@@ -12,7 +13,7 @@ pub struct QueueEntry {
     /// Since when; the oldest of equal priority begins first.
     pub at: Time,
     /// Higher ones begin first.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub priority: i32,
     /// The plan that has to end before.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,9 +37,4 @@ pub struct QueueEntry {
     /// When a daemon began to carry it out last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub begun: Option<Time>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_zero(priority: &i32) -> bool {
-    *priority == 0
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{
     CheckBefore, CheckProgram, CommandId, Criteria, CriterionResult, EmptyStep, Origin, TaskId,
-    TaskOrder, Time,
+    TaskOrder, Time, words,
 };
 
 /// The most bytes that the metadata of a task may have as JSON.
@@ -14,37 +14,25 @@ pub const MAX_METADATA: usize = 16 * 1024;
 /// How the reason of a skipped task begins that a changed plan does without.
 pub const REPLACED: &str = "replaced by replan";
 
-/// The state of a task. *Ready* and *blocked* are computed: see [`crate::plan::Plan::ready`].
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum TaskState {
-    /// Not started, or to be started again.
-    #[default]
-    Pending,
-    /// An attempt is under way, or its decision is awaited.
-    InProgress,
-    /// Accepted.
-    Completed,
-    /// Failed; does not satisfy a dependency.
-    Failed,
-    /// Skipped with a reason; satisfies a dependency.
-    Skipped,
+words! {
+    /// The state of a task. *Ready* and *blocked* are computed: see [`crate::plan::Plan::ready`].
+    #[derive(Default, PartialOrd, Ord, Hash)]
+    pub enum TaskState {
+        /// Not started, or to be started again.
+        #[default]
+        Pending = "pending",
+        /// An attempt is under way, or its decision is awaited.
+        InProgress = "in_progress",
+        /// Accepted.
+        Completed = "completed",
+        /// Failed; does not satisfy a dependency.
+        Failed = "failed",
+        /// Skipped with a reason; satisfies a dependency.
+        Skipped = "skipped",
+    }
 }
 
 impl TaskState {
-    /// Returns the word of the core.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::InProgress => "in_progress",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Skipped => "skipped",
-        }
-    }
-
     /// Returns whether the task does not change any more by itself.
     pub fn settled(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Skipped)
@@ -244,7 +232,6 @@ pub struct TaskSpec {
     pub criteria: Criteria,
     #[serde(default, deserialize_with = "or_default")]
     pub reasoning: String,
-    #[serde(default)]
     pub assignee: Option<String>,
     #[serde(skip)]
     pub optional: bool,

@@ -130,7 +130,8 @@ fn attempt_limit_stops_only_next_attempt() {
         [DueStep::JudgeByRules(command(2))]
     );
     apply(&mut plan, |draft| {
-        let verdict = rule_decisions::judge(draft.plan().attempt(&command(2)).unwrap(), Time(1));
+        let verdict =
+            rule_decisions::judge(draft.plan().attempt(&command(2)).unwrap(), &[], Time(1));
         asking(draft, 2).judge(&command(2), &verdict)
     });
     let refused = change(&mut plan, |draft| draft.issue(TaskId(2), issue(3)));

@@ -103,7 +103,7 @@ fn tone_changes_no_decision_that_facts_settle() {
                 [DueStep::JudgeByRules(command(1))],
                 "{fact:?}"
             );
-            rule_decisions::judge(attempt_of(&plan, 1), Time(1))
+            rule_decisions::judge(attempt_of(&plan, 1), &[], Time(1))
         });
         let proven = fact.2.iter().all(|(_, _, passed)| *passed);
         let expected = if proven {

@@ -137,7 +137,8 @@ fn full_role_does_not_block_other_roles() {
     // Free again as soon as one of its tasks is done.
     apply(&mut plan, |draft| {
         draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
-        let verdict = rule_decisions::judge(draft.plan().attempt(&command(1)).unwrap(), Time(1));
+        let verdict =
+            rule_decisions::judge(draft.plan().attempt(&command(1)).unwrap(), &[], Time(1));
         asking(draft, 1).judge(&command(1), &verdict)
     });
     assert_eq!(numbers(&issued(&plan)), [3, 4, 5, 6]);

@@ -223,7 +223,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                 .ok_or(Refusal::UnknownCommand(id.clone()))?;
             let verdict = Verdict {
                 decision: *decision,
-                ..rule_decisions::judge(attempt, draft.now())
+                ..rule_decisions::judge(attempt, &[], draft.now())
             };
             asking(draft, n).judge(&id, &verdict)
         }
@@ -328,8 +328,11 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                         asking(draft, n * 100).ask(about, task, &reason)?;
                     }
                     DueStep::JudgeByRules(id) => {
-                        let verdict =
-                            rule_decisions::judge(draft.plan().attempt(&id).unwrap(), draft.now());
+                        let verdict = rule_decisions::judge(
+                            draft.plan().attempt(&id).unwrap(),
+                            &[],
+                            draft.now(),
+                        );
                         asking(draft, n * 100 + 1).judge(&id, &verdict)?;
                     }
                     DueStep::Inspect(id) => draft.inspected(&id, ChangedFiles::default(), None)?,

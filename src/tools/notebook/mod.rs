@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::current_plan::{finished, interrupted};
-use super::paging::{DEFAULT_LIMIT, MAX_LIMIT, is_zero, weight};
+use super::paging::{DEFAULT_LIMIT, MAX_LIMIT, weight};
 use super::{
     ChangeSubject, Dialect, Functions, Nothing, Page, Tool, ToolAnswer, ToolError, Toolbox,
     new_plan_id, set_status,
@@ -33,7 +33,7 @@ use crate::llm::BoxFuture;
 use crate::plan::{
     ArchiveState, Criteria, DAEMON, Draft, Event, Origin, Plan, PlanHead, PlanId, PlanPast,
     PlanState, Refusal, Task, TaskChanges, TaskId, TaskOrder, TaskPast, TaskSpec, TaskState, Time,
-    counted, word,
+    counted, is_default, word,
 };
 use crate::store::StoreError;
 use crate::wire::text::{clip_bytes as clip, one_line, printable};

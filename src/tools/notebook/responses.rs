@@ -32,7 +32,7 @@ pub struct Metadata {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hook_errors: Vec<String>,
     /// Items of a list that are not in the text.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub left: usize,
 }
 

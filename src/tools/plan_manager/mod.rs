@@ -24,11 +24,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::paging::{is_zero, weight};
+use super::paging::weight;
 use super::{Dialect, Page, PagePart, ToolError, Toolbox, new_plan_id, set_status};
 use crate::plan::{
     self, ArchiveState, DAEMON, Draft, Plan, PlanHead, PlanState, Refusal, TaskChanges, TaskId,
-    TaskRef, TaskSpec, TaskState, Time, word,
+    TaskRef, TaskSpec, TaskState, Time, is_default, word,
 };
 use crate::store::StoreError;
 use crate::wire::text::{clip, one_line, time_text};

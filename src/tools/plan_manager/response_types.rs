@@ -65,7 +65,7 @@ pub struct ManagerTask {
     pub status: ManagerTaskStatus,
     pub dependencies: Vec<i64>,
     /// Dependencies after these.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub dependencies_left: usize,
     pub reasoning: String,
     /// The result of a settled task: its result, its last error, or why it was skipped.
@@ -130,7 +130,7 @@ pub struct PlanDocument {
     pub state: ManagerPlanState,
     pub tasks: Vec<ManagerTask>,
     /// Tasks after these.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub left: usize,
 }
 
@@ -205,7 +205,7 @@ pub struct TaskList {
     /// Tasks that pass the filter, shown or not.
     pub filtered: usize,
     /// Tasks after these.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub left: usize,
 }
 
@@ -244,7 +244,7 @@ pub struct ExecutableTasks {
     /// All of them, shown or not.
     pub count: usize,
     /// Tasks after these.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub left: usize,
 }
 

@@ -38,7 +38,7 @@ pub struct DependencyGraph {
     pub format: GraphFormat,
     pub graph: String,
     /// Tasks that are not shown.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub left: usize,
 }
 
@@ -56,7 +56,7 @@ pub struct ParallelTasks {
     /// The remaining tasks in groups: the tasks of a group can be done in parallel once the groups before it are done.
     pub groups: Vec<Vec<i64>>,
     /// Tasks in no group: there are too many, or they wait for one that failed.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub left: usize,
 }
 

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::plan::{EmptyStep, Plan, PlanState, Task, TaskId, TaskState};
-use crate::tools::paging::{Page, is_zero};
+use crate::plan::{EmptyStep, Plan, PlanState, Task, TaskId, TaskState, is_default};
+use crate::tools::paging::Page;
 use crate::wire::plan_file::Structure;
 use crate::wire::text::{clip, one_line, time_text};
 
@@ -105,7 +105,7 @@ pub struct TaskInfo {
     /// after the page.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<String>,
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub dependencies_left: usize,
 }
 

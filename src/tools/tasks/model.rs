@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::plan::TaskState;
+use crate::plan::{TaskState, is_default};
 use crate::tools::ArgumentError;
-use crate::tools::paging::{Page, is_zero};
+use crate::tools::paging::Page;
 
 /// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -217,7 +217,7 @@ pub struct ListedTask {
     /// The tasks for which it still waits, the first few.
     pub blocked_by: Vec<String>,
     /// The number of further ones.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub blocked_by_left: usize,
 }
 
@@ -235,10 +235,10 @@ pub struct TaskDetail {
     pub owner: Option<String>,
     /// A page of the tasks that wait for it, and of those for which it waits, with the number of those after the page.
     pub blocks: Vec<String>,
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub blocks_left: usize,
     pub blocked_by: Vec<String>,
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub blocked_by_left: usize,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,

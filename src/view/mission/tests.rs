@@ -96,7 +96,7 @@ fn busy_plan(language: Language) -> Plan {
         since: NOW,
     });
     plan.put(Row::Attempt(Box::new(current)));
-    plan.put(Row::Question(question(
+    plan.put(Row::from(question(
         "q-1",
         "Ship failed three times.\nWhat now?",
     )));
@@ -299,7 +299,7 @@ fn mission_size_is_bounded() {
             tasks,
         );
         for number in 0..100 {
-            plan.put(Row::Question(question(&format!("q-{number}"), &long)));
+            plan.put(Row::from(question(&format!("q-{number}"), &long)));
         }
         let text = render(&plan, true, NOW, "plan-agent");
         assert!(text.len() <= MAX_BYTES, "{filler}: {}", text.len());

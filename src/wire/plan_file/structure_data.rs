@@ -22,7 +22,6 @@ pub struct Structure {
     #[serde(default)]
     pub description: String,
     /// Such as SOP_v9.
-    #[serde(default)]
     pub workflow_template_source: Option<String>,
     #[serde(default)]
     #[schemars(skip)]
@@ -33,7 +32,6 @@ pub struct Structure {
     #[serde(default)]
     #[schemars(skip)]
     pub constraints: String,
-    #[serde(default)]
     #[schemars(skip)]
     pub order: Option<String>,
     pub steps: Vec<StructureStep>,
@@ -56,7 +54,6 @@ pub struct StructureTask {
     pub task_id: String,
     pub name: String,
     /// The role; empty: any.
-    #[serde(default)]
     #[schemars(with = "String")]
     pub assignee: Option<String>,
     #[serde(default)]
@@ -163,14 +160,6 @@ impl Unknown {
             false
         });
     }
-}
-
-pub(super) fn read_yaml(
-    text: &str,
-    problems: &Problems,
-) -> Result<(PlanFileHead, Vec<TaskDraft>), Problem> {
-    let node = yaml_tree::read(text)?;
-    Ok(of_node(&node, "the plan", UnknownFields::Ignored, problems))
 }
 
 /// How unknown fields are treated.

@@ -4,6 +4,10 @@ use super::*;
 use crate::plan::{Criteria, Origin, Row, TaskId, TaskState};
 use crate::wire::tests::sample_plans;
 
+fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
+    sound(super::read(file_name, text))
+}
+
 fn read(text: &str) -> PlanFile {
     parse("plan.md", text).unwrap_or_else(|problems| panic!("{text}\n{problems:?}"))
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{bounded, id, placeholders};
-use crate::plan::PlanSpec;
+use crate::plan::{PlanSpec, words};
 use crate::wire::Problem;
 use crate::wire::plan_file::{OF_WORKFLOW, PlanFile, UnknownFields, from_node, suggestion};
 use crate::wire::problem::Problems;
@@ -32,7 +33,7 @@ pub struct Workflow {
 }
 
 /// A value that is needed before the plan can be made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Parameter {
     /// A letter or `_`, then letters, digits and `_`.
     pub name: String,
@@ -44,29 +45,19 @@ pub struct Parameter {
     pub choices: Vec<String>,
 }
 
-/// The type of a parameter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ParameterKind {
-    #[default]
-    Text,
-    Integer,
-    Number,
-    Boolean,
+words! {
+    /// The type of a parameter, in the words of JSON Schema.
+    #[derive(Default)]
+    pub enum ParameterKind {
+        #[default]
+        Text = "string",
+        Integer = "integer",
+        Number = "number",
+        Boolean = "boolean",
+    }
 }
 
 impl ParameterKind {
-    const ALL: [Self; 4] = [Self::Text, Self::Integer, Self::Number, Self::Boolean];
-
-    /// Returns the word of the team file, which is that of JSON Schema.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Text => "string",
-            Self::Integer => "integer",
-            Self::Number => "number",
-            Self::Boolean => "boolean",
-        }
-    }
-
     /// Returns whether two accepted texts mean the same: 1.5 is 1.50.
     fn same(self, one: &str, other: &str) -> bool {
         let number = |text: &str| text.parse::<f64>().ok();
