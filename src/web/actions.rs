@@ -286,10 +286,9 @@ fn id_of(key: &str) -> PlanId {
 /// Answers a question.
 async fn answer(
     State(state): State<WebState>,
-    Path(question): Path<String>,
+    Path(id): Path<QuestionId>,
     action: Action,
 ) -> Answer {
-    let id = QuestionId::new(question);
     let choice = AnswerChoice::parse(&action.body.choice);
     let choice = choice.ok_or_else(|| ApiError::bad_request("`choice` is no answer"))?;
     for listed in state.store.plans().await? {
@@ -314,10 +313,10 @@ async fn answer(
 /// Makes a plan what it was after an earlier change; a preview says what would change.
 async fn restore(
     State(state): State<WebState>,
-    Path(plan): Path<String>,
+    Path(plan): Path<PlanId>,
     action: Action,
 ) -> Answer {
-    let (plan, at) = (PlanId::new(plan), action.body.at.unwrap_or_default());
+    let at = action.body.at.unwrap_or_default();
     let earlier = state.plan_at(&plan, at).await?;
     if action.body.preview {
         let now = state.clock.now();
@@ -339,8 +338,7 @@ async fn restore(
 }
 
 /// Makes an edit of a plan's text, as a whole or not at all.
-async fn edit(State(state): State<WebState>, Path(plan): Path<String>, action: Action) -> Answer {
-    let plan = PlanId::new(plan);
+async fn edit(State(state): State<WebState>, Path(plan): Path<PlanId>, action: Action) -> Answer {
     let read = |plan: &Plan, seq| (plan.head().clone(), seq);
     let (head, seq) = state.store.read(&plan, read).await?;
     let seen = state.plan_at(&plan, action.body.at.unwrap_or(seq)).await?;

@@ -1,9 +1,9 @@
 //! The endpoints that show plans: the list, a plan now or earlier, its tasks, its log, and what is asked.
 
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -46,12 +46,13 @@ pub struct Wanted {
     pub kind: Option<String>,
 }
 
-/// A query as it was read, or why it cannot be.
-pub type WantedQuery = Result<Query<Wanted>, QueryRejection>;
+impl<S: Send + Sync> FromRequestParts<S> for Wanted {
+    type Rejection = ApiError;
 
-impl From<QueryRejection> for ApiError {
-    fn from(rejection: QueryRejection) -> Self {
-        Self::bad_request(rejection.body_text())
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> ApiResult<Self> {
+        let query = Query::from_request_parts(parts, state).await;
+        let query = query.map_err(|error| ApiError::bad_request(error.body_text()));
+        query.map(|Query(wanted)| wanted)
     }
 }
 
@@ -72,8 +73,7 @@ pub fn no_task(plan: &PlanId, task: TaskId) -> ApiError {
 
 /// Lists the plans, the newest first, and says who carries them out. A page goes on behind a moment: what was made since, or is
 /// gone, moves none of them.
-pub async fn list(State(state): State<WebState>, wanted: WantedQuery) -> ApiResult<Json<Value>> {
-    let Query(wanted) = wanted?;
+pub async fn list(State(state): State<WebState>, wanted: Wanted) -> ApiResult<Json<Value>> {
     let daemon = state.volumes.running();
     let plans = state.store.tallied(PlanHead::is_listed).await?;
     let before = wanted.after.filter(|after| *after > 0).map(Time);
@@ -111,10 +111,9 @@ pub async fn list(State(state): State<WebState>, wanted: WantedQuery) -> ApiResu
 /// Shows a plan, as it is or as it was after a change.
 pub async fn show(
     State(state): State<WebState>,
-    Path(id): Path<String>,
-    wanted: WantedQuery,
+    Path(id): Path<PlanId>,
+    wanted: Wanted,
 ) -> ApiResult<Json<Value>> {
-    let (id, Query(wanted)) = (PlanId::new(id), wanted?);
     let now = state.clock.now();
     let before = match wanted.at {
         Some(at) => Some((state.plan_at(&id, at).await?, at)),
@@ -194,9 +193,8 @@ fn place(head: &PlanHead, program: &ProgramName) -> Option<String> {
 /// Returns the plan file of a plan, for an editor.
 pub async fn plan_text(
     State(state): State<WebState>,
-    Path(id): Path<String>,
+    Path(id): Path<PlanId>,
 ) -> ApiResult<Json<Value>> {
-    let id = PlanId::new(id);
     let render = |plan: &Plan, seq| (PlanToEdit::new(plan, None).text, seq);
     let (text, seq) = state.store.read(&id, render).await?;
     if prefix(&text).len() < text.len() {
@@ -215,10 +213,9 @@ pub async fn plan_text(
 /// Lists the tasks of a plan after one of them.
 pub async fn tasks(
     State(state): State<WebState>,
-    Path(id): Path<String>,
-    wanted: WantedQuery,
+    Path(id): Path<PlanId>,
+    wanted: Wanted,
 ) -> ApiResult<Json<Value>> {
-    let (id, Query(wanted)) = (PlanId::new(id), wanted?);
     let (now, limit) = (
         state.clock.now(),
         wanted.limit.unwrap_or(PAGE).clamp(1, MOST_ROWS),
@@ -245,9 +242,9 @@ pub async fn tasks(
 /// Shows all that is known of a task.
 pub async fn task(
     State(state): State<WebState>,
-    Path((id, task)): Path<(String, String)>,
+    Path((id, task)): Path<(PlanId, String)>,
 ) -> ApiResult<Json<Value>> {
-    let (id, task) = (PlanId::new(id), task_id(&task)?);
+    let task = task_id(&task)?;
     let (now, program) = (state.clock.now(), state.program.clone());
     let others = state.store.locks_beside(&id).await?;
     let read = move |plan: &Plan, seq| (view::task_detail(plan, task, now, &program, &others), seq);
@@ -260,10 +257,9 @@ pub async fn task(
 /// Lists what happened to a plan after a change, the earliest first.
 pub async fn log(
     State(state): State<WebState>,
-    Path(id): Path<String>,
-    wanted: WantedQuery,
+    Path(id): Path<PlanId>,
+    wanted: Wanted,
 ) -> ApiResult<Json<Value>> {
-    let (id, Query(wanted)) = (PlanId::new(id), wanted?);
     let last = state.store.read(&id, |_, seq| seq).await?;
     let limit = wanted.limit.unwrap_or(CHANGES).clamp(1, CHANGES);
     let changes = state.store.since(&id, wanted.after.unwrap_or(0), limit);
