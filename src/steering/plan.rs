@@ -44,16 +44,17 @@ pub fn answer(
     Ok(format!("{about}: {}{gives}", choice.as_str()))
 }
 
-/// Lets nothing new start in a plan. Returns whether it was paused already.
+/// Lets nothing new start in a plan, and returns what is said of that.
 ///
 /// # Errors
 /// As [`Draft::pause`].
-pub fn pause(draft: &mut Draft<'_>, reason: &str) -> Result<bool, Refusal> {
-    let paused = matches!(draft.plan().status(), PlanState::Paused(_));
-    if !paused {
-        draft.pause(reason)?;
+pub fn pause(draft: &mut Draft<'_>, reason: &str) -> Result<String, Refusal> {
+    let plan = draft.plan().id().clone();
+    if matches!(draft.plan().status(), PlanState::Paused(_)) {
+        return Ok(format!("plan {plan} is paused already"));
     }
-    Ok(paused)
+    draft.pause(reason)?;
+    Ok(format!("plan {plan} is paused; what is under way goes on"))
 }
 
 /// Lets a paused plan go on, unless a limit of its budget has stopped it.

@@ -144,12 +144,7 @@ fn does(why: &'static str, act: Act) -> MethodRouter<WebState> {
 }
 
 fn pause(draft: &mut Draft<'_>, _: TaskId, body: &Body) -> Result<String, Refusal> {
-    let was_paused = steering::pause(draft, or(&body.note, WHERE))?;
-    let plan = draft.plan().id();
-    Ok(match was_paused {
-        true => format!("plan {plan} is paused already"),
-        false => format!("plan {plan} is paused; what is under way goes on"),
-    })
+    steering::pause(draft, or(&body.note, WHERE))
 }
 
 fn resume(draft: &mut Draft<'_>, _: TaskId, _: &Body) -> Result<String, Refusal> {
