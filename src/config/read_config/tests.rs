@@ -140,12 +140,12 @@ fn invalid_value_has_position() {
     insta::assert_snapshot!(problem("[hooks]\non_finish = []"), @"config.toml:2:13: `hooks.on_finish`: must name a program");
     insta::assert_snapshot!(problem("[hooks]\non_finish = \"mail me\""), @r#"config.toml:2:13: `hooks.on_finish`: invalid type: string "mail me", expected a sequence"#);
     insta::assert_snapshot!(problem("[budget]\nllm_calls = 0"), @r#"config.toml:2:13: `budget.llm_calls`: 0 is no limit, which is a whole number from 1, or "none" for no limit"#);
-    insta::assert_snapshot!(problem("[budget]\ncost_usd = nan"), @r#"config.toml:2:12: `budget.cost_usd`: NaN is no limit, which is a number above 0, or "none" for no limit"#);
+    insta::assert_snapshot!(problem("[budget]\ncost_usd = nan"), @r#"config.toml:2:12: `budget.cost_usd`: nan is no limit, which is a number above 0, or "none" for no limit"#);
     insta::assert_snapshot!(problem("[budget]\nwall_time = \"soon\""), @r#"config.toml:2:13: `budget.wall_time`: "soon" is no limit, which is a duration such as "90s", "10m" or "1h 30m", or "none" for no limit"#);
     insta::assert_snapshot!(problem("[budget]\nattempts = \"many\""), @r#"config.toml:2:12: `budget.attempts`: "many" is no limit, which is a whole number from 1, or "none" for no limit"#);
     insta::assert_snapshot!(problem("[budget]\nllm_tokens = -5"), @r#"config.toml:2:14: `budget.llm_tokens`: -5 is no limit, which is a whole number from 1, or "none" for no limit"#);
     insta::assert_snapshot!(problem("[budget]\nattempts = 1.5"), @r#"config.toml:2:12: `budget.attempts`: 1.5 is no limit, which is a whole number from 1, or "none" for no limit"#);
-    insta::assert_snapshot!(problem("[budget]\nwall_time = true"), @r#"config.toml:2:13: `budget.wall_time`: invalid type: boolean `true`, expected a duration such as "90s", "10m" or "1h 30m", or "none" for no limit"#);
+    insta::assert_snapshot!(problem("[budget]\nwall_time = true"), @r#"config.toml:2:13: `budget.wall_time`: true is no limit, which is a duration such as "90s", "10m" or "1h 30m", or "none" for no limit"#);
     insta::assert_snapshot!(problem("[run\nsession = 1"), @"config.toml:1:5: unclosed table, expected `]`");
     insta::assert_snapshot!(problem("[run]\naudit = true\naudit = false"), @"config.toml:3:1: duplicate key");
 }
