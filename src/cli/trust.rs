@@ -281,7 +281,8 @@ impl App {
         if let Some(team) = &self.team {
             let (path, parts) = (team.path.clone(), team.parts.clone());
             let team = subject(path, "says who works, and how", parts, Some("run.team"));
-            let named = team.named || self.team_named;
+            let args = &self.team_args;
+            let named = team.named || args.file.is_some() && !args.recalled;
             subjects.push(Subject { named, ..team });
         }
         subjects
