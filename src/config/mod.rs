@@ -27,13 +27,14 @@ pub use home::{Home, Layout};
 pub use internal_waits::Timing;
 pub use model_choice::{Api, Candidate, Candidates, FoundAgent, ModelEndpoint, Planner};
 pub use notify::{NotifyConfig, NotifyFormat, NotifyUrl};
-pub use read_config::{ConfigError, is_loopback};
+pub use read_config::{ConfigError, absolute, is_loopback};
 use read_config::{FileContent, Places};
 pub use sections::{
     BeforeWork, BudgetConfig, CheckConfig, HooksConfig, Isolation, JudgeConfig, LanguageChoice,
     LlmConfig, McpConfig, ModelProvider, PromptsConfig, QuestionConfig, RolesConfig, RunConfig,
     ToolsConfig, VolumesConfig, WorkerConfig,
 };
+pub use sensitive::leads_below;
 pub use service_url::ServiceUrl;
 
 /// The name of the configuration file in the folder in which the program is started.

@@ -127,13 +127,20 @@ pub fn text_of(path: &Path) -> Result<String, ConfigError> {
 /// Returns the absolute folder from which relative paths start.
 pub fn folder_of(file: Option<&Path>) -> Result<PathBuf, ConfigError> {
     let folder = file.and_then(Path::parent).unwrap_or(Path::new(""));
-    // An empty path has no absolute form, but `.` has: the current folder.
-    std::path::absolute(Path::new(".").join(folder))
-        .map(|path| path.components().collect())
-        .map_err(|source| ConfigError::Unreadable {
-            path: folder.to_owned(),
-            source,
-        })
+    absolute(folder).map_err(|source| ConfigError::Unreadable {
+        path: folder.to_owned(),
+        source,
+    })
+}
+
+/// Returns the absolute form of a path; that of an empty one is the current folder.
+///
+/// # Errors
+/// The current folder is not known.
+pub fn absolute(path: &Path) -> io::Result<PathBuf> {
+    // An empty path has no absolute form, but `.` has.
+    let path = std::path::absolute(Path::new(".").join(path))?;
+    Ok(path.components().collect())
 }
 
 /// What stands in a file.
