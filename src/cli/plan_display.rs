@@ -10,7 +10,7 @@ use super::args::{LogArgs, OnTask, PlanFormat, PlansArgs, ShowArgs, StatusArgs};
 use super::{App, Failure, Result};
 use crate::plan::{Plan, PlanHead, PlanId, Task};
 use crate::store::{StoreError, TalliedPlan};
-use crate::view::{self, DaemonView, EventView, LastDaemon, ListedView, PlanView, StateWord};
+use crate::view::{self, EventView, LastDaemon, ListedView, PlanView, StateWord};
 use crate::wire::text::printable;
 use crate::wire::{graph_text, plan_file};
 
@@ -93,7 +93,7 @@ async fn plan_view(most: usize, plan: &PlanId, app: &App, daemon: Option<u32>) -
         view
     });
     let mut view = seen.await?;
-    view.carried_out_by(daemon.map(|pid| DaemonView { pid }));
+    view.carried_out_by(daemon);
     if daemon.is_none() {
         view.last_daemon = LastDaemon::of(plan, app.volumes.last_word(), app.volumes.vanished());
         view.daemon_elsewhere = app.daemon().is_some();

@@ -33,7 +33,7 @@ pub use event::{EventView, FinishedView};
 pub use event_lines::{events, lines};
 pub use marks::Mark;
 pub use outcomes::{Outcomes, PastTasks, agent_of};
-pub use plan::{DaemonView, LastDaemon, ListedView, PlanView, QuestionView};
+pub use plan::{LastDaemon, ListedView, PlanView, QuestionView};
 pub use program_name::ProgramName;
 pub use repeated_failures::RepeatedFailures;
 pub use review::review;

@@ -21,7 +21,7 @@ use crate::wire::text::{one_line, time_text};
 /// others; what is not in it is only for the words.
 #[derive(Debug, Serialize)]
 pub struct PlanView {
-    plan: HeadView,
+    pub(super) plan: HeadView,
     pub(super) progress: Progress,
     pub(super) tasks: Vec<TaskView>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -34,7 +34,7 @@ pub struct PlanView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lanes: Option<LanesView>,
     usage: PlanUsage,
-    pub daemon: Option<DaemonView>,
+    daemon: Option<DaemonView>,
     /// A daemon works here, on another plan.
     #[serde(skip)]
     pub daemon_elsewhere: bool,
@@ -55,16 +55,16 @@ pub struct PlanView {
 }
 
 #[derive(Debug, Serialize)]
-struct HeadView {
+pub(super) struct HeadView {
     id: PlanId,
     name: String,
     goal: String,
     status: &'static str,
-    state: StateWord,
+    pub(super) state: StateWord,
     seq: i64,
     /// Where the results are gathered, if each task has a worktree of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    branch: Option<String>,
+    pub(super) branch: Option<String>,
     /// Why it does not go on: it is paused, or queued.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<String>,
@@ -102,8 +102,8 @@ pub struct QuestionView {
 
 /// The process that carries the plan out.
 #[derive(Debug, Serialize)]
-pub struct DaemonView {
-    pub pid: u32,
+struct DaemonView {
+    pid: u32,
 }
 
 /// How a daemon ended.
@@ -166,7 +166,7 @@ impl PlanView {
             tasks: tasks.iter().map(view).collect(),
             truncated: before + after > 0,
             waits: plan.waits().map(WaitView::of).collect(),
-            questions: plan.open_questions().map(QuestionView::of).collect(),
+            questions: QuestionView::open_of(plan),
             lanes: LanesView::of(plan),
             usage: usage::of_plan(plan),
             daemon: None,
@@ -187,18 +187,9 @@ impl PlanView {
     }
 
     /// Says which process carries the plan out, if one does.
-    pub fn carried_out_by(&mut self, daemon: Option<DaemonView>) {
-        self.plan.state = StateWord::of_plan(&self.head, daemon.is_some());
-        self.daemon = daemon;
-    }
-
-    pub(super) fn state(&self) -> StateWord {
-        self.plan.state
-    }
-
-    /// Returns where the results are gathered, if each task has a worktree of its own.
-    pub(super) fn branch(&self) -> Option<&str> {
-        self.plan.branch.as_deref()
+    pub fn carried_out_by(&mut self, pid: Option<u32>) {
+        self.plan.state = StateWord::of_plan(&self.head, pid.is_some());
+        self.daemon = pid.map(|pid| DaemonView { pid });
     }
 }
 
@@ -293,18 +284,15 @@ fn by_state(plan: &Plan) -> BTreeMap<StateWord, usize> {
 impl QuestionView {
     /// Returns the open questions of a plan.
     pub fn open_of(plan: &Plan) -> Vec<Self> {
-        plan.open_questions().map(Self::of).collect()
-    }
-
-    fn of(question: &HumanQuestion) -> Self {
-        Self {
+        let view = |question: &HumanQuestion| Self {
             id: question.id.to_string(),
             task: question.task,
             reason: question.reason.clone(),
             choices: question.choices.clone(),
             about: question.about,
             attempts: question.attempts,
-        }
+        };
+        plan.open_questions().map(view).collect()
     }
 }
 

@@ -119,7 +119,7 @@ impl StateWord {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{DaemonView, ListedView, Paint, PlanView, ProgramName, mission, why};
+    use super::super::{ListedView, Paint, PlanView, ProgramName, mission, why};
     use super::*;
     use crate::plan::{
         AnswerChoice, Attempt, CommandId, HeldLocks, HumanQuestion, HumanQuestionKind, QuestionId,
@@ -169,7 +169,7 @@ mod tests {
             "{line}"
         );
         let mut view = PlanView::of(plan, 1, 50, NOW);
-        view.carried_out_by(carried_out.then_some(DaemonView { pid: 1 }));
+        view.carried_out_by(carried_out.then_some(1));
         let page = view.page(NOW, Paint::none(), &ProgramName::with(None, None));
         let first = page.lines().next().unwrap();
         assert!(

@@ -15,7 +15,7 @@ use crate::plan::{
     ResultsMove, Row, TaskId, Time,
 };
 use crate::store::{Change, ListedPlan, StoreError};
-use crate::view::{self, DaemonView, LastDaemon, ListedView, PlanView, ProgramName};
+use crate::view::{self, LastDaemon, ListedView, PlanView, ProgramName};
 use crate::wire::plan_file::PlanToEdit;
 use crate::wire::question_file::meaning;
 use crate::wire::text::time_text;
@@ -146,7 +146,7 @@ pub async fn show(
             let (word, gone) = (state.volumes.last_word(), state.volumes.vanished());
             view.last_daemon = LastDaemon::of(&id, word, gone);
         }
-        view.carried_out_by(daemon.map(|daemon| DaemonView { pid: daemon.pid }));
+        view.carried_out_by(daemon.map(|daemon| daemon.pid));
         let mut view = json!(view);
         view["seq"] = seq.into();
         let waits = head.queue.is_some() && head.status == PlanState::Idle;

@@ -3,11 +3,10 @@ use std::time::Duration;
 
 use super::*;
 use crate::plan::Plan;
-use crate::view::DaemonView;
 
 fn view(plan: &Plan, daemon: Option<u32>, limit: usize) -> PlanView {
     let mut view = PlanView::of(plan, 11, limit, NOW);
-    view.carried_out_by(daemon.map(|pid| DaemonView { pid }));
+    view.carried_out_by(daemon);
     view
 }
 
