@@ -11,9 +11,9 @@ use super::task::{TaskView, WaitView, lock_wait};
 use super::usage::{self, PlanUsage};
 use crate::plan::{
     AnswerChoice, HeldLocks, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanHead,
-    PlanId, PlanState, Tally, Task, TaskId, TaskState, Time,
+    PlanId, PlanState, Task, TaskId, TaskState, Time,
 };
-use crate::store::{ListedPlan, TalliedPlan};
+use crate::store::TalliedPlan;
 use crate::volumes::{DaemonFarewell, DaemonInfo};
 use crate::wire::text::{one_line, time_text};
 
@@ -119,8 +119,7 @@ pub enum LastDaemon {
 /// A plan in the list of all: its JSON is a line of `plans --json`, with its fields in the order of the alphabet.
 #[derive(Debug)]
 pub struct ListedView<'a> {
-    pub(super) listed: &'a ListedPlan,
-    pub(super) tally: &'a Tally,
+    pub(super) plan: &'a TalliedPlan,
     pub(super) state: StateWord,
 }
 
@@ -299,28 +298,25 @@ impl QuestionView {
 impl<'a> ListedView<'a> {
     /// Returns the view of a plan in the list. `carried_out` says whether a daemon works on it now.
     pub fn of(plan: &'a TalliedPlan, carried_out: bool) -> Self {
-        let (listed, tally) = (&plan.plan, &plan.tally);
-        let state = StateWord::of_plan(&listed.head, carried_out);
-        Self {
-            listed,
-            tally,
-            state,
-        }
+        let state = StateWord::of_plan(&plan.plan.head, carried_out);
+        Self { plan, state }
     }
 
     /// Returns how many completed tasks are not proven.
     pub(super) fn accepted(&self) -> usize {
-        self.tally.completed.saturating_sub(self.tally.proven)
+        let tally = &self.plan.tally;
+        tally.completed.saturating_sub(tally.proven)
     }
 
     pub(super) fn cost_usd(&self) -> f64 {
-        usage::whole(&self.listed.head.usage).1
+        usage::whole(&self.plan.plan.head.usage).1
     }
 }
 
 impl Serialize for ListedView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (head, tally) = (&self.listed.head, self.tally);
+        let TalliedPlan { plan, tally } = self.plan;
+        let head = &plan.head;
         let value = json!({
             "accepted": self.accepted(),
             "archive_state": head.archive_state,
@@ -337,7 +333,7 @@ impl Serialize for ListedView<'_> {
             "owner": head.owner,
             "proven": tally.proven,
             "questions": tally.questions,
-            "seq": self.listed.seq,
+            "seq": plan.seq,
             "skipped": tally.skipped,
             "state": self.state,
             "status": head.status.as_str(),
