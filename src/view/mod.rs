@@ -29,7 +29,7 @@ pub(crate) mod tests;
 
 pub use at_work::{AgentSays, AtWork, Screen, WorkRow};
 pub use colours::{Paint, Style};
-pub use event::{EventView, FinishedView};
+pub use event::EventView;
 pub use event_lines::{events, lines};
 pub use marks::Mark;
 pub use outcomes::{Outcomes, PastTasks, agent_of};
