@@ -375,13 +375,12 @@ async fn pair(State(state): State<WebState>, Action { body, .. }: Action) -> Ans
 
 /// Says how a person goes on whose action needs a plan without a daemon.
 fn carried_out(error: LockError, program: &ProgramName) -> ApiError {
-    let busy = matches!(error, LockError::CarriedOut { .. });
-    let hint = format!(
-        "`{program} stop` ends it, then press again; if this page ends with it, `{program} web` serves it"
-    );
-    match busy {
-        true => ApiError::from(error).hint(hint),
-        false => error.into(),
+    match error {
+        LockError::Volumes(_) => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, error),
+        LockError::Held { .. } => ApiError::conflict(error),
+        LockError::CarriedOut { .. } => ApiError::conflict(error).hint(format!(
+            "`{program} stop` ends it, then press again; if this page ends with it, `{program} web` serves it"
+        )),
     }
 }
 
