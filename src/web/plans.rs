@@ -97,7 +97,7 @@ pub async fn list(State(state): State<WebState>, wanted: Wanted) -> ApiResult<Js
     });
     Ok(Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "started": state.started(),
+        "started": *state.started,
         "read_only": state.read_only,
         "daemon": daemon,
         "plans": rows,
