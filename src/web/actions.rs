@@ -28,6 +28,7 @@ use crate::store::StoreError;
 use crate::tools::new_plan_id;
 use crate::view::ProgramName;
 use crate::volumes::LockError;
+use crate::wire::Problem;
 use crate::wire::plan_file::PlanToEdit;
 use crate::wire::text::sha256;
 
@@ -233,7 +234,9 @@ async fn create(
     let goal = words(&body.goal).map_err(StoreError::from)?;
     let run = &state.config.run;
     let goals = match &state.goals {
-        Err([error, hint]) => return Err(ApiError::conflict(error).hint(hint)),
+        Err(Problem { message, hint, .. }) => {
+            return Err(ApiError::conflict(message).hint(hint.as_deref().unwrap_or_default()));
+        }
         Ok(goals) => goals,
     };
     if run.isolation == Isolation::Worktree {

@@ -15,6 +15,7 @@ use crate::steering::GoalSettings;
 use crate::store::Store;
 use crate::view::ProgramName;
 use crate::volumes::{TokenFile, Volumes};
+use crate::wire::Problem;
 use crate::wire::text::time_text;
 
 /// Simultaneous streams of events: two for each open page.
@@ -33,7 +34,7 @@ pub struct Parts {
     /// What a person types to call this program here.
     pub program: ProgramName,
     /// The folder in which agents work for a new goal; or why no plan can be made of one, and the way out.
-    pub goals: Result<GoalSettings, [String; 2]>,
+    pub goals: Result<GoalSettings, Problem>,
     /// What a device gets that shows a code.
     pub token: TokenFile,
     /// Nothing may be changed from the page.
