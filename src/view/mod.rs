@@ -139,8 +139,14 @@ fn span(span: Duration) -> String {
     }
 }
 
+/// Returns tasks as `task 3`, or as `tasks 3 and 4`.
+pub(crate) fn numbered_tasks(tasks: &[TaskId]) -> String {
+    let noun = if tasks.len() == 1 { "task" } else { "tasks" };
+    format!("{noun} {}", numbers(tasks))
+}
+
 /// Returns task numbers as `1, 2 and 3`.
-pub(crate) fn numbers(tasks: &[TaskId]) -> String {
+fn numbers(tasks: &[TaskId]) -> String {
     match tasks {
         [] => "none".to_owned(),
         [one] => one.to_string(),

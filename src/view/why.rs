@@ -2,7 +2,8 @@
 
 use super::task::{TaskView, lock_wait};
 use super::{
-    Paint, ProgramName, StateWord, Style, WAY_TO_A_WORKER, indented, name, numbers, span, usage,
+    Paint, ProgramName, StateWord, Style, WAY_TO_A_WORKER, indented, name, numbered_tasks, span,
+    usage,
 };
 use crate::plan::{
     Attempt, AttemptState, CriterionResult, CriterionState, HeldLocks, Lanes, Plan, PlanState,
@@ -109,7 +110,7 @@ fn reasons(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -> Ve
         TaskState::Completed => accepted(task),
         TaskState::Failed => {
             let waiting: Vec<TaskId> = plan.dependants(task.id).map(|t| t.number).collect();
-            let said = || format!("because of that {} cannot start", tasks(&waiting));
+            let said = || format!("because of that {} cannot start", numbered_tasks(&waiting));
             Vec::from_iter((!waiting.is_empty()).then(said))
         }
         TaskState::Skipped => Vec::new(),
@@ -191,7 +192,7 @@ fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -
 }
 
 fn lanes_full(busy: &[TaskId], most: usize) -> String {
-    format!("{} under way, at most {most} at once", tasks(busy))
+    format!("{} under way, at most {most} at once", numbered_tasks(busy))
 }
 
 /// Returns who does a task, as the subject of a sentence.
@@ -206,7 +207,8 @@ fn worker(task: &TaskView) -> String {
 fn asked(plan: &Plan, task: &TaskView) -> Option<String> {
     let lanes = Lanes::of(plan).roles.remove(task.assignee.as_deref()?)?;
     let asked = Some(lanes.asked).filter(|asked| !asked.is_empty())?;
-    Some(format!(", who is asked to help with {}", tasks(&asked)))
+    let asked = numbered_tasks(&asked);
+    Some(format!(", who is asked to help with {asked}"))
 }
 
 fn waits_for(plan: &Plan, task: &TaskView) -> Vec<String> {
@@ -331,11 +333,6 @@ pub fn last_lines(output: &str) -> Vec<String> {
     let shown = lines[lines.len().saturating_sub(OUTPUT_LINES)..].iter();
     let shown = shown.map(|line| clip(&without_keys(line.trim_end()), OUTPUT_WIDTH));
     shown.collect()
-}
-
-fn tasks(ids: &[TaskId]) -> String {
-    let noun = if ids.len() == 1 { "task" } else { "tasks" };
-    format!("{noun} {}", numbers(ids))
 }
 
 fn line(text: &str) -> String {
