@@ -20,7 +20,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 
 use super::agent_hint;
 use super::line_transport::LineTransport;
@@ -88,8 +88,8 @@ pub struct Server {
 /// The state of a client while its streams are open.
 #[derive(Debug)]
 pub(super) struct ClientSession {
-    /// The resources to which the client has subscribed.
-    subscribed: Mutex<HashMap<&'static str, AbortHandle>>,
+    /// The resources to which the client has subscribed, each with the task that tells of its changes. The task ends with it.
+    subscribed: Mutex<HashMap<&'static str, JoinSet<()>>>,
     /// Becomes true at the end of the input.
     over: watch::Receiver<bool>,
 }
@@ -308,17 +308,9 @@ impl Server {
         result_of(toolbox.call(dialect, name, arguments).await, dialect)
     }
 
-    fn subscriptions(&self) -> Option<MutexGuard<'_, HashMap<&'static str, AbortHandle>>> {
+    fn subscriptions(&self) -> Option<MutexGuard<'_, HashMap<&'static str, JoinSet<()>>>> {
         let subscribed = self.session.as_ref()?.subscribed.lock();
         Some(subscribed.unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(mut subscribed) = self.subscriptions() {
-            subscribed.drain().for_each(|(_, task)| task.abort());
-        }
     }
 }
 
@@ -485,7 +477,8 @@ impl ServerHandler for Server {
             let message = "this server keeps no sessions: `subscriptions/listen` tells of changes";
             return Err(ErrorData::invalid_request(message, None));
         };
-        let task = tokio::spawn(async move {
+        let mut task = JoinSet::new();
+        task.spawn(async move {
             while notifications.changed().await.is_ok() {
                 let update = ResourceUpdatedNotificationParam::new(uri);
                 if context.peer.notify_resource_updated(update).await.is_err() {
@@ -493,9 +486,7 @@ impl ServerHandler for Server {
                 }
             }
         });
-        if let Some(before) = subscribed.insert(uri, task.abort_handle()) {
-            before.abort();
-        }
+        drop(subscribed.insert(uri, task));
         Ok(())
     }
 
@@ -505,10 +496,7 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let uri = known(&request.uri)?;
-        let subscribed = self.subscriptions();
-        if let Some(task) = subscribed.and_then(|mut all| all.remove(uri)) {
-            task.abort();
-        }
+        drop(self.subscriptions().and_then(|mut all| all.remove(uri)));
         Ok(())
     }
 
