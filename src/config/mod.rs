@@ -99,7 +99,7 @@ impl Config {
     pub fn load(file: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
         let folder = read_config::folder_of(file)?;
         match file {
-            Some(file) => Self::of_file(file, Home::around(&folder), environment),
+            Some(file) => Self::read(Some(file), Home::around(&folder), environment),
             None => Self::of_home(Home::find(&folder), environment),
         }
     }
@@ -132,24 +132,18 @@ impl Config {
             // As a person would type it.
             let here = read_config::folder_of(None)?;
             let shown = file.strip_prefix(here).unwrap_or(&file);
-            return Self::of_file(shown, home, environment);
+            return Self::read(Some(shown), home, environment);
         }
-        Self::read(None, home, "", environment)
-    }
-
-    fn of_file(file: &Path, home: Home, environment: &Environment) -> Result<Self, ConfigError> {
-        let text = read_config::text_of(file)?;
-        Self::read(Some(file.to_owned()), home, &text, environment)
+        Self::read(None, home, environment)
     }
 
     fn read(
-        file: Option<PathBuf>,
+        file: Option<&Path>,
         home: Home,
-        text: &str,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
-        let mut found = match &file {
-            Some(path) => read_config::parse(text, path),
+        let mut found = match file {
+            Some(path) => read_config::parse(&read_config::text_of(path)?, path),
             None => FileContent::default(),
         };
         let sensitive = found.config.find_sensitive(home.folder());
@@ -160,7 +154,7 @@ impl Config {
             Timing::default()
         });
         let origin = ConfigOrigin {
-            file,
+            file: file.map(Path::to_owned),
             home,
             sensitive,
             places: found.places,
