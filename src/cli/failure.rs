@@ -109,6 +109,14 @@ impl Failure {
         Self::usage(anyhow!(all.join("\nerror: ")))
     }
 
+    /// What the person wrote makes no sense.
+    pub fn of(problem: Problem) -> Self {
+        Self {
+            hint: problem.hint,
+            ..Self::stopped(Exit::Usage, problem.message)
+        }
+    }
+
     /// Adds the way out.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -172,11 +180,10 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     /// Fails with the exit code and the way out that belong to an error.
     fn from(error: E) -> Self {
         let error = match error.into().downcast() {
-            Ok(ConfigError::Several(all)) => {
-                let all = all.into_iter().map(Self::from);
-                return all.reduce(Self::and).expect("there are two or more");
+            Ok(ConfigError(all)) => {
+                let all = all.into_iter().map(Self::of);
+                return all.reduce(Self::and).expect("there is one or more");
             }
-            Ok(one) => one.into(),
             Err(other) => other,
         };
         let (exit, hint) = known(&error);
@@ -198,9 +205,6 @@ fn known(error: &anyhow::Error) -> (Exit, Option<String>) {
     }
     if let Some(refusal) = error.downcast_ref() {
         return of_refusal(refusal);
-    }
-    if let Some(error) = error.downcast_ref::<ConfigError>() {
-        return (Exit::Usage, error.hint());
     }
     let refused = error.downcast_ref::<AgentRefusal>();
     let project = error.downcast_ref().map(ProjectError::hint);
@@ -243,9 +247,9 @@ mod tests {
 
     #[test]
     fn failure_shows_cause_once() {
-        let path = "/no/such".into();
-        let source = std::io::ErrorKind::NotFound.into();
-        let failure = Failure::failed(ConfigError::Unreadable { path, source });
-        insta::assert_snapshot!(failure.text(), @"error: cannot read the configuration `/no/such`: entity not found");
+        let cause = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let effect = format!("cannot read `/no/such`: {cause}");
+        let failure = Failure::failed(anyhow!(cause).context(effect));
+        insta::assert_snapshot!(failure.text(), @"error: cannot read `/no/such`: entity not found");
     }
 }

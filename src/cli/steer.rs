@@ -151,11 +151,10 @@ impl App {
         let unknown = self.read(plan, move |plan, _| {
             steering::unknown_role(plan.head(), &role)
         });
-        let Some(problem) = unknown.await? else {
-            return Ok(());
-        };
-        let failure = Failure::usage(anyhow!(problem.message));
-        Err(failure.hint(problem.hint.unwrap_or_default()))
+        match unknown.await? {
+            Some(problem) => Err(Failure::of(problem)),
+            None => Ok(()),
+        }
     }
 }
 

@@ -75,7 +75,7 @@ impl Config {
             ..FileContent::default()
         };
         read_config::override_by(&mut found, &said.collect());
-        ConfigError::refuse(found.errors)?;
+        ConfigError::refuse(found.problems, None)?;
         Ok(found.config.complete(origin, timing))
     }
 }

@@ -2,19 +2,17 @@ use super::*;
 use crate::config::TEMPLATE;
 
 fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
-    let found = super::parse(text, path);
-    ConfigError::refuse(found.errors).map(|()| found.config)
+    let found = super::parse(text);
+    ConfigError::refuse(found.problems, Some(path)).map(|()| found.config)
 }
 
 fn problem(text: &str) -> String {
-    let shown = |error: &ConfigError| match error.hint() {
-        Some(hint) => format!("{error}\nHint: {hint}"),
-        None => error.to_string(),
+    let shown = |problem: &Problem| match &problem.hint {
+        Some(hint) => format!("{problem}\nHint: {hint}"),
+        None => problem.to_string(),
     };
-    match parse(text, Path::new("config.toml")).unwrap_err() {
-        ConfigError::Several(all) => all.iter().map(shown).collect::<Vec<_>>().join("\n"),
-        one => shown(&one),
-    }
+    let ConfigError(all) = parse(text, Path::new("config.toml")).unwrap_err();
+    all.iter().map(shown).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -235,7 +233,7 @@ fn overridden(name: &str, value: &str) -> Result<Config, String> {
     let environment = Environment::from_iter([(name.to_owned(), value.to_owned())]);
     let mut found = FileContent::default();
     override_by(&mut found, &environment);
-    let refused = ConfigError::refuse(found.errors);
+    let refused = ConfigError::refuse(found.problems, None);
     (refused.map(|()| found.config)).map_err(|error| error.to_string())
 }
 
