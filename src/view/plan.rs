@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Serialize, Serializer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::StateWord;
 use super::lanes::LanesView;
-use super::task::{TaskView, WaitView, lock_wait};
-use super::usage::{self, PlanUsage};
+use super::task::{TaskView, lock_wait, wait_view};
+use super::usage;
 use crate::plan::{
     AnswerChoice, HeldLocks, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanHead,
     PlanId, PlanState, Task, TaskId, TaskState, Time,
@@ -28,13 +28,14 @@ pub struct PlanView {
     truncated: bool,
     /// Which roles wait for others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) waits: Vec<WaitView>,
+    pub(super) waits: Vec<Value>,
     pub(super) questions: Vec<QuestionView>,
     /// Of a plan with roles that have lanes of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lanes: Option<LanesView>,
-    usage: PlanUsage,
-    daemon: Option<DaemonView>,
+    usage: Value,
+    /// The process that carries the plan out.
+    daemon: Option<Value>,
     /// A daemon works here, on another plan.
     #[serde(skip)]
     pub daemon_elsewhere: bool,
@@ -100,12 +101,6 @@ pub struct QuestionView {
     pub attempts: u32,
 }
 
-/// The process that carries the plan out.
-#[derive(Debug, Serialize)]
-struct DaemonView {
-    pid: u32,
-}
-
 /// How a daemon ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
@@ -164,7 +159,7 @@ impl PlanView {
             progress,
             tasks: tasks.iter().map(view).collect(),
             truncated: before + after > 0,
-            waits: plan.waits().map(WaitView::of).collect(),
+            waits: plan.waits().map(wait_view).collect(),
             questions: QuestionView::open_of(plan),
             lanes: LanesView::of(plan),
             usage: usage::of_plan(plan),
@@ -188,7 +183,7 @@ impl PlanView {
     /// Says which process carries the plan out, if one does.
     pub fn carried_out_by(&mut self, pid: Option<u32>) {
         self.plan.state = StateWord::of_plan(&self.head, pid.is_some());
-        self.daemon = pid.map(|pid| DaemonView { pid });
+        self.daemon = pid.map(|pid| json!({ "pid": pid }));
     }
 }
 

@@ -1,6 +1,7 @@
 //! A task as programs get it, and as every page says it in words.
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::usage::TaskUsage;
 use super::{StateWord, name};
@@ -71,17 +72,6 @@ pub struct CurrentAttempt {
     pub model_asked_at: Option<Time>,
 }
 
-/// A role that waits for another one so that a task gets on.
-#[derive(Debug, Serialize)]
-pub struct WaitView {
-    task: TaskId,
-    role: String,
-    on: String,
-    request: String,
-    what: String,
-    since: String,
-}
-
 impl TaskView {
     /// Returns the view of a task, without what it has used.
     pub fn of(plan: &Plan, task: &Task, now: Time) -> Self {
@@ -146,16 +136,14 @@ impl CurrentAttempt {
     }
 }
 
-impl WaitView {
-    /// Returns the view of one role that waits.
-    pub fn of((task, wait): (TaskId, &RoleRequest)) -> Self {
-        Self {
-            task,
-            role: wait.role.clone(),
-            on: wait.on.clone(),
-            request: wait.request.to_string(),
-            what: wait.what.clone(),
-            since: time_text(wait.since),
-        }
-    }
+/// Returns a role that waits for another one so that a task gets on, for programs.
+pub fn wait_view((task, wait): (TaskId, &RoleRequest)) -> Value {
+    json!({
+        "task": task,
+        "role": wait.role,
+        "on": wait.on,
+        "request": wait.request,
+        "what": wait.what,
+        "since": time_text(wait.since),
+    })
 }
