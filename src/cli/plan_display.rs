@@ -87,12 +87,8 @@ fn limit(wanted: usize, screen: Option<(usize, usize)>) -> usize {
 async fn plan_view(most: usize, plan: &PlanId, app: &App, daemon: Option<u32>) -> Result<PlanView> {
     let now = app.clock.now();
     let others = app.store().await?.locks_beside(plan).await?;
-    let seen = app.read(plan, move |plan, seq| {
-        let mut view = PlanView::of(plan, seq, most, now);
-        view.wait_for_locks(plan, &others);
-        view
-    });
-    let mut view = seen.await?;
+    let view = move |plan: &Plan, seq| PlanView::of(plan, seq, most, now, &others);
+    let mut view = app.read(plan, view).await?;
     view.carried_out_by(daemon);
     if daemon.is_none() {
         view.last_daemon = LastDaemon::of(plan, app.volumes.last_word(), app.volumes.vanished());

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::StateWord;
 use super::lanes::LanesView;
-use super::task::{TaskView, lock_wait, wait_view};
+use super::task::{TaskView, wait_view};
 use super::usage;
 use crate::plan::{
     AnswerChoice, HeldLocks, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanHead,
@@ -119,15 +119,16 @@ pub struct ListedView<'a> {
 }
 
 impl PlanView {
-    /// Returns the view of a plan with at most `limit` tasks, from a little before the first unsettled one.
-    pub fn of(plan: &Plan, seq: i64, limit: usize, now: Time) -> Self {
+    /// Returns the view of a plan with at most `limit` tasks, from a little before the first unsettled one; `others` are locks
+    /// that tasks of other plans hold.
+    pub fn of(plan: &Plan, seq: i64, limit: usize, now: Time, others: &HeldLocks) -> Self {
         let unsettled = plan.unsettled().next();
         let before = unsettled.map_or(0, |task| plan.index_of(task));
         let most = plan.counts().total().saturating_sub(limit);
         let before = before.saturating_sub(limit / 4).min(most);
         let tasks: Vec<&Task> = plan.tasks().skip(before).take(limit).collect();
         let mut used = usage::of_tasks(plan);
-        let mut view = Self::with(plan, seq, before, &tasks, now);
+        let mut view = Self::with(plan, seq, before, &tasks, now, others);
         for task in &mut view.tasks {
             task.usage = used.remove(&task.id).unwrap_or_default();
         }
@@ -135,12 +136,19 @@ impl PlanView {
     }
 
     /// Returns the view of a plan and of some of its tasks, without what each of them has used.
-    pub(super) fn with(plan: &Plan, seq: i64, before: usize, tasks: &[&Task], now: Time) -> Self {
+    pub(super) fn with(
+        plan: &Plan,
+        seq: i64,
+        before: usize,
+        tasks: &[&Task],
+        now: Time,
+        others: &HeldLocks,
+    ) -> Self {
         let head = plan.head().clone();
         let progress = Progress::of(plan);
         let roles_only = head.policy.roles_only;
         let after = progress.total - before - tasks.len();
-        let view = |task: &&Task| TaskView::of(plan, task, now);
+        let view = |task: &&Task| TaskView::of(plan, task, now, others);
         Self {
             plan: HeadView {
                 id: head.id.clone(),
@@ -170,13 +178,6 @@ impl PlanView {
             hidden: (before, after),
             no_worker: roles_only && plan.unsettled().any(|task| plan.has_no_worker(task)),
             used: usage::line(plan),
-        }
-    }
-
-    /// Says for which locks tasks wait, also those that other plans hold.
-    pub fn wait_for_locks(&mut self, plan: &Plan, others: &HeldLocks) {
-        for task in &mut self.tasks {
-            task.waits_for_lock = lock_wait(plan, task.id, others);
         }
     }
 

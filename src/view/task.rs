@@ -73,8 +73,8 @@ pub struct CurrentAttempt {
 }
 
 impl TaskView {
-    /// Returns the view of a task, without what it has used.
-    pub fn of(plan: &Plan, task: &Task, now: Time) -> Self {
+    /// Returns the view of a task, without what it has used; `others` are locks that tasks of other plans hold.
+    pub fn of(plan: &Plan, task: &Task, now: Time, others: &HeldLocks) -> Self {
         let attempt = plan.current_attempt(task);
         let attempt = attempt.map(|attempt| CurrentAttempt::of(attempt, now));
         let model_asked_at = attempt.as_ref().and_then(|attempt| attempt.model_asked_at);
@@ -97,7 +97,7 @@ impl TaskView {
             dependencies: task.dependencies.clone(),
             attempts: task.attempts,
             waits_until: model_asked_at.map(time_text),
-            waits_for_lock: lock_wait(plan, task.number, &HeldLocks::new()),
+            waits_for_lock: lock_wait(plan, task, others),
             result: task.result.clone(),
             usage: TaskUsage::default(),
             unmet: plan.unmet(task),
@@ -111,10 +111,9 @@ impl TaskView {
     }
 }
 
-/// Returns for which lock a task waits that could start but for it, and who holds it; `others` are locks that tasks of other
-/// plans hold.
-pub fn lock_wait(plan: &Plan, task: TaskId, others: &HeldLocks) -> Option<String> {
-    let (lock, holder) = plan.lock_waited_for(plan.task(task)?, others)?;
+/// Returns for which lock a task waits that could start but for it, and who holds it.
+fn lock_wait(plan: &Plan, task: &Task, others: &HeldLocks) -> Option<String> {
+    let (lock, holder) = plan.lock_waited_for(task, others)?;
     let of_plan = match holder.plan == *plan.id() {
         true => String::new(),
         false => format!(" of plan {}", name(holder.plan.as_str())),

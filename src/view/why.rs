@@ -1,6 +1,6 @@
 //! Why a task is as it is, and what it waits for.
 
-use super::task::{TaskView, lock_wait};
+use super::task::TaskView;
 use super::{
     Paint, ProgramName, StateWord, Style, WAY_TO_A_WORKER, indented, name, numbered_tasks, span,
     usage,
@@ -45,9 +45,7 @@ pub fn why(
     program: &ProgramName,
     others: &HeldLocks,
 ) -> Option<String> {
-    let mut task = TaskView::of(plan, plan.task(id)?, now);
-    task.waits_for_lock = lock_wait(plan, id, others);
-    let task = &task;
+    let task = &TaskView::of(plan, plan.task(id)?, now, others);
     let mut lines = vec![format!(
         "{id} · {}: {}",
         paint.text(Style::Bold, &name(&task.name)),

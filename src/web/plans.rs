@@ -11,8 +11,8 @@ use super::api_error::{ApiError, ApiResult};
 use super::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
 use super::state::WebState;
 use crate::plan::{
-    ArchiveState, HumanQuestion, IntegrationBranch, Plan, PlanHead, PlanId, PlanState, Refusal,
-    ResultsMove, Row, TaskId, Time,
+    ArchiveState, HeldLocks, HumanQuestion, IntegrationBranch, Plan, PlanHead, PlanId, PlanState,
+    Refusal, ResultsMove, Row, TaskId, Time,
 };
 use crate::store::{Change, ListedPlan, StoreError};
 use crate::view::{self, LastDaemon, ListedView, PlanView, ProgramName};
@@ -123,14 +123,13 @@ pub async fn show(
     loop {
         let (mut view, seq, head) = match &before {
             Some((plan, at)) => {
-                let view = PlanView::of(plan, *at, limit, now);
+                let view = PlanView::of(plan, *at, limit, now, &HeldLocks::new());
                 (view, *at, plan.head().clone())
             }
             None => {
                 let others = state.store.locks_beside(&id).await?;
                 let view = move |plan: &Plan, seq| {
-                    let mut view = PlanView::of(plan, seq, limit, now);
-                    view.wait_for_locks(plan, &others);
+                    let view = PlanView::of(plan, seq, limit, now, &others);
                     let head = plan.head().clone();
                     match head.archive_state {
                         ArchiveState::Deleted => Err(Refusal::Deleted),

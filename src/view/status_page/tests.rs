@@ -2,10 +2,10 @@ use super::super::tests::sample_plan::{self, NOW};
 use std::time::Duration;
 
 use super::*;
-use crate::plan::Plan;
+use crate::plan::{HeldLocks, Plan};
 
 fn view(plan: &Plan, daemon: Option<u32>, limit: usize) -> PlanView {
-    let mut view = PlanView::of(plan, 11, limit, NOW);
+    let mut view = PlanView::of(plan, 11, limit, NOW, &HeldLocks::new());
     view.carried_out_by(daemon);
     view
 }
