@@ -23,7 +23,7 @@ use crate::plan::{
     AnswerChoice, ArchiveState, DAEMON, Draft, HumanQuestionKind, MadeChange, Plan, PlanHead,
     PlanId, QuestionId, Refusal, RepeatableChange, ReviewPolicy, TaskId,
 };
-use crate::steering::{self, GoesOn};
+use crate::steering;
 use crate::store::StoreError;
 use crate::tools::new_plan_id;
 use crate::view::ProgramName;
@@ -149,11 +149,7 @@ fn pause(draft: &mut Draft<'_>, _: TaskId, body: &Body) -> Result<String, Refusa
 }
 
 fn resume(draft: &mut Draft<'_>, _: TaskId, _: &Body) -> Result<String, Refusal> {
-    match steering::go_on(draft)? {
-        GoesOn::Yes => Ok(format!("plan {} goes on", draft.plan().id())),
-        GoesOn::NotPaused => Err(Refusal::PlanIs(draft.plan().status().clone())),
-        GoesOn::Stopped(why) => Err(Refusal::Stopped(why)),
-    }
+    steering::go_on(draft)
 }
 
 /// A daemon takes the commands back; without one, the next that comes to the plan does.
