@@ -26,7 +26,7 @@ use super::agent_hint;
 use super::line_transport::LineTransport;
 use super::notifications::PlanNotifications;
 use super::progress::{self, FOLLOWED};
-use crate::plan::{Plan, PlanId};
+use crate::plan::Plan;
 use crate::plan_time::Clock;
 use crate::store::StoreError;
 use crate::tools::{Dialect, Tool, ToolAnswer, Toolbox, notebook};
@@ -104,14 +104,6 @@ pub(super) struct SharedState {
 }
 
 impl ServedTools {
-    /// Returns the served plan, if one exists.
-    ///
-    /// # Errors
-    /// A failure of the store.
-    pub(super) async fn latest(&self) -> Result<Option<PlanId>, StoreError> {
-        self.toolbox.latest(&self.dialects).await
-    }
-
     /// Serves a client on two streams until the input ends or `ended` resolves, and then returns the value of `ended`. Requests
     /// that came before are answered.
     ///
@@ -190,11 +182,11 @@ impl SharedState {
         &self,
         look: impl FnOnce(Option<&Plan>) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
-        match self.served.latest().await.map_err(failed)? {
+        let (toolbox, dialects) = (&self.served.toolbox, &self.served.dialects);
+        match toolbox.latest(dialects).await.map_err(failed)? {
             Some(plan) => {
-                let store = self.served.toolbox.store();
-                let looked = store.read(&plan, |plan, _| look(Some(plan))).await;
-                looked.map_err(failed)
+                let looked = toolbox.store().read(&plan, |plan, _| look(Some(plan)));
+                looked.await.map_err(failed)
             }
             None => Ok(look(None)),
         }
