@@ -125,14 +125,9 @@ fn shown(plan: &Plan, task: TaskId, number: Option<u32>) -> Option<Shown> {
     Some(Shown {
         command: attempt.id.clone(),
         number: attempt.number,
-        folder: folder(attempt),
+        folder: CommandFile::workspace_of(&attempt.text),
         over: attempt.state != AttemptState::Open || plan.status().settled(),
     })
-}
-
-fn folder(attempt: &Attempt) -> String {
-    let command = CommandFile::parse(&attempt.text).ok();
-    command.map(|command| command.workspace).unwrap_or_default()
 }
 
 /// Lists who is at work in all plans.
@@ -173,7 +168,8 @@ fn at_work(plan: &Plan, attempt: &Attempt) -> (Value, CommandId, String) {
         "agent": agent_of(plan),
         "since": attempt.claimed.map(time_text),
     });
-    (row, attempt.id.clone(), folder(attempt))
+    let folder = CommandFile::workspace_of(&attempt.text);
+    (row, attempt.id.clone(), folder)
 }
 
 /// Adds the signs of life that the agent itself gives.
