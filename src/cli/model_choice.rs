@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use super::agent_probe::usable;
+use super::agent_choice::usable;
 use super::{App, Failure, Result, complain};
 use crate::agents::{Agent, CodingAgent, Login};
 use crate::config::{
