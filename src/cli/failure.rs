@@ -82,18 +82,13 @@ impl Failure {
         Self::stopped(exit, message)
     }
 
-    /// A signal ended the command before there was anything to stop.
+    /// The command ends without an error: a signal came before there was anything to stop, or nobody reads its output.
     pub fn stopped(exit: Exit, what: impl Into<String>) -> Self {
         Self {
             message: what.into(),
             hint: None,
             exit,
         }
-    }
-
-    /// The output has no reader any more (`… | head`): a quiet success.
-    pub fn closed_pipe() -> Self {
-        Self::stopped(Exit::Done, "")
     }
 
     /// The exchange folder cannot be used.
@@ -242,7 +237,6 @@ mod tests {
         Hint: buy one
         ");
         assert_eq!(failure.exit().code(), 2);
-        assert_eq!(Failure::closed_pipe().text(), "");
     }
 
     #[test]
