@@ -11,7 +11,7 @@ use crate::plan::{
 };
 use crate::wire;
 use crate::wire::team_file::ONLY_ITS_OWN;
-use crate::wire::text::{clip, one_line, printable, without_keys};
+use crate::wire::text::{clip, one_line, printable, short_commit, without_keys};
 
 /// The longest reason that is shown on one line.
 const REASON: usize = 200;
@@ -22,9 +22,6 @@ const REPORT: usize = 600;
 /// The last lines of a failing check's output that are shown, and the characters of each.
 const OUTPUT_LINES: usize = 8;
 const OUTPUT_WIDTH: usize = 160;
-
-/// Characters of a commit's id.
-const SHORT_COMMIT: usize = 10;
 
 /// Files that changed and are named.
 const CHANGED: usize = 10;
@@ -293,7 +290,7 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         add(format!("used: {used}"));
     }
     if let Some(merge) = &attempt.merge {
-        let short = |commit: &str| line(&commit.chars().take(SHORT_COMMIT).collect::<String>());
+        let short = |commit: &str| line(short_commit(commit));
         let (commit, onto) = (short(&merge.commit), short(&merge.onto));
         add(match merge.commit == merge.onto {
             true => format!("nothing to merge into {onto}"),
