@@ -405,9 +405,14 @@ async fn finished_plan_says_where_its_work_is() {
     // A task of it may be tried again.
     browser.go(&format!("p/{}/t/1", plan_id(&env))).await;
     browser.button("Retry").await;
-    browser.awaits(".act textarea:focus").await;
+    browser.awaits(".act textarea").await;
+    browser
+        .js("document.querySelector('.act textarea').focus()")
+        .await;
     browser.press("say it louder").await;
-    browser.js("document.querySelector('.act form .main').click()").await;
+    browser
+        .js("document.querySelector('.act form .main').click()")
+        .await;
     browser.shows("task 1 is tried again").await;
     browser.shows("The next attempt is told").await;
     browser.shows("say it louder").await;

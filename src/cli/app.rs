@@ -59,12 +59,10 @@ pub struct App {
     pub program: ProgramName,
     /// Who does the tasks, for commands that take a team.
     pub team: Option<TeamFile>,
-    /// The flags that name the same team again, as they are typed in a shell.
-    pub team_flags: String,
+    /// How that team is named.
+    pub team_args: TeamArgs,
     /// The person named the configuration on the command line.
     pub named: bool,
-    /// The person named the team on the command line.
-    pub team_named: bool,
     /// The prompts that replace built-in ones: none before a person's trust in them is sure.
     pub prompts: PromptFiles,
     pub volumes: Volumes,
@@ -120,9 +118,8 @@ impl App {
             environment,
             program,
             team: None,
-            team_flags: String::new(),
+            team_args: TeamArgs::default(),
             named: false,
-            team_named: false,
             prompts: PromptFiles::default(),
             clock: Clock::start(),
             out,
@@ -136,8 +133,7 @@ impl App {
     /// # Errors
     /// It cannot be read.
     pub async fn load_team(&mut self, named: &TeamArgs) -> Result {
-        self.team_flags = named.again();
-        self.team_named = named.file.is_some() && !named.recalled;
+        self.team_args = named.clone();
         if let Some(path) = TeamFile::find(named.file.as_deref(), &self.config) {
             let config = self.config.clone();
             let team = beside(move || TeamFile::load(path, &config));

@@ -55,14 +55,9 @@ pub async fn answer(args: &AnswerArgs, app: &App) -> Result {
 /// Lets nothing new start in a plan.
 pub async fn pause(args: &OnPlan, app: &App) -> Result {
     let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
-    let was_paused = app.change(&plan, "paused", |draft| {
-        steering::pause(draft, "on the command line")
-    });
-    let word = match was_paused.await? {
-        true => "is paused already",
-        false => "is paused; what is under way goes on",
-    };
-    app.say(&format!("plan {plan} {word}"))?;
+    let pause = |draft: &mut Draft<'_>| steering::pause(draft, "on the command line");
+    let said = app.change(&plan, "paused", pause).await?;
+    app.say(&said)?;
     app.say(&app.program.goes_on(plan.as_str()))
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::agent_probe::{Probe, probe};
+use super::agent_choice::{Probe, probe};
 use super::args::{AgentArgs, DoctorArgs};
 use super::in_process_roles::{Servers, start_servers};
 use super::model_choice::on_path;

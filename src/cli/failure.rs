@@ -82,18 +82,13 @@ impl Failure {
         Self::stopped(exit, message)
     }
 
-    /// A signal ended the command before there was anything to stop.
+    /// The command ends without an error: a signal came before there was anything to stop, or nobody reads its output.
     pub fn stopped(exit: Exit, what: impl Into<String>) -> Self {
         Self {
             message: what.into(),
             hint: None,
             exit,
         }
-    }
-
-    /// The output has no reader any more (`… | head`): a quiet success.
-    pub fn closed_pipe() -> Self {
-        Self::stopped(Exit::Done, "")
     }
 
     /// The exchange folder cannot be used.
@@ -107,6 +102,14 @@ impl Failure {
         let one = |one: &Problem| one.in_file(file) + &hint_line(one.hint.as_deref());
         let all: Vec<String> = problems.iter().map(one).collect();
         Self::usage(anyhow!(all.join("\nerror: ")))
+    }
+
+    /// What the person wrote makes no sense.
+    pub fn of(problem: Problem) -> Self {
+        Self {
+            hint: problem.hint,
+            ..Self::stopped(Exit::Usage, problem.message)
+        }
     }
 
     /// Adds the way out.
@@ -172,11 +175,10 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     /// Fails with the exit code and the way out that belong to an error.
     fn from(error: E) -> Self {
         let error = match error.into().downcast() {
-            Ok(ConfigError::Several(all)) => {
-                let all = all.into_iter().map(Self::from);
-                return all.reduce(Self::and).expect("there are two or more");
+            Ok(ConfigError(all)) => {
+                let all = all.into_iter().map(Self::of);
+                return all.reduce(Self::and).expect("there is one or more");
             }
-            Ok(one) => one.into(),
             Err(other) => other,
         };
         let (exit, hint) = known(&error);
@@ -198,9 +200,6 @@ fn known(error: &anyhow::Error) -> (Exit, Option<String>) {
     }
     if let Some(refusal) = error.downcast_ref() {
         return of_refusal(refusal);
-    }
-    if let Some(error) = error.downcast_ref::<ConfigError>() {
-        return (Exit::Usage, error.hint());
     }
     let refused = error.downcast_ref::<AgentRefusal>();
     let project = error.downcast_ref().map(ProjectError::hint);
@@ -238,14 +237,13 @@ mod tests {
         Hint: buy one
         ");
         assert_eq!(failure.exit().code(), 2);
-        assert_eq!(Failure::closed_pipe().text(), "");
     }
 
     #[test]
     fn failure_shows_cause_once() {
-        let path = "/no/such".into();
-        let source = std::io::ErrorKind::NotFound.into();
-        let failure = Failure::failed(ConfigError::Unreadable { path, source });
-        insta::assert_snapshot!(failure.text(), @"error: cannot read the configuration `/no/such`: entity not found");
+        let cause = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let effect = format!("cannot read `/no/such`: {cause}");
+        let failure = Failure::failed(anyhow!(cause).context(effect));
+        insta::assert_snapshot!(failure.text(), @"error: cannot read `/no/such`: entity not found");
     }
 }

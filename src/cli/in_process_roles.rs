@@ -135,18 +135,15 @@ pub async fn ready(
     });
     let toolbox = Toolbox::new(store.clone(), config, "role");
     let toolbox = toolbox.with_plan(settings.plan.clone());
-    let (mut residents, mut faults) = (Vec::new(), Vec::new());
+    let mut residents = Vec::new();
     for role in inside(team) {
         let Ok(id) = role.id.parse::<RoleId>() else {
             continue;
         };
         let toolbox = toolbox.clone().with_caller(&format!("role {id}"));
         let tools = plan_tools(&toolbox).and(servers.clone()).only(&role.tools);
-        let tools = tools.unwrap_or_else(|unknown| {
-            let unknown = unknown.into_iter();
-            faults.extend(unknown.map(|wrong| format!("role `{id}`: the tool {wrong}")));
-            Abilities::default()
-        });
+        // What is not there is among the problems of the team.
+        let tools = tools.map_err(|unknown| anyhow!("role `{id}`: {}", unknown.join("; ")))?;
         let prompt = team.prompts.get(&role.id).map_or("", String::as_str);
         let own = RoleSettings {
             config: config.role.clone(),
@@ -198,14 +195,11 @@ pub async fn ready(
         members: team.team.roles.iter().filter_map(member).collect(),
         residents,
     };
-    let inside = InProcessRoles::new(host).map_err(|wrong| faults.extend(wrong));
-    match (inside, faults.as_slice()) {
-        (Ok(inside), []) => Ok(Some(inside)),
-        (_, faults) => {
-            let (path, faults) = (team.path.display(), faults.join("\nerror: "));
-            Err(Failure::usage(anyhow!("{path}: {faults}")))
-        }
-    }
+    let inside = InProcessRoles::new(host).map_err(|faults| {
+        let (path, faults) = (team.path.display(), faults.join("\nerror: "));
+        Failure::usage(anyhow!("{path}: {faults}"))
+    });
+    inside.map(Some)
 }
 
 /// Starts the servers whose tools the roles use, and returns their tools. Those that an earlier process left have ended before.

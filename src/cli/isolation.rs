@@ -3,8 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
 use super::args::CarryOut;
 use super::carry_out_plan::FoundPlan;
 use super::confirm::answer;
@@ -16,14 +14,14 @@ use crate::exec::{Project, ProjectError, project_head};
 use crate::plan::{Draft, MERGE_CHECK, PlanHead, SessionScope};
 use crate::view;
 use crate::wire::team_file::RoleWorker;
-use crate::wire::text::one_line;
+use crate::wire::text::{one_line, sha256};
 
 /// The most uncommitted files that are named.
 const NAMED: usize = 12;
 
-/// The most bytes of a folder's name, and of its path's hash, in the name of the folder for its worktrees.
+/// The most characters of a folder's name, and of its path's hash, in the name of the folder for its worktrees.
 const NAME: usize = 40;
-const HASH: usize = 4;
+const HASH: usize = 8;
 
 /// What each answer means for files that are in no commit.
 const EXPLAINED: &str = "
@@ -288,7 +286,6 @@ pub fn folder_name(project: &Path) -> String {
     let name = project.file_name().unwrap_or_default().to_string_lossy();
     let kept = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     let name: String = name.chars().filter(|c| kept(*c)).take(NAME).collect();
-    let hash = Sha256::digest(project.as_os_str().as_encoded_bytes());
-    let hash = hash[..HASH].iter().map(|byte| format!("{byte:02x}"));
-    format!("{name}-{}", hash.collect::<String>())
+    let hash = sha256(project.as_os_str().as_encoded_bytes());
+    format!("{name}-{}", &hash[..HASH])
 }

@@ -55,11 +55,8 @@ fn found(plan: &Plan, task: TaskId, wanted: Option<u32>) -> Option<(String, Comm
     let number = wanted.or(newest).unwrap_or_default();
     let of_number = |attempt: &&Attempt| attempt.number == number;
     let commands = plan.attempts_of(task).filter(of_number);
-    let commands = commands.map(|attempt| {
-        let command = CommandFile::parse(&attempt.text).ok();
-        let folder = command.map(|command| command.workspace);
-        (attempt.id.clone(), folder.unwrap_or_default())
-    });
+    let folder = |attempt: &Attempt| CommandFile::workspace_of(&attempt.text);
+    let commands = commands.map(|attempt| (attempt.id.clone(), folder(attempt)));
     let title = format!("{task} · {name} · attempt {number}");
     Some((title, commands.collect()))
 }

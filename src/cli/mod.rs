@@ -2,7 +2,6 @@
 //! layer over the other parts and holds no logic of plans.
 
 mod agent_choice;
-mod agent_probe;
 mod answer_words;
 mod app;
 mod args;
@@ -33,7 +32,6 @@ mod output;
 mod plan_by_name;
 mod plan_display;
 mod prompt;
-mod questions;
 mod queued_plans;
 mod remembered;
 mod results;
@@ -168,7 +166,7 @@ async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
         CliCommand::Skip(args) => steer::settle(&args, false, &control().await?).await,
         CliCommand::Done(args) => steer::settle(&args, true, &control().await?).await,
         CliCommand::Add(args) => steer::add(&args, &control().await?).await,
-        CliCommand::Questions { json } => questions::questions(json, &read().await?).await,
+        CliCommand::Questions { json } => plan_display::questions(json, &read().await?).await,
         CliCommand::Answer(args) => control::answer(&args, &control().await?).await,
         CliCommand::Restore(args) => control::restore(&args, &control().await?).await,
         CliCommand::Pause(args) => control::pause(&args, &control().await?).await,

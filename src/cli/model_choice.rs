@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use super::agent_probe::usable;
+use super::agent_choice::usable;
 use super::{App, Failure, Result, complain};
 use crate::agents::{Agent, CodingAgent, Login};
 use crate::config::{
@@ -50,21 +50,16 @@ impl App {
     /// # Errors
     /// It cannot be started.
     pub async fn introduce(&self, planner: &Planner) -> Result {
-        if let Planner::Agent { name, .. } = planner {
-            usable(coding(name), &self.environment).await?;
-        }
-        complain(&self.planner_line(planner));
-        Ok(())
-    }
-
-    /// Returns who plans and judges and why, on a line; nothing where rules do.
-    pub fn planner_line(&self, planner: &Planner) -> String {
         let line = self.model_line(planner);
         match planner {
-            Planner::Rules { .. } => line,
-            Planner::Model { why, .. } => format!("{line}, as {why}\n"),
-            Planner::Agent { why, .. } => format!("{line}: {why}\n"),
+            Planner::Rules { .. } => {}
+            Planner::Model { why, .. } => complain(&format!("{line}, as {why}\n")),
+            Planner::Agent { name, why } => {
+                usable(coding(name), &self.environment).await?;
+                complain(&format!("{line}: {why}\n"));
+            }
         }
+        Ok(())
     }
 
     /// Returns who plans and judges; nothing where rules do.

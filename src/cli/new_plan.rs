@@ -146,7 +146,7 @@ impl App {
 
     /// Returns what could be carried out, where nothing was named.
     fn nothing_to_do(&self) -> Failure {
-        let run = format!("{} run{}", self.program, self.team_flags);
+        let run = format!("{} run{}", self.program, self.team_args.again());
         let otherwise = format!("`{run} \"what is to be reached\"`, or `{run} --plan FILE`");
         let workflows = self.team.iter().flat_map(|file| file.team.workflow_ids());
         let workflows: Vec<&str> = workflows.collect();

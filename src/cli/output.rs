@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::line_wrapping::{columns, wrap};
 use super::live_area::put_aside;
 use super::prompt::print_above;
-use super::{Failure, Result, logging};
+use super::{Exit, Failure, Result, logging};
 use crate::config::Environment;
 use crate::view::Paint;
 use crate::wire::text::{one_line, printable};
@@ -76,7 +76,8 @@ impl Output {
     /// Returns how a command ends that cannot write its output.
     pub fn failure(error: io::Error) -> Failure {
         match error.kind() {
-            ErrorKind::BrokenPipe => Failure::closed_pipe(),
+            // The output has no reader any more (`… | head`).
+            ErrorKind::BrokenPipe => Failure::stopped(Exit::Done, ""),
             _ => Failure::failed(anyhow::Error::new(error).context("cannot write the output")),
         }
     }
@@ -203,7 +204,6 @@ fn escaped(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::failure::Exit;
     use super::*;
 
     #[test]

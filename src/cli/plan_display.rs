@@ -1,4 +1,5 @@
-//! `plans`, `status`, `show`, `why`, `log`: which plans exist, how far they are, and what happened to them.
+//! `plans`, `questions`, `status`, `show`, `why`, `log`: which plans exist, how far they are, what they ask, and what happened to
+//! them.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +11,8 @@ use super::args::{LogArgs, OnTask, PlanFormat, PlansArgs, ShowArgs, StatusArgs};
 use super::{App, Failure, Result};
 use crate::plan::{Plan, PlanHead, PlanId, Task};
 use crate::store::{StoreError, TalliedPlan};
-use crate::view::{self, DaemonView, EventView, LastDaemon, ListedView, PlanView, StateWord};
-use crate::wire::text::printable;
+use crate::view::{self, EventView, LastDaemon, ListedView, PlanView, QuestionView, StateWord};
+use crate::wire::text::{one_line, printable};
 use crate::wire::{graph_text, plan_file};
 
 /// How often a plan that others change is read again while a person watches it: soon enough to feel immediate, and
@@ -26,6 +27,9 @@ const BESIDE_TASKS: usize = 12;
 
 /// Changes that are read together.
 const PAGE: usize = 500;
+
+/// The longest name of a plan beside its questions.
+const NAME: usize = 100;
 
 /// Lists the plans, the newest first; those that were put away, and what roles make of their tasks, only if all are wanted.
 pub async fn plans(args: &PlansArgs, app: &App) -> Result {
@@ -49,6 +53,36 @@ pub async fn plans(args: &PlansArgs, app: &App) -> Result {
     let (now, paint) = (app.clock.now(), app.out.paint);
     let lines = plans.iter().map(|plan| plan.line(now, paint) + "\n");
     app.out.prose(&lines.collect::<String>())
+}
+
+/// Lists the open questions of all plans, those of the newest plan first.
+pub async fn questions(json: bool, app: &App) -> Result {
+    let mut listed = Vec::new();
+    let mut lines = Vec::new();
+    let asking = match app.store_if_any().await? {
+        Some(store) => store.tallied(PlanHead::may_ask).await?,
+        None => Vec::new(),
+    };
+    for plan in asking.into_iter().filter(|plan| plan.tally.questions > 0) {
+        let id = plan.plan.head.id;
+        let open = |plan: &Plan, _| QuestionView::open_of(plan);
+        for question in app.read(&id, open).await? {
+            if json {
+                let name = &plan.plan.head.name;
+                listed.push(json!({ "plan": { "id": id, "name": name }, "question": question }));
+            } else {
+                let id = one_line(id.as_str(), NAME);
+                let name = one_line(&plan.plan.head.name, NAME);
+                let text = question.text(false, app.out.paint, &app.program);
+                lines.push(format!("{id}  {name}\n{text}\n"));
+            }
+        }
+    }
+    match (json, lines.is_empty()) {
+        (true, _) => app.out.json(&listed),
+        (false, true) => app.say("no question is open"),
+        (false, false) => app.out.prose(&lines.join("\n")),
+    }
 }
 
 /// Shows how far a plan is, once or after every change until it ends. On a terminal that can draw it again, its ages move on.
@@ -87,13 +121,9 @@ fn limit(wanted: usize, screen: Option<(usize, usize)>) -> usize {
 async fn plan_view(most: usize, plan: &PlanId, app: &App, daemon: Option<u32>) -> Result<PlanView> {
     let now = app.clock.now();
     let others = app.store().await?.locks_beside(plan).await?;
-    let seen = app.read(plan, move |plan, seq| {
-        let mut view = PlanView::of(plan, seq, most, now);
-        view.wait_for_locks(plan, &others);
-        view
-    });
-    let mut view = seen.await?;
-    view.carried_out_by(daemon.map(|pid| DaemonView { pid }));
+    let view = move |plan: &Plan, seq| PlanView::of(plan, seq, most, now, &others);
+    let mut view = app.read(plan, view).await?;
+    view.carried_out_by(daemon);
     if daemon.is_none() {
         view.last_daemon = LastDaemon::of(plan, app.volumes.last_word(), app.volumes.vanished());
         view.daemon_elsewhere = app.daemon().is_some();

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
 
@@ -32,7 +32,8 @@ impl App {
         let Some(options) = options.await?.map(|options| *options) else {
             return Ok(RunOptions::default());
         };
-        if !self.is_recorded(&self.place_of(plan), &hash(&options)) {
+        let recorded = self.confirmed(&self.place_of(plan)).ok().flatten();
+        if !recorded.is_some_and(|parts| parts.contains_key(&hash(&options))) {
             // What is typed now is all that counts.
             return match how.agent.agent {
                 Some(_) => Ok(RunOptions::default()),
@@ -111,7 +112,7 @@ impl App {
     /// # Errors
     /// It only stands in the plan's database, which agents can write.
     pub fn require_queued(&self, plan: &PlanId, entry: &QueueEntry) -> Result<Marks> {
-        let recorded = self.records()?.get(&self.place_of_queue())?;
+        let recorded = self.confirmed(&self.place_of_queue())?;
         let mut recorded = recorded.unwrap_or_default();
         if let Some(marks) = recorded.remove(&queue_hash(entry)) {
             return Ok(serde_json::from_str(&marks).unwrap_or_default());
@@ -119,11 +120,6 @@ impl App {
         let error = anyhow!("it was not queued by you in this folder");
         let hint = format!("`{} resume {plan}` goes on with it", self.program);
         Err(Failure::new(error, Exit::Waiting).hint(hint))
-    }
-
-    fn is_recorded(&self, place: &Path, hash: &str) -> bool {
-        let confirmed = self.records().and_then(|records| records.get(place));
-        confirmed.is_ok_and(|parts| parts.is_some_and(|parts| parts.contains_key(hash)))
     }
 
     /// Stores what a plan is carried out with from now on, if that has changed.

@@ -10,10 +10,7 @@ use crate::exec::{
     DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference, remove_folder, worktree_of,
 };
 use crate::plan::{DAEMON, Draft, IntegrationBranch, PlanHead, PlanId, ResultsMove, TaskId};
-use crate::wire::text::{one_line, printable, quoted};
-
-/// Characters of a commit's id.
-const SHORT: usize = 10;
+use crate::wire::text::{one_line, printable, quoted, short_commit};
 
 /// Names that are no branches, below which discarded results are kept.
 const ASIDE: &str = "refs/plan-agent/discarded";
@@ -70,10 +67,10 @@ impl Results {
             Some(at) if git.has(&at, tip).await? => tip.clone(),
             Some(at) if git.has(tip, &at).await? => at,
             Some(at) => {
-                let (branch, short) = (&self.branch, short(tip));
+                let (branch, short) = (&self.branch, short_commit(tip));
                 let error = anyhow!(
                     "somebody else moved the branch `{branch}` to `{}`: the results are at `{short}`",
-                    printable(self::short(&at))
+                    printable(short_commit(&at))
                 );
                 return Err(Failure::failed(error).hint(format!(
                     "`git merge` takes over the one that you want; `git branch -f {branch} {tip}` puts the branch back"
@@ -142,11 +139,11 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
     };
     match taken.map_err(|error| locked(error, app, plan))? {
         TakeOver::Done { from, to } => {
-            let place = format!("`{onto}` at {}", short(&to));
+            let place = format!("`{onto}` at {}", short_commit(&to));
             results.log(app, ResultsMove::TakenOver, &place).await?;
             let figures = difference(project.git(), &from, &to, DiffDetail::Figures).await?;
             let figures = String::from_utf8_lossy(&figures).trim().to_owned();
-            let at = short(&to);
+            let at = short_commit(&to);
             app.say(&format!("the results are in `{onto}`, at {at}: {figures}"))?;
         }
         TakeOver::Already => app.say(&format!("`{onto}` contains the results"))?,
@@ -383,7 +380,7 @@ async fn prune_plan(
         let merged = force || merged || project.is_taken_over(&at).await?;
         if merged && project.checked_out(&branch).await?.is_none() {
             project.delete_branch(&branch, &at).await?;
-            gone.push(format!("`{branch}` (was {})", short(&at)));
+            gone.push(format!("`{branch}` (was {})", short_commit(&at)));
         } else {
             kept += 1;
             let why = if merged { "checked out" } else { "not merged" };
@@ -415,8 +412,4 @@ fn locked(error: GitError, app: &App, plan: &PlanId) -> Failure {
         "another git works there, or one that was killed has left `{lock}`: if none does, remove that file, then `{} merge {plan}`",
         app.program
     ))
-}
-
-fn short(commit: &str) -> &str {
-    commit.get(..SHORT).unwrap_or(commit)
 }

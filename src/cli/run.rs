@@ -19,9 +19,10 @@ use super::{
 };
 use crate::config::Planner;
 use crate::daemon::{self, EndsWhen, HumanWait, PlanAtWork};
-use crate::plan::{Draft, Origin, PlanHead, PlanId, ReviewPolicy, RunOptions, TaskSpec};
+use crate::plan::{Draft, Origin, PlanHead, PlanId, Refusal, ReviewPolicy, RunOptions, TaskSpec};
 use crate::plan_time::Clock;
-use crate::steering::{self, GoesOn};
+use crate::steering;
+use crate::store::StoreError;
 use crate::view::clock_time;
 use crate::wire::plan_file;
 use crate::wire::text::one_line;
@@ -167,8 +168,8 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
     let opened = unless(&mut ended, &goes_on, opened);
     let (work, planner, plan, before) = opened.await?;
     let (app, workers) = (&work.app, &work.workers);
-    if go_on(app, &plan).await? {
-        app.say(&format!("plan {plan} goes on"))?;
+    if let Some(said) = go_on(app, &plan).await? {
+        app.say(&said)?;
         return Ok(Exit::Done);
     }
     let lock = app.take_or_hand_over(Some(&plan));
@@ -209,17 +210,19 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
     }
 }
 
-/// Lets a paused plan go on that a living daemon carries out; `false` if none does, or the plan is not paused.
+/// Lets a paused plan go on that a living daemon carries out; `None` if none does, or the plan is not paused.
 ///
 /// # Errors
 /// A limit of its budget keeps it from going on.
-async fn go_on(app: &App, plan: &PlanId) -> Result<bool> {
+async fn go_on(app: &App, plan: &PlanId) -> Result<Option<String>> {
     if !app.is_carried_out(plan) {
-        return Ok(false);
+        return Ok(None);
     }
-    let goes_on = app.change(plan, "resumed", steering::go_on).await?;
-    let GoesOn::Stopped(why) = goes_on else {
-        return Ok(goes_on == GoesOn::Yes);
+    let store = app.store().await?;
+    let why = match store.change(plan, BY, "resumed", steering::go_on).await {
+        Err(StoreError::Refused(Refusal::Stopped(why))) => why,
+        Err(StoreError::Refused(Refusal::PlanIs(_))) => return Ok(None),
+        said => return Ok(Some(said?)),
     };
     let (error, program) = (anyhow!("plan `{plan}` is paused: {why}"), &app.program);
     let stop = format!("`{program} stop`, raise it in config.toml, and resume");

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use jiff::tz::TimeZone;
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -25,7 +26,7 @@ use crate::plan::{
     ReviewPolicy, Row, Task, TaskId, TaskState,
 };
 use crate::store::{Change, Store};
-use crate::view::{self, EventView, FinishedView, RepeatedFailures, Style};
+use crate::view::{self, EventView, RepeatedFailures, Style};
 use crate::volumes::{DaemonInfo, Folder};
 use crate::wire::text::{one_line, printable, time_text};
 use questions::OpenQuestion;
@@ -377,14 +378,14 @@ impl<'a> Foreground<'a> {
         end: &DaemonEnd,
         signal: Option<Exit>,
     ) -> Result {
-        self.output.json_line(&FinishedView {
-            at: time_text(self.app.clock.now()),
-            event: "finished",
-            exit: exit_of(end, signal).code(),
-            plan: &self.plan,
-            seq: self.seq,
-            status: status.map(PlanState::as_str),
-        })
+        self.output.json_line(&json!({
+            "at": time_text(self.app.clock.now()),
+            "event": "finished",
+            "exit": exit_of(end, signal).code(),
+            "plan": self.plan,
+            "seq": self.seq,
+            "status": status.map(PlanState::as_str),
+        }))
     }
 }
 

@@ -7,7 +7,9 @@ use super::control::free_of_daemons;
 use super::{App, BY, Exit, Failure, Result, can_ask, confirm};
 use crate::agents::CodingAgent;
 use crate::bounded_read;
-use crate::plan::{AttemptState, Criteria, Draft, PlanId, PlanState, Refusal, TaskId, TaskSpec};
+use crate::plan::{
+    AttemptState, Criteria, Draft, Plan, PlanId, PlanState, Refusal, TaskId, TaskSpec,
+};
 use crate::steering::{self, NAME};
 use crate::store::StoreError;
 use crate::view::ProgramName;
@@ -82,8 +84,11 @@ pub async fn add(args: &AddArgs, app: &App) -> Result {
         };
         return Err(Failure::usage(anyhow!("there is no check `{shown}`")).hint(hint));
     }
-    if let Some(role) = &args.assignee {
-        app.check_role(&plan, role).await?;
+    if let Some(role) = args.assignee.clone() {
+        let unknown = move |plan: &Plan, _| steering::unknown_role(plan.head(), &role);
+        if let Some(problem) = app.read(&plan, unknown).await? {
+            return Err(Failure::of(problem));
+        }
     }
     let name = args.text.lines().next().unwrap_or_default();
     let task = TaskSpec {
@@ -143,19 +148,6 @@ impl App {
             true => free_of_daemons(plan, self),
             false => Ok(None),
         }
-    }
-
-    /// Refuses a role that no member of the plan's team has.
-    pub async fn check_role(&self, plan: &PlanId, role: &str) -> Result {
-        let role = role.to_owned();
-        let unknown = self.read(plan, move |plan, _| {
-            steering::unknown_role(plan.head(), &role)
-        });
-        let Some(problem) = unknown.await? else {
-            return Ok(());
-        };
-        let failure = Failure::usage(anyhow!(problem.message));
-        Err(failure.hint(problem.hint.unwrap_or_default()))
     }
 }
 

@@ -106,7 +106,7 @@ impl App {
     pub fn print_external_roles(&self) {
         let roles = self.team.iter().flat_map(|file| &file.team.roles);
         for role in roles.filter(|role| role.worker == Some(RoleWorker::External)) {
-            let (id, program, team) = (&role.id, &self.program, &self.team_flags);
+            let (id, program, team) = (&role.id, &self.program, self.team_args.again());
             let folder = match role.folder {
                 RoleFolder::Common => "commands/pending".to_owned(),
                 RoleFolder::Own => format!("roles/{id}/commands/pending"),
@@ -212,7 +212,7 @@ impl App {
         workflow: &Workflow,
         given: &Map<String, Value>,
     ) -> String {
-        let (program, command, team) = (&self.program, wanted.command, &self.team_flags);
+        let (program, command, team) = (&self.program, wanted.command, self.team_args.again());
         let mut line = format!("{program} {command}{team} --workflow {}", workflow.id);
         for parameter in &workflow.parameters {
             let sample = match (parameter.choices.first(), parameter.kind) {

@@ -160,10 +160,10 @@ impl App {
             return;
         }
         self.prompts = PromptFiles::default();
-        let none = Config::default();
-        let hooks = std::mem::replace(&mut self.config.hooks, none.hooks.clone());
-        let notify = std::mem::replace(&mut self.config.notify, none.notify.clone());
-        if hooks != none.hooks || notify != none.notify {
+        let Config { hooks, notify, .. } = Config::default();
+        let some = hooks != self.config.hooks || notify != self.config.notify;
+        (self.config.hooks, self.config.notify) = (hooks, notify);
+        if some {
             complain("! hooks are left out: the configuration is not what was confirmed\n");
         }
     }
@@ -281,7 +281,8 @@ impl App {
         if let Some(team) = &self.team {
             let (path, parts) = (team.path.clone(), team.parts.clone());
             let team = subject(path, "says who works, and how", parts, Some("run.team"));
-            let named = team.named || self.team_named;
+            let args = &self.team_args;
+            let named = team.named || args.file.is_some() && !args.recalled;
             subjects.push(Subject { named, ..team });
         }
         subjects

@@ -19,7 +19,6 @@ use super::args::WebArgs;
 use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, unless};
 use crate::own_files;
 use crate::serve::ServedTools;
-use crate::steering::GoalSettings;
 use crate::tools::{Dialect, Toolbox};
 use crate::volumes::TokenFile;
 use crate::web::{self, Gate, Parts, WebState};
@@ -151,7 +150,8 @@ impl ReadyPage {
         let store = app.store().await?.clone();
         let token_file = token_file(&app, args.read_only);
         let token = token(&token_file, args.new_token)?;
-        let goals = goals(&mut app).await;
+        let goals = app.goal_settings().await;
+        let goals = goals.map_err(|failure| failure.problem(Problem::new));
         let listener = listen(args.port).await?;
         let port = listener.local_addr()?.port();
         let place = match &args.public_url {
@@ -199,14 +199,6 @@ impl ReadyPage {
         let _place = self.place;
         web::serve(self.listener, self.gate, self.router, ended).await
     }
-}
-
-/// Returns what new goals from the page are made plans with, or why there can be none and the way out.
-async fn goals(app: &mut App) -> Result<GoalSettings, [String; 2]> {
-    app.goal_settings().await.map_err(|failure| {
-        let problem = failure.problem(Problem::new);
-        [problem.message, problem.hint.unwrap_or_default()]
-    })
 }
 
 /// Opens the page in the browser, by a file that leads there: all users of this machine can read the arguments of a program. The

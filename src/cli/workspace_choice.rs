@@ -1,13 +1,13 @@
 //! Where the agents of a new plan work: the folder that a flag, the plan file or the configuration names, else the project, else
 //! what a person says of the folder they are in, else a folder of plan-agent's own.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use rustix::fs::Access;
 
 use super::{App, Exit, Failure, Result, can_ask, confirm, shown_from_here};
-use crate::config::Layout;
+use crate::config::{self, Layout, leads_below};
 
 impl App {
     /// Returns the absolute folder that agents are to work in: that of the flag, else the one that a plan file, named first,
@@ -28,15 +28,7 @@ impl App {
                 self.config.workspace()
             }
         };
-        self.checked_workspace(&path)
-    }
-
-    /// Returns a folder as an absolute path.
-    ///
-    /// # Errors
-    /// Agents cannot work there.
-    pub fn checked_workspace(&self, path: &Path) -> Result<String> {
-        let path = absolute(path)?;
+        let path = absolute(&path)?;
         self.usable(&path)?;
         Ok(path.display().to_string())
     }
@@ -62,15 +54,26 @@ impl App {
         Ok(())
     }
 
-    /// Checks whether agents can work in a folder.
+    /// Checks whether agents can work in a folder; one of plan-agent's own is made later.
     ///
     /// # Errors
     /// It does not exist, is no folder, or cannot be written to.
     pub fn usable(&self, workspace: &Path) -> Result {
-        match workspace.exists() || !workspace.starts_with(self.config.root()) {
-            true => usable(workspace),
-            false => Ok(()),
-        }
+        let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+        let denied = rustix::fs::access(workspace, access).map_err(|error| {
+            let error = std::io::Error::from(error);
+            format!("cannot be written to: {error}")
+        });
+        let there = workspace.exists();
+        let (why, hint) = match &denied {
+            _ if !there && workspace.starts_with(self.config.root()) => return Ok(()),
+            _ if !there => ("does not exist", "make the folder, or name another one"),
+            _ if !workspace.is_dir() => ("is no folder", "name a folder"),
+            Ok(()) => return Ok(()),
+            Err(denied) => (denied.as_str(), "make it writable, or name another one"),
+        };
+        let error = anyhow!("the workspace `{}` {why}", workspace.display());
+        Err(Failure::usage(error).hint(format!("{hint}: --workspace DIR")))
     }
 
     /// Returns the folder that a plan file means, if it lies below that file or a person confirms it: a plan file may be a
@@ -79,8 +82,7 @@ impl App {
         let around = absolute(file.parent().unwrap_or(Path::new("")))?;
         let named = Path::new(named);
         let path = around.join(named);
-        let plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
-        let below = named.components().all(plain) && leads_below(&around, &path);
+        let below = leads_below(&around, named);
         let shown = shown_from_here(&path);
         if below && !path.exists() {
             std::fs::create_dir_all(&path)
@@ -106,36 +108,7 @@ impl App {
     }
 }
 
-/// Returns whether a path leads below a folder, also through links.
-fn leads_below(folder: &Path, path: &Path) -> bool {
-    let there = path.ancestors().find(|part| part.exists());
-    let real = |path: &Path| path.canonicalize().ok();
-    match (real(folder), there.and_then(real)) {
-        (Some(folder), Some(there)) => there.starts_with(folder),
-        _ => false,
-    }
-}
-
 fn absolute(path: &Path) -> Result<PathBuf> {
-    // An empty path has no absolute form, but `.` has: the current folder.
-    let path = Path::new(".").join(path);
-    let absolute = std::path::absolute(&path)
-        .with_context(|| format!("failed to find the folder `{}`", path.display()))?;
-    Ok(absolute.components().collect())
-}
-
-fn usable(workspace: &Path) -> Result {
-    let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
-    let denied = rustix::fs::access(workspace, access).map_err(|error| {
-        let error = std::io::Error::from(error);
-        format!("cannot be written to: {error}")
-    });
-    let (why, hint) = match &denied {
-        _ if !workspace.exists() => ("does not exist", "make the folder, or name another one"),
-        _ if !workspace.is_dir() => ("is no folder", "name a folder"),
-        Ok(()) => return Ok(()),
-        Err(denied) => (denied.as_str(), "make it writable, or name another one"),
-    };
-    let error = anyhow!("the workspace `{}` {why}", workspace.display());
-    Err(Failure::usage(error).hint(format!("{hint}: --workspace DIR")))
+    let absolute = config::absolute(path);
+    Ok(absolute.with_context(|| format!("failed to find the folder `{}`", path.display()))?)
 }

@@ -1,19 +1,20 @@
 //! Limits of the budget as a person writes them: an amount of more than nothing, or `"none"`. A zero is refused, because some
 //! people who write it mean no limit and others mean nothing at all.
 
-use std::fmt;
-use std::marker::PhantomData;
 use std::time::Duration;
 
-use serde::de::{Error, Visitor};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::Value;
 
 use super::read_config::duration_text;
-use crate::wire::text::parse_span;
+use crate::wire::text::{one_line, parse_span};
 
 /// The word for no limit.
 const NONE: &str = "none";
+
+/// Characters that an error repeats of what is no limit.
+const SHOWN: usize = 100;
 
 /// An amount that may not be exceeded, or no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,44 +80,17 @@ impl<T: Amount> Serialize for ConfiguredLimit<T> {
 
 impl<'de, T: Amount> Deserialize<'de> for ConfiguredLimit<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(WrittenLimit(PhantomData))
-    }
-}
-
-struct WrittenLimit<T>(PhantomData<T>);
-
-impl<T: Amount> Visitor<'_> for WrittenLimit<T> {
-    type Value = ConfiguredLimit<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, or \"{NONE}\" for no limit", T::WRITTEN)
-    }
-
-    fn visit_i64<E: Error>(self, count: i64) -> Result<Self::Value, E> {
-        limit(&count.into(), count)
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-        limit(&number.into(), number)
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        match text.trim().eq_ignore_ascii_case(NONE) {
-            true => Ok(ConfiguredLimit(None)),
-            false => limit(&text.into(), format!("{text:?}")),
+        let written = Value::deserialize(deserializer)?;
+        let word = written.as_str().map(str::trim);
+        if word.is_some_and(|word| word.eq_ignore_ascii_case(NONE)) {
+            return Ok(Self(None));
         }
+        let amount = T::read(&written).ok_or_else(|| {
+            let (shown, form) = (one_line(&written.to_string(), SHOWN), T::WRITTEN);
+            D::Error::custom(format!(
+                "{shown} is no limit, which is {form}, or \"{NONE}\" for no limit"
+            ))
+        });
+        amount.map(|amount| Self(Some(amount)))
     }
-}
-
-fn limit<T: Amount, E: Error>(
-    written: &Value,
-    shown: impl fmt::Display,
-) -> Result<ConfiguredLimit<T>, E> {
-    let amount = T::read(written).ok_or_else(|| {
-        let written = T::WRITTEN;
-        E::custom(format!(
-            "{shown} is no limit, which is {written}, or \"{NONE}\" for no limit"
-        ))
-    })?;
-    Ok(ConfiguredLimit(Some(amount)))
 }

@@ -5,8 +5,10 @@
 
 use std::time::Duration;
 
-use super::{ConfigError, Environment};
+use super::Environment;
+use super::read_config::wrong_variable;
 use crate::plan::Timeouts;
+use crate::wire::Problem;
 
 /// The variable with a factor for all of [`Timing`].
 const VARIABLE: &str = "PLAN_AGENT_TIMING";
@@ -47,21 +49,20 @@ impl Timing {
     ///
     /// # Errors
     /// The variable does not hold a number in the allowed range.
-    pub(super) fn of(environment: &Environment) -> Result<Self, ConfigError> {
+    pub(super) fn of(environment: &Environment) -> Result<Self, Problem> {
         let Some(text) = environment.get(VARIABLE) else {
             return Ok(Self::default());
         };
         let factor = text.trim().parse().ok();
         match factor.filter(|factor| FACTORS.contains(factor)) {
             Some(factor) => Ok(Self::default().times(factor)),
-            None => Err(ConfigError::Variable {
-                name: VARIABLE.to_owned(),
-                message: format!(
-                    "`{text}` is no factor for the program's own waits, which is a number from {} to {}",
-                    FACTORS.start(),
-                    FACTORS.end()
-                ),
-            }),
+            None => {
+                let (least, most) = (FACTORS.start(), FACTORS.end());
+                let message = format!(
+                    "`{text}` is no factor for the program's own waits, which is a number from {least} to {most}"
+                );
+                Err(wrong_variable(VARIABLE, &message))
+            }
         }
     }
 

@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{self, MERGE_CHECK, PlanPolicy, SessionScope};
+use crate::wire::Problem;
+use crate::wire::problem::Place;
 
 pub use budget_limit::ConfiguredLimit;
 pub use environment::Environment;
@@ -27,13 +29,14 @@ pub use home::{Home, Layout};
 pub use internal_waits::Timing;
 pub use model_choice::{Api, Candidate, Candidates, FoundAgent, ModelEndpoint, Planner};
 pub use notify::{NotifyConfig, NotifyFormat, NotifyUrl};
-pub use read_config::{ConfigError, is_loopback};
-use read_config::{FileContent, Places};
+use read_config::FileContent;
+pub use read_config::{ConfigError, absolute, is_loopback};
 pub use sections::{
     BeforeWork, BudgetConfig, CheckConfig, HooksConfig, Isolation, JudgeConfig, LanguageChoice,
     LlmConfig, McpConfig, ModelProvider, PromptsConfig, QuestionConfig, RolesConfig, RunConfig,
     ToolsConfig, VolumesConfig, WorkerConfig,
 };
+pub use sensitive::leads_below;
 pub use service_url::ServiceUrl;
 
 /// The name of the configuration file in the folder in which the program is started.
@@ -79,7 +82,7 @@ struct ConfigOrigin {
     /// What of the file needs a person's confirmation.
     sensitive: BTreeMap<String, String>,
     /// Where the keys stand in the file.
-    places: Places,
+    places: BTreeMap<String, Place>,
 }
 
 impl Default for Config {
@@ -98,7 +101,7 @@ impl Config {
     pub fn load(file: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
         let folder = read_config::folder_of(file)?;
         match file {
-            Some(file) => Self::of_file(file, Home::around(&folder), environment),
+            Some(file) => Self::read(Some(file), Home::around(&folder), environment),
             None => Self::of_home(Home::find(&folder), environment),
         }
     }
@@ -131,43 +134,37 @@ impl Config {
             // As a person would type it.
             let here = read_config::folder_of(None)?;
             let shown = file.strip_prefix(here).unwrap_or(&file);
-            return Self::of_file(shown, home, environment);
+            return Self::read(Some(shown), home, environment);
         }
-        Self::read(None, home, "", environment)
-    }
-
-    fn of_file(file: &Path, home: Home, environment: &Environment) -> Result<Self, ConfigError> {
-        let text = read_config::text_of(file)?;
-        Self::read(Some(file.to_owned()), home, &text, environment)
+        Self::read(None, home, environment)
     }
 
     fn read(
-        file: Option<PathBuf>,
+        file: Option<&Path>,
         home: Home,
-        text: &str,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
-        let mut found = match &file {
-            Some(path) => read_config::parse(text, path),
+        let mut found = match file {
+            Some(path) => read_config::parse(&read_config::text_of(path)?),
             None => FileContent::default(),
         };
         let sensitive = found.config.find_sensitive(home.folder());
         read_config::override_by(&mut found, environment);
-        let mut errors = found.errors;
-        let timing = Timing::of(environment).unwrap_or_else(|error| {
-            errors.push(error);
+        let mut problems = found.problems;
+        let timing = Timing::of(environment).unwrap_or_else(|problem| {
+            problems.push(problem);
             Timing::default()
         });
         let origin = ConfigOrigin {
-            file,
+            file: file.map(Path::to_owned),
             home,
             sensitive,
             places: found.places,
         };
         let config = found.config.complete(origin, timing);
-        config.check_names(&found.wrong, &mut errors);
-        config.check_isolation(&mut errors);
-        ConfigError::refuse(errors)?;
+        config.check_names(&found.wrong, &mut problems);
+        config.check_isolation(&mut problems);
+        ConfigError::refuse(problems, config.file())?;
         Ok(config)
     }
 
@@ -183,9 +180,13 @@ impl Config {
         self
     }
 
-    /// Adds the place of a key to an error that is about it.
-    fn placed(&self, key: &str, error: ConfigError) -> ConfigError {
-        error.placed(self.file(), self.origin.places.get(key))
+    /// Adds the place of a key in the file to a problem that is about it.
+    fn placed(&self, key: &str, problem: Problem) -> Problem {
+        let place = self.origin.places.get(key).copied().unwrap_or_default();
+        Problem {
+            hint: problem.hint,
+            ..place.problem(problem.message)
+        }
     }
 
     /// Returns the file that was read, if any.
@@ -291,24 +292,24 @@ impl Config {
     }
 
     /// Refuses settings that do not go with worktrees.
-    fn check_isolation(&self, errors: &mut Vec<ConfigError>) {
+    fn check_isolation(&self, problems: &mut Vec<Problem>) {
         if self.run.isolation != Isolation::Worktree {
             return;
         }
         if self.run.session == SessionScope::Plan {
             let message = "`run.session` is \"plan\", but `run.isolation` is \"worktree\": a session stays in one folder";
             let hint = "set session = \"task\", or isolation = \"shared\"";
-            errors.push(self.placed("run.session", ConfigError::unfit(message, hint)));
+            problems.push(self.placed("run.session", Problem::new(message).with_hint(hint)));
         }
         if self.checks.contains_key(MERGE_CHECK) {
             let message = "[checks] defines `merge`, but `run.isolation` is \"worktree\": merging is the check of that name";
             let hint = "give that check another name";
-            errors.push(self.placed("checks.merge", ConfigError::unfit(message, hint)));
+            problems.push(self.placed("checks.merge", Problem::new(message).with_hint(hint)));
         }
     }
 
     /// Refuses checks that the configuration names but does not define. One whose definition is `wrong` is refused for that.
-    fn check_names(&self, wrong: &[String], errors: &mut Vec<ConfigError>) {
+    fn check_names(&self, wrong: &[String], problems: &mut Vec<Problem>) {
         let defined = |name: &str| {
             let key = format!("checks.{name}");
             self.checks.contains_key(name) || wrong.iter().any(|wrong| key.starts_with(wrong))
@@ -319,7 +320,7 @@ impl Config {
             let define = || format!("define it: [checks] {name} = {{ run = [\"…\"] }}");
             let known = self.checks.keys().map(String::as_str);
             let hint = read_config::meant(name, known).unwrap_or_else(define);
-            errors.push(self.placed("run.checks", ConfigError::unfit(message, hint)));
+            problems.push(self.placed("run.checks", Problem::new(message).with_hint(hint)));
         }
     }
 }

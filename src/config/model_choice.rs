@@ -3,7 +3,9 @@
 
 use secrecy::SecretString;
 
+use super::read_config::wrong_variable;
 use super::{Config, ConfigError, Environment, ModelProvider, ServiceUrl, read_config};
+use crate::wire::Problem;
 
 /// What plans and judges, and why.
 #[derive(Clone, Debug)]
@@ -99,20 +101,17 @@ impl Api {
     fn elsewhere(
         self,
         environment: &Environment,
-    ) -> Result<Option<(&'static str, ServiceUrl)>, ConfigError> {
-        let wrong = |name: &str, message| ConfigError::Variable {
-            name: name.to_owned(),
-            message,
-        };
+    ) -> Result<Option<(&'static str, ServiceUrl)>, Problem> {
         let named = self.url_variables().iter().filter_map(|name| {
             let url = ServiceUrl::parse(environment.get(name)?);
-            let url = url.map_err(|message| wrong(name, message));
+            let url = url.map_err(|message| wrong_variable(name, &message));
             Some(url.map(|url| (*name, url)))
         });
         let named = named.collect::<Result<Vec<_>, _>>()?;
         match &named[..] {
             [(first, url), (name, other)] if url != other => {
-                Err(wrong(name, format!("names another address than `{first}`")))
+                let message = format!("names another address than `{first}`");
+                Err(wrong_variable(name, &message))
             }
             _ => Ok(named.into_iter().next()),
         }
@@ -160,22 +159,22 @@ impl Config {
             }),
             ModelProvider::Anthropic => self.chosen(Api::Anthropic, environment),
             ModelProvider::OpenAi => self.chosen(Api::OpenAi, environment),
-            ModelProvider::Agent => {
-                let name = self.agent(candidates, FoundAgent::Installed)?;
-                let why = "provider = \"agent\"".into();
-                name.map(|name| Planner::Agent { name, why }).ok_or_else(|| {
-                    let names = candidates.names().join(", ");
-                    ConfigError::unfit(
-                        "`llm.provider` is \"agent\", but no coding agent is installed",
-                        format!(
-                            "install one ({names}), or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out"
-                        ),
-                    )
-                })
-            }
+            ModelProvider::Agent => self.chosen_agent(candidates),
             ModelProvider::Auto => self.first_configured(environment, candidates),
         };
-        chosen.map_err(|error| self.placed("llm.provider", error))
+        chosen.map_err(|problem| ConfigError::of(vec![problem], self.file()))
+    }
+
+    fn chosen_agent(&self, candidates: &Candidates<'_>) -> Result<Planner, Problem> {
+        if let Some(name) = self.agent(candidates, FoundAgent::Installed)? {
+            let why = "provider = \"agent\"".into();
+            return Ok(Planner::Agent { name, why });
+        }
+        let names = candidates.names().join(", ");
+        let problem = Problem::new("`llm.provider` is \"agent\", but no coding agent is installed");
+        Err(self.placed("llm.provider", problem.with_hint(format!(
+            "install one ({names}), or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out"
+        ))))
     }
 
     /// Finds the coding agent to ask: the configured one, else the one that does the work, else the first that is ready, else
@@ -184,10 +183,10 @@ impl Config {
         &self,
         candidates: &Candidates<'_>,
         least: FoundAgent,
-    ) -> Result<Option<&'static str>, ConfigError> {
+    ) -> Result<Option<&'static str>, Problem> {
         if let Some(name) = &self.llm.agent {
             let named = candidates.named(name).map(Some);
-            return named.map_err(|error| self.placed("llm.agent", error));
+            return named.map_err(|problem| self.placed("llm.agent", problem));
         }
         let at_work = candidates.at_work;
         let at_work = at_work.and_then(|name| candidates.named(name).ok());
@@ -200,21 +199,19 @@ impl Config {
         Ok(found.or_else(|| first(least)))
     }
 
-    fn chosen(&self, api: Api, environment: &Environment) -> Result<Planner, ConfigError> {
+    fn chosen(&self, api: Api, environment: &Environment) -> Result<Planner, Problem> {
         let endpoint = self.endpoint(api, environment)?;
         // A server on this machine usually needs no key; but if the configuration names the variable, a key is required.
         if endpoint.key.is_none()
             && (self.llm.api_key_env.is_some() || !endpoint.base_url.is_local())
         {
             let (provider, variable) = (api.as_str(), endpoint.key_variable);
-            return Err(ConfigError::unfit(
-                format!(
-                    "`llm.provider` is \"{provider}\", but the environment variable `{variable}` is not set"
-                ),
-                format!(
-                    "set `{variable}`, name another variable in `llm.api_key_env`, or do without a model: provider = \"none\""
-                ),
+            let problem = Problem::new(format!(
+                "`llm.provider` is \"{provider}\", but the environment variable `{variable}` is not set"
             ));
+            return Err(self.placed("llm.provider", problem.with_hint(format!(
+                "set `{variable}`, name another variable in `llm.api_key_env`, or do without a model: provider = \"none\""
+            ))));
         }
         Ok(Planner::Model {
             endpoint,
@@ -226,18 +223,17 @@ impl Config {
         &self,
         environment: &Environment,
         candidates: &Candidates<'_>,
-    ) -> Result<Planner, ConfigError> {
+    ) -> Result<Planner, Problem> {
         let llm = &self.llm;
         let set = [
             ("base_url", &llm.base_url),
             ("api_key_env", &llm.api_key_env),
         ];
         if let Some((key, _)) = set.into_iter().find(|(_, value)| value.is_some()) {
-            let error = ConfigError::unfit(
-                format!("`llm.{key}` is set, but `llm.provider` is \"auto\""),
-                "say which API it speaks: provider = \"anthropic\" or \"openai\"",
-            );
-            return Err(self.placed(&format!("llm.{key}"), error));
+            let message = format!("`llm.{key}` is set, but `llm.provider` is \"auto\"");
+            let hint = "say which API it speaks: provider = \"anthropic\" or \"openai\"";
+            let problem = Problem::new(message).with_hint(hint);
+            return Err(self.placed(&format!("llm.{key}"), problem));
         }
         let has_key = |api: &Api| environment.get(api.usual_key_variable()).is_some();
         if let Some(api) = Api::ALL.into_iter().find(has_key) {
@@ -259,7 +255,7 @@ impl Config {
         })
     }
 
-    fn endpoint(&self, api: Api, environment: &Environment) -> Result<ModelEndpoint, ConfigError> {
+    fn endpoint(&self, api: Api, environment: &Environment) -> Result<ModelEndpoint, Problem> {
         let llm = &self.llm;
         let key_variable = llm.api_key_env.as_deref();
         let key_variable = key_variable.unwrap_or(api.usual_key_variable());
@@ -283,23 +279,24 @@ impl Config {
 
 impl Candidates<'_> {
     /// Finds an installed agent by its name.
-    fn named(&self, name: &str) -> Result<&'static str, ConfigError> {
+    fn named(&self, name: &str) -> Result<&'static str, Problem> {
         let known = self.known.iter().find(|candidate| candidate.name == name);
         match known {
-            Some(candidate) if candidate.found == FoundAgent::Missing => Err(ConfigError::unfit(
-                format!("`llm.agent` is \"{name}\", but no program `{name}` is installed"),
-                format!(
+            Some(candidate) if candidate.found == FoundAgent::Missing => {
+                let message =
+                    format!("`llm.agent` is \"{name}\", but no program `{name}` is installed");
+                Err(Problem::new(message).with_hint(format!(
                     "install `{name}` where the PATH leads; `plan-agent doctor` shows which agents there are"
-                ),
-            )),
+                )))
+            }
             Some(candidate) => Ok(candidate.name),
             None => {
                 let names = self.names();
                 let all = || format!("the agents that can be asked are {}", names.join(", "));
-                Err(ConfigError::unfit(
-                    format!("`llm.agent` is \"{name}\", which is no agent that can be asked"),
-                    read_config::meant(name, names.iter().copied()).unwrap_or_else(all),
-                ))
+                let message =
+                    format!("`llm.agent` is \"{name}\", which is no agent that can be asked");
+                let hint = read_config::meant(name, names.iter().copied()).unwrap_or_else(all);
+                Err(Problem::new(message).with_hint(hint))
             }
         }
     }
@@ -311,8 +308,6 @@ impl Candidates<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use secrecy::ExposeSecret;
 
     use super::*;
@@ -321,13 +316,13 @@ mod tests {
 
     /// Chooses under `[llm]` keys and set variables, and says what came out.
     fn chosen(llm: &str, variables: &[&str]) -> String {
-        let config = read_config::parse(&format!("[llm]\n{llm}"), Path::new("c")).config;
+        let config = read_config::parse(&format!("[llm]\n{llm}")).config;
         chosen_of(&config, variables, &Candidates::default())
     }
 
     /// Chooses among coding agents, too: `claude` is missing, `codex` installed, `gemini` ready.
     fn chosen_beside(llm: &str, variables: &[&str], at_work: Option<&str>) -> String {
-        let config = read_config::parse(&format!("[llm]\n{llm}"), Path::new("c")).config;
+        let config = read_config::parse(&format!("[llm]\n{llm}")).config;
         let candidate = |name, found| Candidate { name, found };
         let known = [
             candidate("claude", FoundAgent::Missing),
@@ -364,7 +359,10 @@ mod tests {
                     model(config.llm.judge_model())
                 )
             }
-            Err(error) => format!("{error}\nHint: {}", error.hint().unwrap_or_default()),
+            Err(ConfigError(problems)) => {
+                let Problem { message, hint, .. } = &problems[0];
+                format!("{message}\nHint: {}", hint.as_deref().unwrap_or_default())
+            }
         }
     }
 
@@ -461,7 +459,7 @@ mod tests {
             found: FoundAgent::Missing,
         }];
         let known = &claude;
-        let config = read_config::parse(&format!("[llm]\n{provider}"), Path::new("c")).config;
+        let config = read_config::parse(&format!("[llm]\n{provider}")).config;
         let alone = Candidates {
             known,
             at_work: Some("shell"),

@@ -17,6 +17,8 @@ use toml::de::{DeTable, DeValue};
 use super::{Config, Environment, JudgeConfig, ServiceUrl, TEMPLATE};
 use crate::bounded_read;
 use crate::plan::JudgePolicy;
+use crate::wire::Problem;
+use crate::wire::problem::Place;
 use crate::wire::text::quoted;
 
 /// The largest file, in bytes; that of a person has a few KiB.
@@ -29,87 +31,55 @@ pub(super) const MAX_ERRORS: usize = 30;
 pub(super) static DEFAULTS: LazyLock<Config> =
     LazyLock::new(|| toml::from_str(TEMPLATE).expect("a test reads the template"));
 
-/// Why there is no configuration.
+/// Everything that is wrong with the configuration, one thing or more; what stands in the file says where.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("cannot read the configuration `{}`: {source}", path.display())]
-    Unreadable { path: PathBuf, source: io::Error },
-    /// The text is not TOML, a key is unknown, or a value does not fit.
-    #[error("{}:{line}:{column}: {message}", path.display())]
-    Invalid {
-        path: PathBuf,
-        line: usize,
-        column: usize,
-        message: String,
-        hint: Option<String>,
-    },
-    /// A value from the environment does not fit.
-    #[error("environment variable `{name}`: {message}")]
-    Variable { name: String, message: String },
-    /// Settings do not go together, or name what is not there.
-    #[error("{message}")]
-    Unfit { message: String, hint: String },
-    /// More than one thing is wrong.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Several(Vec<Self>),
-}
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+pub struct ConfigError(pub Vec<Problem>);
 
 impl ConfigError {
-    pub(super) fn unfit(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        let (message, hint) = (message.into(), hint.into());
-        Self::Unfit { message, hint }
-    }
-
-    /// Returns what the person can do, if there is something to name.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Unreadable { path, source } if source.kind() == io::ErrorKind::NotFound => {
-                let file = quoted(&path.to_string_lossy());
-                Some(format!(
-                    "`plan-agent --config {file} init` writes a commented one there"
-                ))
-            }
-            Self::Variable { name, .. }
-                if name.ends_with("_BASE_URL") || name.ends_with("_API_BASE") =>
-            {
-                Some("mend it, or name the address in `llm.base_url`, which goes before".into())
-            }
-            Self::Invalid { hint, .. } => hint.clone(),
-            Self::Unfit { hint, .. } => Some(hint.clone()),
-            Self::Unreadable { .. } | Self::Variable { .. } | Self::Several(_) => None,
-        }
-    }
-
-    /// Says the place in the file, of an error that is about the key there.
-    pub(super) fn placed(self, path: Option<&Path>, place: Option<&(usize, usize)>) -> Self {
-        match (self, path, place) {
-            (Self::Unfit { message, hint }, Some(path), Some(&(line, column))) => Self::Invalid {
-                path: path.to_owned(),
-                line,
-                column,
-                message,
-                hint: Some(hint),
+    /// Says of the problems of a file where they are, in its order.
+    pub(super) fn of(mut problems: Vec<Problem>, file: Option<&Path>) -> Self {
+        problems.sort_by_key(|problem| (problem.line.is_none(), problem.line, problem.column));
+        problems.truncate(MAX_ERRORS);
+        let file = file.map_or(String::new(), |file| file.display().to_string());
+        let placed = problems.into_iter().map(|problem| match problem.line {
+            Some(_) => Problem {
+                hint: problem.hint.clone(),
+                ..Problem::new(problem.in_file(&file))
             },
-            (error, ..) => error,
+            None => problem,
+        });
+        Self(placed.collect())
+    }
+
+    /// Refuses if there is a problem.
+    pub(super) fn refuse(problems: Vec<Problem>, file: Option<&Path>) -> Result<(), Self> {
+        match problems.is_empty() {
+            true => Ok(()),
+            false => Err(Self::of(problems, file)),
         }
     }
 
-    /// Refuses if there is an error; those of the file in its order.
-    pub(super) fn refuse(mut errors: Vec<Self>) -> Result<(), Self> {
-        errors.sort_by_key(|error| match error {
-            Self::Invalid { line, column, .. } => (*line, *column),
-            _ => (usize::MAX, 0),
-        });
-        errors.truncate(MAX_ERRORS);
-        match errors.pop() {
-            None => Ok(()),
-            Some(only) if errors.is_empty() => Err(only),
-            Some(last) => {
-                errors.push(last);
-                Err(Self::Several(errors))
-            }
+    fn unreadable(path: &Path, error: &io::Error) -> Self {
+        let shown = path.display();
+        let problem = Problem::new(format!("cannot read the configuration `{shown}`: {error}"));
+        let file = quoted(&path.to_string_lossy());
+        let init = format!("`plan-agent --config {file} init` writes a commented one there");
+        Self(vec![match error.kind() {
+            io::ErrorKind::NotFound => problem.with_hint(init),
+            _ => problem,
+        }])
+    }
+}
+
+/// Returns that the value of an environment variable does not fit.
+pub(super) fn wrong_variable(name: &str, message: &str) -> Problem {
+    let problem = Problem::new(format!("environment variable `{name}`: {message}"));
+    match name.ends_with("_BASE_URL") || name.ends_with("_API_BASE") {
+        true => {
+            problem.with_hint("mend it, or name the address in `llm.base_url`, which goes before")
         }
+        false => problem,
     }
 }
 
@@ -118,22 +88,24 @@ impl ConfigError {
 /// # Errors
 /// It cannot be read.
 pub fn text_of(path: &Path) -> Result<String, ConfigError> {
-    bounded_read::read_file(path, MAX_BYTES).map_err(|source| ConfigError::Unreadable {
-        path: path.to_owned(),
-        source,
-    })
+    let text = bounded_read::read_file(path, MAX_BYTES);
+    text.map_err(|error| ConfigError::unreadable(path, &error))
 }
 
 /// Returns the absolute folder from which relative paths start.
 pub fn folder_of(file: Option<&Path>) -> Result<PathBuf, ConfigError> {
     let folder = file.and_then(Path::parent).unwrap_or(Path::new(""));
-    // An empty path has no absolute form, but `.` has: the current folder.
-    std::path::absolute(Path::new(".").join(folder))
-        .map(|path| path.components().collect())
-        .map_err(|source| ConfigError::Unreadable {
-            path: folder.to_owned(),
-            source,
-        })
+    absolute(folder).map_err(|error| ConfigError::unreadable(folder, &error))
+}
+
+/// Returns the absolute form of a path; that of an empty one is the current folder.
+///
+/// # Errors
+/// The current folder is not known.
+pub fn absolute(path: &Path) -> io::Result<PathBuf> {
+    // An empty path has no absolute form, but `.` has.
+    let path = std::path::absolute(Path::new(".").join(path))?;
+    Ok(path.components().collect())
 }
 
 /// What stands in a file.
@@ -141,40 +113,37 @@ pub fn folder_of(file: Option<&Path>) -> Result<PathBuf, ConfigError> {
 pub(super) struct FileContent {
     /// The values of the file over the defaults, without those that are wrong.
     pub(super) config: Config,
-    /// Line and column of each known key.
-    pub(super) places: Places,
+    /// Where each known key stands.
+    pub(super) places: BTreeMap<String, Place>,
     /// The keys that are unknown or whose values are wrong.
     pub(super) wrong: Vec<String>,
-    pub(super) errors: Vec<ConfigError>,
+    pub(super) problems: Vec<Problem>,
 }
 
-/// Line and column by key.
-pub(super) type Places = BTreeMap<String, (usize, usize)>;
-
-/// Reads the text of a file, and goes on after an error; `path` is only named in errors.
-pub(super) fn parse(text: &str, path: &Path) -> FileContent {
+/// Reads the text of a file, and goes on after an error.
+pub(super) fn parse(text: &str) -> FileContent {
     let place = |offset: usize| {
         let before = &text[..text.floor_char_boundary(offset)];
         let line = before.rsplit('\n').next().unwrap_or_default();
-        (before.matches('\n').count() + 1, line.chars().count() + 1)
+        Place {
+            line: before.matches('\n').count() + 1,
+            column: line.chars().count() + 1,
+        }
     };
-    let invalid = |(line, column), message: &str, hint| ConfigError::Invalid {
-        path: path.to_owned(),
-        line,
-        column,
-        message: message.trim_end().replace('\n', ", "),
-        hint,
+    let invalid = |place: Place, message: &str| {
+        let message = message.trim_end().replace('\n', ", ");
+        place.problem(message)
     };
     let start = |error: &toml::de::Error| place(error.span().map_or(0, |span| span.start));
     let (table, torn) = DeTable::parse_recoverable(text);
     let mut table = table.into_inner();
     let mut found = FileContent::default();
-    let torn = torn.iter().rev().map(|error| (start(error).0, error));
+    let torn = torn.iter().rev().map(|error| (start(error).line, error));
     let torn: BTreeMap<usize, &toml::de::Error> = torn.collect();
     // An error on the next line follows, as from a string or list without an end.
     let first = (torn.iter()).filter(|(line, _)| !torn.contains_key(&(*line - 1)));
-    let errors = first.map(|(_, error)| invalid(start(error), error.message(), None));
-    found.errors.extend(errors.take(MAX_ERRORS));
+    let problems = first.map(|(_, error)| invalid(start(error), error.message()));
+    found.problems.extend(problems.take(MAX_ERRORS));
     let header = |line: &usize| {
         let line = text.lines().nth(line - 1).unwrap_or_default();
         line.trim_start().starts_with('[')
@@ -186,9 +155,9 @@ pub(super) fn parse(text: &str, path: &Path) -> FileContent {
     let (allowed, mut unknown) = (allowed(), Vec::new());
     take_unknown(&mut table, "", "", &allowed, &mut unknown);
     for (offset, key) in unknown.into_iter().take(MAX_ERRORS) {
+        let problem = invalid(place(offset), &format!("unknown key `{key}`"));
         let hint = nearest_key(&key, &allowed);
-        let error = invalid(place(offset), &format!("unknown key `{key}`"), hint);
-        found.errors.push(error);
+        found.problems.push(Problem { hint, ..problem });
         found.wrong.push(key);
     }
     let mut offsets = BTreeMap::new();
@@ -209,16 +178,16 @@ pub(super) fn parse(text: &str, path: &Path) -> FileContent {
         let offset = error.span().map_or(0, |span| span.start);
         let message = error.message().trim_end();
         let Some(key) = take_at(&mut table, "", offset) else {
-            found.errors.push(invalid(place(offset), message, None));
+            found.problems.push(invalid(place(offset), message));
             break;
         };
         // An earlier error took the field, or left half a value.
         let within = |wrong: &String| wrong.starts_with(&format!("{key}."));
-        let follows = torn.contains_key(&place(offset).0)
+        let follows = torn.contains_key(&place(offset).line)
             || message.starts_with("missing field") && found.wrong.iter().any(within);
         if !follows {
             let message = format!("`{key}`: {message}");
-            found.errors.push(invalid(place(offset), &message, None));
+            found.problems.push(invalid(place(offset), &message));
         }
         found.wrong.push(key);
     }
@@ -267,7 +236,7 @@ fn collect_offsets(table: &DeTable<'_>, path: &str, found: &mut BTreeMap<String,
 }
 
 /// Replaces what the environment names: `PLAN_AGENT_RUN_TASK_TIMEOUT` is `run.task_timeout`. Adds what is wrong there to the
-/// errors.
+/// problems.
 pub(super) fn override_by(found: &mut FileContent, environment: &Environment) {
     for key in known_keys() {
         let name = variable_of(&key);
@@ -278,7 +247,7 @@ pub(super) fn override_by(found: &mut FileContent, environment: &Environment) {
         match with_value(&found.config, &key, text) {
             Ok(config) => found.config = config,
             Err(message) => {
-                found.errors.push(ConfigError::Variable { name, message });
+                found.problems.push(wrong_variable(&name, &message));
                 found.wrong.push(key);
             }
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::model_choice::Api;
 use super::read_config::{self, FileContent, variable_of};
 use super::{Config, ConfigError, Environment, ModelProvider, Planner};
+use crate::plan::word;
 
 /// The keys that a plan remembers: who plans and judges, and what agents may do.
 const REMEMBERED: [&str; 8] = [
@@ -54,10 +55,8 @@ impl Config {
         settings: &BTreeMap<String, String>,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
-        let provider = toml::Value::try_from(self.llm.provider).ok();
-        let named = provider.as_ref().and_then(toml::Value::as_str);
         let same = self.llm.provider == ModelProvider::Auto
-            || settings.get(PROVIDER).map(String::as_str) == named;
+            || settings.get(PROVIDER) == Some(&word(&self.llm.provider));
         let mut elsewhere = Api::ALL.into_iter().flat_map(Api::url_variables);
         let elsewhere = elsewhere.any(|name| environment.get(name).is_some());
         let counts = |key: &str| {
@@ -75,7 +74,7 @@ impl Config {
             ..FileContent::default()
         };
         read_config::override_by(&mut found, &said.collect());
-        ConfigError::refuse(found.errors)?;
+        ConfigError::refuse(found.problems, None)?;
         Ok(found.config.complete(origin, timing))
     }
 }

@@ -2,7 +2,7 @@
 //! a person has thought about it.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 use serde_json::Value;
 
@@ -74,16 +74,19 @@ fn amount(limit: &Value) -> Option<f64> {
 
 /// Returns where a path leads, if that is out of a folder.
 fn outside(path: &str, folder: &Path) -> Option<String> {
-    let (named, full) = (Path::new(path), folder.join(path));
+    let full = folder.join(path);
+    let leads = full.canonicalize().unwrap_or(full);
+    (!leads_below(folder, Path::new(path))).then(|| leads.display().to_string())
+}
+
+/// Returns whether a path that is named in a folder leads below it, also through links, as far as it is there.
+pub fn leads_below(folder: &Path, named: &Path) -> bool {
     let plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
-    let below = |real: &PathBuf| {
-        let folder = folder.canonicalize();
-        folder.is_ok_and(|folder| real.starts_with(folder))
-    };
-    // A link may lead out, too.
-    let real = full.canonicalize();
-    let inside = named.components().all(plain) && real.as_ref().map_or(true, below);
-    (!inside).then(|| real.unwrap_or(full).display().to_string())
+    let path = folder.join(named);
+    let there = path.ancestors().find(|part| part.exists());
+    let real = |path: &Path| path.canonicalize().ok();
+    let real = real(folder).zip(there.and_then(real));
+    named.components().all(plain) && real.is_some_and(|(folder, there)| there.starts_with(folder))
 }
 
 #[cfg(test)]
@@ -175,6 +178,15 @@ mod tests {
         ] {
             assert_eq!(sensitive(text), found, "{text}");
         }
+    }
+
+    #[test]
+    fn place_behind_link_that_leads_out_needs_confirmation() {
+        let found = sensitive("[run]\nworkspace = 'link/none'");
+        assert!(
+            matches!(&*found, [one] if one.ends_with("/link/none\"")),
+            "{found:?}"
+        );
     }
 
     #[test]

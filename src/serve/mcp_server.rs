@@ -20,13 +20,13 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 
 use super::agent_hint;
 use super::line_transport::LineTransport;
 use super::notifications::PlanNotifications;
 use super::progress::{self, FOLLOWED};
-use crate::plan::{Plan, PlanId};
+use crate::plan::Plan;
 use crate::plan_time::Clock;
 use crate::store::StoreError;
 use crate::tools::{Dialect, Tool, ToolAnswer, Toolbox, notebook};
@@ -88,8 +88,8 @@ pub struct Server {
 /// The state of a client while its streams are open.
 #[derive(Debug)]
 pub(super) struct ClientSession {
-    /// The resources to which the client has subscribed.
-    subscribed: Mutex<HashMap<&'static str, AbortHandle>>,
+    /// The resources to which the client has subscribed, each with the task that tells of its changes. The task ends with it.
+    subscribed: Mutex<HashMap<&'static str, JoinSet<()>>>,
     /// Becomes true at the end of the input.
     over: watch::Receiver<bool>,
 }
@@ -104,14 +104,6 @@ pub(super) struct SharedState {
 }
 
 impl ServedTools {
-    /// Returns the served plan, if one exists.
-    ///
-    /// # Errors
-    /// A failure of the store.
-    pub(super) async fn latest(&self) -> Result<Option<PlanId>, StoreError> {
-        self.toolbox.latest(&self.dialects).await
-    }
-
     /// Serves a client on two streams until the input ends or `ended` resolves, and then returns the value of `ended`. Requests
     /// that came before are answered.
     ///
@@ -190,11 +182,11 @@ impl SharedState {
         &self,
         look: impl FnOnce(Option<&Plan>) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
-        match self.served.latest().await.map_err(failed)? {
+        let (toolbox, dialects) = (&self.served.toolbox, &self.served.dialects);
+        match toolbox.latest(dialects).await.map_err(failed)? {
             Some(plan) => {
-                let store = self.served.toolbox.store();
-                let looked = store.read(&plan, |plan, _| look(Some(plan))).await;
-                looked.map_err(failed)
+                let looked = toolbox.store().read(&plan, |plan, _| look(Some(plan)));
+                looked.await.map_err(failed)
             }
             None => Ok(look(None)),
         }
@@ -308,17 +300,9 @@ impl Server {
         result_of(toolbox.call(dialect, name, arguments).await, dialect)
     }
 
-    fn subscriptions(&self) -> Option<MutexGuard<'_, HashMap<&'static str, AbortHandle>>> {
+    fn subscriptions(&self) -> Option<MutexGuard<'_, HashMap<&'static str, JoinSet<()>>>> {
         let subscribed = self.session.as_ref()?.subscribed.lock();
         Some(subscribed.unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(mut subscribed) = self.subscriptions() {
-            subscribed.drain().for_each(|(_, task)| task.abort());
-        }
     }
 }
 
@@ -485,7 +469,8 @@ impl ServerHandler for Server {
             let message = "this server keeps no sessions: `subscriptions/listen` tells of changes";
             return Err(ErrorData::invalid_request(message, None));
         };
-        let task = tokio::spawn(async move {
+        let mut task = JoinSet::new();
+        task.spawn(async move {
             while notifications.changed().await.is_ok() {
                 let update = ResourceUpdatedNotificationParam::new(uri);
                 if context.peer.notify_resource_updated(update).await.is_err() {
@@ -493,9 +478,7 @@ impl ServerHandler for Server {
                 }
             }
         });
-        if let Some(before) = subscribed.insert(uri, task.abort_handle()) {
-            before.abort();
-        }
+        drop(subscribed.insert(uri, task));
         Ok(())
     }
 
@@ -505,10 +488,7 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let uri = known(&request.uri)?;
-        let subscribed = self.subscriptions();
-        if let Some(task) = subscribed.and_then(|mut all| all.remove(uri)) {
-            task.abort();
-        }
+        drop(self.subscriptions().and_then(|mut all| all.remove(uri)));
         Ok(())
     }
 

@@ -74,9 +74,9 @@ impl PlanNotifications {
 
     /// Reads the plan and its seq. A failure of the store counts as no plan; the next read may succeed.
     async fn read_seq(&self) -> Seen {
-        let plan = self.served.latest().await.ok()??;
-        let store = self.served.toolbox.store();
-        let seq = store.read(&plan, |_, seq| seq).await.ok()?;
+        let toolbox = &self.served.toolbox;
+        let plan = toolbox.latest(&self.served.dialects).await.ok()??;
+        let seq = toolbox.store().read(&plan, |_, seq| seq).await.ok()?;
         Some((plan, seq))
     }
 }

@@ -7,7 +7,7 @@ mod plan_text;
 mod tasks;
 
 pub use new_goal::GoalSettings;
-pub use plan::{GoesOn, answer, go_on, pause, preview_restore};
+pub use plan::{answer, go_on, pause, preview_restore};
 pub use plan_text::{edit, mismatches, read_edit, summary, unknown_role, way_back};
 pub use tasks::{add, opened_again, retry, settle, task_of_words, tell};
 

@@ -11,16 +11,6 @@ use crate::plan::{
 };
 use crate::view::StateWord;
 
-/// What came of letting a plan go on.
-#[derive(Debug, PartialEq, Eq)]
-pub enum GoesOn {
-    Yes,
-    /// It is not paused.
-    NotPaused,
-    /// A limit of its budget keeps it paused; why it is.
-    Stopped(String),
-}
-
 /// Answers a question, and returns what is said of that.
 ///
 /// # Errors
@@ -44,30 +34,30 @@ pub fn answer(
     Ok(format!("{about}: {}{gives}", choice.as_str()))
 }
 
-/// Lets nothing new start in a plan. Returns whether it was paused already.
+/// Lets nothing new start in a plan, and returns what is said of that.
 ///
 /// # Errors
 /// As [`Draft::pause`].
-pub fn pause(draft: &mut Draft<'_>, reason: &str) -> Result<bool, Refusal> {
-    let paused = matches!(draft.plan().status(), PlanState::Paused(_));
-    if !paused {
-        draft.pause(reason)?;
+pub fn pause(draft: &mut Draft<'_>, reason: &str) -> Result<String, Refusal> {
+    let plan = draft.plan().id().clone();
+    if matches!(draft.plan().status(), PlanState::Paused(_)) {
+        return Ok(format!("plan {plan} is paused already"));
     }
-    Ok(paused)
+    draft.pause(reason)?;
+    Ok(format!("plan {plan} is paused; what is under way goes on"))
 }
 
-/// Lets a paused plan go on, unless a limit of its budget has stopped it.
+/// Lets a paused plan go on, and returns what is said of that.
 ///
 /// # Errors
-/// As [`Draft::resume`].
-pub fn go_on(draft: &mut Draft<'_>) -> Result<GoesOn, Refusal> {
-    let PlanState::Paused(why) = draft.plan().status().clone() else {
-        return Ok(GoesOn::NotPaused);
-    };
-    match draft.plan().stopped_at() {
-        Some(_) => Ok(GoesOn::Stopped(why)),
-        None => draft.resume().map(|()| GoesOn::Yes),
+/// A limit of its budget has stopped it; else as [`Draft::resume`].
+pub fn go_on(draft: &mut Draft<'_>) -> Result<String, Refusal> {
+    let plan = draft.plan();
+    if let (PlanState::Paused(why), Some(_)) = (plan.status(), plan.stopped_at()) {
+        return Err(Refusal::Stopped(why.clone()));
     }
+    draft.resume()?;
+    Ok(format!("plan {} goes on", draft.plan().id()))
 }
 
 /// Returns what would change if a plan were restored to what it was after its change `seq`: its tasks that do not stay as they

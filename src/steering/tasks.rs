@@ -5,6 +5,7 @@ use crate::plan::{
     AttemptState, Criteria, Draft, Origin, Plan, Refusal, Task, TaskId, TaskRef, TaskSpec,
     TaskState, counted,
 };
+use crate::view::numbered_tasks;
 use crate::wire::text::one_line;
 
 /// Adds a person's words to the next command of a task, and returns what is said of that. With `now`, its agent is stopped, and
@@ -151,7 +152,7 @@ fn waits(plan: &Plan, task: &Task) -> String {
             _ => "what it comes after is done".to_owned(),
         },
         [] => "its turn has not come".to_owned(),
-        unmet => format!("it waits for {}", numbers(unmet)),
+        unmet => format!("it waits for {}", numbered_tasks(unmet)),
     }
 }
 
@@ -183,10 +184,5 @@ fn tasks(ids: &[TaskId], verb: &str) -> String {
         (1, verb) => format!("{verb}s"),
         (_, verb) => verb.to_owned(),
     };
-    format!("{} {verb}", numbers(ids))
-}
-
-fn numbers(ids: &[TaskId]) -> String {
-    let word = if ids.len() == 1 { "task" } else { "tasks" };
-    format!("{word} {}", crate::view::numbers(ids))
+    format!("{} {verb}", numbered_tasks(ids))
 }

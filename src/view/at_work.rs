@@ -89,7 +89,7 @@ impl WorkRow {
         };
         let open = attempt.filter(|attempt| !asks && attempt.state == AttemptState::Open);
         let claimed = open.filter(|attempt| attempt.claimed.is_some());
-        let folder = claimed.and_then(|attempt| CommandFile::parse(&attempt.text).ok());
+        let folder = claimed.map(|attempt| CommandFile::workspace_of(&attempt.text));
         // What a role waits for is said by the plan alone.
         let works = claimed.filter(|attempt| attempt.waits.is_empty());
         Self {
@@ -98,7 +98,7 @@ impl WorkRow {
             doing,
             since,
             command: works.map(|attempt| attempt.id.clone()),
-            workspace: folder.map_or_else(String::new, |command| command.workspace),
+            workspace: folder.unwrap_or_default(),
             asks,
         }
     }

@@ -12,18 +12,6 @@ use crate::wire::text::time_text;
 #[serde(transparent)]
 pub struct EventView(Value);
 
-/// The last line for a program that reads along. The fields stand in the order of the alphabet.
-#[derive(Debug, Serialize)]
-pub struct FinishedView<'a> {
-    pub at: String,
-    /// `finished`.
-    pub event: &'static str,
-    pub exit: u8,
-    pub plan: &'a PlanId,
-    pub seq: i64,
-    pub status: Option<&'static str>,
-}
-
 impl EventView {
     /// Returns the view of an event of a change.
     pub fn of(change: &Change, plan: &PlanId, event: &Event) -> Self {

@@ -9,16 +9,13 @@ use crate::plan::{
 };
 use crate::store::Change;
 use crate::wire::role_text::role;
-use crate::wire::text::one_line;
+use crate::wire::text::{one_line, short_commit};
 
 /// The longest reason that stands on a line.
 const REASON: usize = 160;
 
 /// Characters of what is wrong with a model: with the way out, which stands at the end.
 const FAULT: usize = 600;
-
-/// Characters of a commit's id.
-const SHORT_COMMIT: usize = 10;
 
 /// Returns what a change did with its number and its moment, for the log: a line an event. What the daemon did not do by itself
 /// says who did it and why, on the first line that is not about who waits for whom, which says it itself.
@@ -173,8 +170,8 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             (saying(&word(decision), reason), style)
         }
         Event::Merged { commit, .. } => {
-            let commit = commit.get(..SHORT_COMMIT).unwrap_or(commit);
-            (format!("merged as {}", short(commit)), Dim)
+            let commit = short(short_commit(commit));
+            (format!("merged as {commit}"), Dim)
         }
         Event::Results { how, place } => {
             let place = short(place);

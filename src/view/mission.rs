@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use super::plan::QuestionView;
 use super::task::{CurrentAttempt, TaskView};
 use super::{PlanView, StateWord, first_numbers};
-use crate::plan::{Decision, Language, Plan, RoleRequest, Task, TaskState, Time, counted};
+use crate::plan::{
+    Decision, HeldLocks, Language, Plan, RoleRequest, Task, TaskState, Time, counted,
+};
 use crate::wire::role_text;
 use crate::wire::text::{clip, one_line, printable_start, time_text};
 
@@ -29,7 +31,7 @@ const BEFORE: usize = 15;
 pub fn render(plan: &Plan, carried_out: bool, now: Time, program: &str) -> String {
     let tasks = window(plan, WINDOW, BEFORE);
     let before = tasks.first().map_or(0, |first| plan.index_of(first));
-    let view = PlanView::with(plan, 0, before, &tasks, now);
+    let view = PlanView::with(plan, 0, before, &tasks, now, &HeldLocks::new());
     let head = &view.head;
     let language = head.language();
     let state = StateWord::of_plan(head, carried_out);

@@ -15,7 +15,6 @@ mod outcomes;
 mod place_of_work;
 mod plan;
 mod program_name;
-mod repeated_failures;
 mod review;
 mod run_progress_lines;
 mod state_word;
@@ -30,16 +29,15 @@ pub(crate) mod tests;
 
 pub use at_work::{AgentSays, AtWork, Screen, WorkRow};
 pub use colours::{Paint, Style};
-pub use event::{EventView, FinishedView};
+pub use event::EventView;
 pub use event_lines::{events, lines};
 pub use marks::Mark;
 pub use outcomes::{Outcomes, PastTasks, agent_of};
 pub use place_of_work::{place_of_agents, place_of_results};
-pub use plan::{DaemonView, LastDaemon, ListedView, PlanView, QuestionView};
+pub use plan::{LastDaemon, ListedView, PlanView, QuestionView};
 pub use program_name::ProgramName;
-pub use repeated_failures::RepeatedFailures;
 pub use review::review;
-pub use run_progress_lines::{progress, results, tasks};
+pub use run_progress_lines::{RepeatedFailures, progress, results, tasks};
 pub use state_word::StateWord;
 pub use task_detail::{task_detail, task_rows};
 pub use why::{last_lines, why};
@@ -50,6 +48,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::plan::{ArchiveState, DAEMON, ModelQuestion, TaskId, Time};
+use crate::store::TalliedPlan;
 use crate::wire::text::{one_line, printable};
 
 /// The longest name of a task or a plan that is shown on a line with other things.
@@ -61,7 +60,8 @@ const WAY_TO_A_WORKER: &str = "stop and resume with --agent, or start a worker w
 impl ListedView<'_> {
     /// Returns the plan as a line for a person.
     pub fn line(&self, now: Time, paint: Paint) -> String {
-        let head = &self.listed.head;
+        let TalliedPlan { plan, tally } = self.plan;
+        let head = &plan.head;
         let (archived, key) = match head.archive_state {
             ArchiveState::Current => (None, head.key()),
             ArchiveState::History => (Some("in the history"), head.key()),
@@ -76,19 +76,19 @@ impl ListedView<'_> {
         };
         let (key, plan_name) = (name(key), name(&head.name));
         let state = paint.text(self.state.style(), &format!("{:<11}", self.state.as_str()));
-        let done = match self.tally.tasks {
+        let done = match tally.tasks {
             0 => "no tasks".to_owned(),
-            tasks => format!("{} of {tasks}", self.tally.completed),
+            tasks => format!("{} of {tasks}", tally.completed),
         };
         let age = age(now.since(head.created_at));
         let asks = paint.text(Style::Bold, StateWord::AsksYou.as_str());
         let details = [
-            (self.tally.questions > 0 && !head.status.settled()).then_some(asks),
+            (tally.questions > 0 && !head.status.settled()).then_some(asks),
             head.status.why().map(|why| format!("waits: {}", name(why))),
             (head.queued_for()).map(|what| format!("waits {}", name(what))),
-            Mark::Proven.count(self.tally.proven, paint),
+            Mark::Proven.count(tally.proven, paint),
             Mark::Accepted.count(self.accepted(), paint),
-            Mark::Failed.count(self.tally.failed, paint),
+            Mark::Failed.count(tally.failed, paint),
             usage::money(self.cost_usd()),
         ];
         let details = details.into_iter().flatten();
@@ -139,8 +139,14 @@ fn span(span: Duration) -> String {
     }
 }
 
+/// Returns tasks as `task 3`, or as `tasks 3 and 4`.
+pub(crate) fn numbered_tasks(tasks: &[TaskId]) -> String {
+    let noun = if tasks.len() == 1 { "task" } else { "tasks" };
+    format!("{noun} {}", numbers(tasks))
+}
+
 /// Returns task numbers as `1, 2 and 3`.
-pub(crate) fn numbers(tasks: &[TaskId]) -> String {
+fn numbers(tasks: &[TaskId]) -> String {
     match tasks {
         [] => "none".to_owned(),
         [one] => one.to_string(),

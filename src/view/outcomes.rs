@@ -105,16 +105,12 @@ impl Outcomes {
         self.retried += retried.len();
         self.replanned += replanned.len();
         self.asked += asked.len();
-        self.count_agent(plan, completed.keys().copied());
-    }
-
-    fn count_agent(&mut self, plan: &Plan, completed: impl Iterator<Item = TaskId>) {
         let used = of_tasks(plan);
-        for task in completed {
+        for task in completed.keys() {
             let agent = self.agents.entry(agent_of(plan)).or_default();
-            let used = used.get(&task).copied().unwrap_or_default();
+            let used = used.get(task).copied().unwrap_or_default();
             agent.tasks += 1;
-            agent.attempts += plan.task(task).map_or(0, |task| u64::from(task.attempts));
+            agent.attempts += plan.task(*task).map_or(0, |task| u64::from(task.attempts));
             agent.seconds += used.seconds;
             agent.cost_usd += used.cost_usd;
         }

@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Serialize, Serializer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::StateWord;
 use super::lanes::LanesView;
-use super::task::{TaskView, WaitView, lock_wait};
-use super::usage::{self, PlanUsage};
+use super::task::{TaskView, wait_view};
+use super::usage;
 use crate::plan::{
     AnswerChoice, HeldLocks, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanHead,
-    PlanId, PlanState, Tally, Task, TaskId, TaskState, Time,
+    PlanId, PlanState, Task, TaskId, TaskState, Time,
 };
-use crate::store::{ListedPlan, TalliedPlan};
+use crate::store::TalliedPlan;
 use crate::volumes::{DaemonFarewell, DaemonInfo};
 use crate::wire::text::{one_line, time_text};
 
@@ -21,20 +21,21 @@ use crate::wire::text::{one_line, time_text};
 /// others; what is not in it is only for the words.
 #[derive(Debug, Serialize)]
 pub struct PlanView {
-    plan: HeadView,
+    pub(super) plan: HeadView,
     pub(super) progress: Progress,
     pub(super) tasks: Vec<TaskView>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     truncated: bool,
     /// Which roles wait for others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) waits: Vec<WaitView>,
+    pub(super) waits: Vec<Value>,
     pub(super) questions: Vec<QuestionView>,
     /// Of a plan with roles that have lanes of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lanes: Option<LanesView>,
-    usage: PlanUsage,
-    pub daemon: Option<DaemonView>,
+    usage: Value,
+    /// The process that carries the plan out.
+    daemon: Option<Value>,
     /// A daemon works here, on another plan.
     #[serde(skip)]
     pub daemon_elsewhere: bool,
@@ -55,16 +56,16 @@ pub struct PlanView {
 }
 
 #[derive(Debug, Serialize)]
-struct HeadView {
+pub(super) struct HeadView {
     id: PlanId,
     name: String,
     goal: String,
     status: &'static str,
-    state: StateWord,
+    pub(super) state: StateWord,
     seq: i64,
     /// Where the results are gathered, if each task has a worktree of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    branch: Option<String>,
+    pub(super) branch: Option<String>,
     /// Why it does not go on: it is paused, or queued.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<String>,
@@ -100,12 +101,6 @@ pub struct QuestionView {
     pub attempts: u32,
 }
 
-/// The process that carries the plan out.
-#[derive(Debug, Serialize)]
-pub struct DaemonView {
-    pub pid: u32,
-}
-
 /// How a daemon ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
@@ -119,21 +114,21 @@ pub enum LastDaemon {
 /// A plan in the list of all: its JSON is a line of `plans --json`, with its fields in the order of the alphabet.
 #[derive(Debug)]
 pub struct ListedView<'a> {
-    pub(super) listed: &'a ListedPlan,
-    pub(super) tally: &'a Tally,
+    pub(super) plan: &'a TalliedPlan,
     pub(super) state: StateWord,
 }
 
 impl PlanView {
-    /// Returns the view of a plan with at most `limit` tasks, from a little before the first unsettled one.
-    pub fn of(plan: &Plan, seq: i64, limit: usize, now: Time) -> Self {
+    /// Returns the view of a plan with at most `limit` tasks, from a little before the first unsettled one; `others` are locks
+    /// that tasks of other plans hold.
+    pub fn of(plan: &Plan, seq: i64, limit: usize, now: Time, others: &HeldLocks) -> Self {
         let unsettled = plan.unsettled().next();
         let before = unsettled.map_or(0, |task| plan.index_of(task));
         let most = plan.counts().total().saturating_sub(limit);
         let before = before.saturating_sub(limit / 4).min(most);
         let tasks: Vec<&Task> = plan.tasks().skip(before).take(limit).collect();
         let mut used = usage::of_tasks(plan);
-        let mut view = Self::with(plan, seq, before, &tasks, now);
+        let mut view = Self::with(plan, seq, before, &tasks, now, others);
         for task in &mut view.tasks {
             task.usage = used.remove(&task.id).unwrap_or_default();
         }
@@ -141,12 +136,19 @@ impl PlanView {
     }
 
     /// Returns the view of a plan and of some of its tasks, without what each of them has used.
-    pub(super) fn with(plan: &Plan, seq: i64, before: usize, tasks: &[&Task], now: Time) -> Self {
+    pub(super) fn with(
+        plan: &Plan,
+        seq: i64,
+        before: usize,
+        tasks: &[&Task],
+        now: Time,
+        others: &HeldLocks,
+    ) -> Self {
         let head = plan.head().clone();
         let progress = Progress::of(plan);
         let roles_only = head.policy.roles_only;
         let after = progress.total - before - tasks.len();
-        let view = |task: &&Task| TaskView::of(plan, task, now);
+        let view = |task: &&Task| TaskView::of(plan, task, now, others);
         Self {
             plan: HeadView {
                 id: head.id.clone(),
@@ -165,8 +167,8 @@ impl PlanView {
             progress,
             tasks: tasks.iter().map(view).collect(),
             truncated: before + after > 0,
-            waits: plan.waits().map(WaitView::of).collect(),
-            questions: plan.open_questions().map(QuestionView::of).collect(),
+            waits: plan.waits().map(wait_view).collect(),
+            questions: QuestionView::open_of(plan),
             lanes: LanesView::of(plan),
             usage: usage::of_plan(plan),
             daemon: None,
@@ -179,26 +181,10 @@ impl PlanView {
         }
     }
 
-    /// Says for which locks tasks wait, also those that other plans hold.
-    pub fn wait_for_locks(&mut self, plan: &Plan, others: &HeldLocks) {
-        for task in &mut self.tasks {
-            task.waits_for_lock = lock_wait(plan, task.id, others);
-        }
-    }
-
     /// Says which process carries the plan out, if one does.
-    pub fn carried_out_by(&mut self, daemon: Option<DaemonView>) {
-        self.plan.state = StateWord::of_plan(&self.head, daemon.is_some());
-        self.daemon = daemon;
-    }
-
-    pub(super) fn state(&self) -> StateWord {
-        self.plan.state
-    }
-
-    /// Returns where the results are gathered, if each task has a worktree of its own.
-    pub(super) fn branch(&self) -> Option<&str> {
-        self.plan.branch.as_deref()
+    pub fn carried_out_by(&mut self, pid: Option<u32>) {
+        self.plan.state = StateWord::of_plan(&self.head, pid.is_some());
+        self.daemon = pid.map(|pid| json!({ "pid": pid }));
     }
 }
 
@@ -293,46 +279,40 @@ fn by_state(plan: &Plan) -> BTreeMap<StateWord, usize> {
 impl QuestionView {
     /// Returns the open questions of a plan.
     pub fn open_of(plan: &Plan) -> Vec<Self> {
-        plan.open_questions().map(Self::of).collect()
-    }
-
-    fn of(question: &HumanQuestion) -> Self {
-        Self {
+        let view = |question: &HumanQuestion| Self {
             id: question.id.to_string(),
             task: question.task,
             reason: question.reason.clone(),
             choices: question.choices.clone(),
             about: question.about,
             attempts: question.attempts,
-        }
+        };
+        plan.open_questions().map(view).collect()
     }
 }
 
 impl<'a> ListedView<'a> {
     /// Returns the view of a plan in the list. `carried_out` says whether a daemon works on it now.
     pub fn of(plan: &'a TalliedPlan, carried_out: bool) -> Self {
-        let (listed, tally) = (&plan.plan, &plan.tally);
-        let state = StateWord::of_plan(&listed.head, carried_out);
-        Self {
-            listed,
-            tally,
-            state,
-        }
+        let state = StateWord::of_plan(&plan.plan.head, carried_out);
+        Self { plan, state }
     }
 
     /// Returns how many completed tasks are not proven.
     pub(super) fn accepted(&self) -> usize {
-        self.tally.completed.saturating_sub(self.tally.proven)
+        let tally = &self.plan.tally;
+        tally.completed.saturating_sub(tally.proven)
     }
 
     pub(super) fn cost_usd(&self) -> f64 {
-        usage::whole(&self.listed.head.usage).1
+        usage::whole(&self.plan.plan.head.usage).1
     }
 }
 
 impl Serialize for ListedView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (head, tally) = (&self.listed.head, self.tally);
+        let TalliedPlan { plan, tally } = self.plan;
+        let head = &plan.head;
         let value = json!({
             "accepted": self.accepted(),
             "archive_state": head.archive_state,
@@ -349,7 +329,7 @@ impl Serialize for ListedView<'_> {
             "owner": head.owner,
             "proven": tally.proven,
             "questions": tally.questions,
-            "seq": self.listed.seq,
+            "seq": plan.seq,
             "skipped": tally.skipped,
             "state": self.state,
             "status": head.status.as_str(),

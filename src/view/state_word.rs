@@ -119,7 +119,7 @@ impl StateWord {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{DaemonView, ListedView, Paint, PlanView, ProgramName, mission, why};
+    use super::super::{ListedView, Paint, PlanView, ProgramName, mission, why};
     use super::*;
     use crate::plan::{
         AnswerChoice, Attempt, CommandId, HeldLocks, HumanQuestion, HumanQuestionKind, QuestionId,
@@ -168,8 +168,8 @@ mod tests {
             line.starts_with(&format!("abcdefgh  {text:<11}  ")),
             "{line}"
         );
-        let mut view = PlanView::of(plan, 1, 50, NOW);
-        view.carried_out_by(carried_out.then_some(DaemonView { pid: 1 }));
+        let mut view = PlanView::of(plan, 1, 50, NOW, &HeldLocks::new());
+        view.carried_out_by(carried_out.then_some(1));
         let page = view.page(NOW, Paint::none(), &ProgramName::with(None, None));
         let first = page.lines().next().unwrap();
         assert!(
@@ -287,7 +287,7 @@ mod tests {
             let (text, id) = (word.as_str(), TaskId(number));
             assert_chinese(word);
             let (program, task) = (ProgramName::with(None, None), plan.task(id).unwrap());
-            let view = PlanView::of(plan, 1, 50, NOW);
+            let view = PlanView::of(plan, 1, 50, NOW, &HeldLocks::new());
             let page = view.page(NOW, Paint::none(), &program);
             let name = &task.name;
             assert!(
@@ -323,7 +323,7 @@ mod tests {
             ],
         );
         asked.put(question(1));
-        let page = PlanView::of(&asked, 1, 50, NOW);
+        let page = PlanView::of(&asked, 1, 50, NOW, &HeldLocks::new());
         let page = page.page(NOW, Paint::none(), &ProgramName::with(None, None));
         assert!(
             page.contains("0 of 2 tasks done · 1 in progress · 1 asks you\n"),

@@ -32,7 +32,7 @@ impl PlanView {
         lines.push(self.progress.line());
         let at_work = self.at_work(Language::En);
         lines.extend(at_work.map(|lanes| format!("At work: {lanes}")));
-        if let Some(branch) = self.branch() {
+        if let Some(branch) = &self.plan.branch {
             lines.push(format!("Results: the branch {}", name(branch)));
         }
         lines.extend(self.used.clone());
@@ -47,7 +47,7 @@ impl PlanView {
         let (earlier, later) = self.hidden;
         lines.extend(more(earlier, "earlier"));
         for task in &self.tasks {
-            let stopped = self.state() == StateWord::Stopped;
+            let stopped = self.plan.state == StateWord::Stopped;
             lines.push(task.line(&head.status, stopped, now, paint));
             let waits = task.waits.iter();
             lines.extend(waits.map(|wait| wait_text(wait, now)));
@@ -66,7 +66,7 @@ impl PlanView {
             let said = "A task without an assignee is for no role";
             lines.push(format!("\n{said}: {no_role}."));
         }
-        if self.state() == StateWord::Stopped {
+        if self.plan.state == StateWord::Stopped {
             let goes_on = program.goes_on(&name(head.id.as_str()));
             let none = match self.daemon_elsewhere {
                 true => "The daemon here works on another plan",
@@ -86,7 +86,7 @@ impl PlanView {
     }
 
     fn state_text(&self, paint: Paint) -> String {
-        let (state, why) = (self.state(), self.head.status.why());
+        let (state, why) = (self.plan.state, self.head.status.why());
         let queued = self.head.queued_for();
         let queued = queued.map(|what| format!(": waits {}", name(what)));
         let why = why.map(|why| format!(": {}", name(why)));

@@ -1,6 +1,7 @@
 //! A task as programs get it, and as every page says it in words.
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::usage::TaskUsage;
 use super::{StateWord, name};
@@ -71,20 +72,9 @@ pub struct CurrentAttempt {
     pub model_asked_at: Option<Time>,
 }
 
-/// A role that waits for another one so that a task gets on.
-#[derive(Debug, Serialize)]
-pub struct WaitView {
-    task: TaskId,
-    role: String,
-    on: String,
-    request: String,
-    what: String,
-    since: String,
-}
-
 impl TaskView {
-    /// Returns the view of a task, without what it has used.
-    pub fn of(plan: &Plan, task: &Task, now: Time) -> Self {
+    /// Returns the view of a task, without what it has used; `others` are locks that tasks of other plans hold.
+    pub fn of(plan: &Plan, task: &Task, now: Time, others: &HeldLocks) -> Self {
         let attempt = plan.current_attempt(task);
         let attempt = attempt.map(|attempt| CurrentAttempt::of(attempt, now));
         let model_asked_at = attempt.as_ref().and_then(|attempt| attempt.model_asked_at);
@@ -107,7 +97,7 @@ impl TaskView {
             dependencies: task.dependencies.clone(),
             attempts: task.attempts,
             waits_until: model_asked_at.map(time_text),
-            waits_for_lock: lock_wait(plan, task.number, &HeldLocks::new()),
+            waits_for_lock: lock_wait(plan, task, others),
             result: task.result.clone(),
             usage: TaskUsage::default(),
             unmet: plan.unmet(task),
@@ -121,10 +111,9 @@ impl TaskView {
     }
 }
 
-/// Returns for which lock a task waits that could start but for it, and who holds it; `others` are locks that tasks of other
-/// plans hold.
-pub fn lock_wait(plan: &Plan, task: TaskId, others: &HeldLocks) -> Option<String> {
-    let (lock, holder) = plan.lock_waited_for(plan.task(task)?, others)?;
+/// Returns for which lock a task waits that could start but for it, and who holds it.
+fn lock_wait(plan: &Plan, task: &Task, others: &HeldLocks) -> Option<String> {
+    let (lock, holder) = plan.lock_waited_for(task, others)?;
     let of_plan = match holder.plan == *plan.id() {
         true => String::new(),
         false => format!(" of plan {}", name(holder.plan.as_str())),
@@ -146,16 +135,14 @@ impl CurrentAttempt {
     }
 }
 
-impl WaitView {
-    /// Returns the view of one role that waits.
-    pub fn of((task, wait): (TaskId, &RoleRequest)) -> Self {
-        Self {
-            task,
-            role: wait.role.clone(),
-            on: wait.on.clone(),
-            request: wait.request.to_string(),
-            what: wait.what.clone(),
-            since: time_text(wait.since),
-        }
-    }
+/// Returns a role that waits for another one so that a task gets on, for programs.
+pub fn wait_view((task, wait): (TaskId, &RoleRequest)) -> Value {
+    json!({
+        "task": task,
+        "role": wait.role,
+        "on": wait.on,
+        "request": wait.request,
+        "what": wait.what,
+        "since": time_text(wait.since),
+    })
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::task::{TaskView, lock_wait};
+use super::task::TaskView;
 use super::{Paint, ProgramName, StateWord, usage, why};
 use crate::plan::{Attempt, CheckResult, HeldLocks, Plan, Task, TaskId, Time};
 use crate::wire::text::time_text;
@@ -18,7 +18,7 @@ pub fn task_rows(plan: &Plan, after: Option<TaskId>, limit: usize, now: Time) ->
     let from = after.map_or(0, |after| plan.index_of(after) + 1);
     let mut used = usage::of_tasks(plan);
     let row = |task: &Task| {
-        let mut view = TaskView::of(plan, task, now);
+        let mut view = TaskView::of(plan, task, now, &HeldLocks::new());
         view.usage = used.remove(&task.number).unwrap_or_default();
         let mut row = json!(view);
         let timeline: Vec<Value> = last_attempts(plan, task.number).map(times).collect();
@@ -37,9 +37,8 @@ pub fn task_detail(
     others: &HeldLocks,
 ) -> Option<Value> {
     let task = plan.task(id)?;
-    let mut view = TaskView::of(plan, task, now);
+    let mut view = TaskView::of(plan, task, now, others);
     view.usage = usage::of_tasks(plan).remove(&id).unwrap_or_default();
-    view.waits_for_lock = lock_wait(plan, id, others);
     let mut row = json!(view);
     let dependant = |task: &Task| {
         let state = StateWord::of_task(plan, task);

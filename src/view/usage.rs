@@ -4,33 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::plan::{Attempt, BudgetLimit, ModelQuestionKind, Plan, TaskId, Usage, counted};
-
-/// What a plan has used, for programs.
-#[derive(Debug, Serialize)]
-pub struct PlanUsage {
-    llm_calls: u64,
-    llm_input_tokens: u64,
-    llm_output_tokens: u64,
-    llm_cost_usd: f64,
-    agent_input_tokens: u64,
-    agent_output_tokens: u64,
-    agent_cost_usd: f64,
-    attempts: u64,
-    wall_seconds: f64,
-    budget: BudgetView,
-}
-
-/// What may be used, with what was allowed beyond the configuration; `null` is no limit.
-#[derive(Debug, Serialize)]
-struct BudgetView {
-    llm_calls: Option<u64>,
-    llm_tokens: Option<u64>,
-    cost_usd: Option<f64>,
-    attempts: Option<u64>,
-    wall_seconds: Option<f64>,
-}
 
 /// What a task has used: its agents, and the model that judged them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -43,29 +19,30 @@ pub struct TaskUsage {
     pub(super) seconds: f64,
 }
 
-/// Returns what a plan has used for programs.
-pub fn of_plan(plan: &Plan) -> PlanUsage {
+/// Returns what a plan has used, for programs. The budget is what may be used, with what was allowed beyond the configuration;
+/// `null` is no limit.
+pub fn of_plan(plan: &Plan) -> Value {
     let usage = &plan.head().usage;
     let allowed = |limit| plan.allowed(limit);
     let count = |limit| allowed(limit).map(|count| count as u64);
-    PlanUsage {
-        llm_calls: usage.llm_calls,
-        llm_input_tokens: usage.llm_input_tokens,
-        llm_output_tokens: usage.llm_output_tokens,
-        llm_cost_usd: usage.llm_cost_usd,
-        agent_input_tokens: usage.agent_input_tokens,
-        agent_output_tokens: usage.agent_output_tokens,
-        agent_cost_usd: usage.agent_cost_usd,
-        attempts: plan.attempts_made(),
-        wall_seconds: usage.wall_time.as_secs_f64(),
-        budget: BudgetView {
-            llm_calls: count(BudgetLimit::LlmCalls),
-            llm_tokens: count(BudgetLimit::LlmTokens),
-            cost_usd: allowed(BudgetLimit::CostUsd),
-            attempts: count(BudgetLimit::Attempts),
-            wall_seconds: allowed(BudgetLimit::WallTime),
+    json!({
+        "llm_calls": usage.llm_calls,
+        "llm_input_tokens": usage.llm_input_tokens,
+        "llm_output_tokens": usage.llm_output_tokens,
+        "llm_cost_usd": usage.llm_cost_usd,
+        "agent_input_tokens": usage.agent_input_tokens,
+        "agent_output_tokens": usage.agent_output_tokens,
+        "agent_cost_usd": usage.agent_cost_usd,
+        "attempts": plan.attempts_made(),
+        "wall_seconds": usage.wall_time.as_secs_f64(),
+        "budget": {
+            "llm_calls": count(BudgetLimit::LlmCalls),
+            "llm_tokens": count(BudgetLimit::LlmTokens),
+            "cost_usd": allowed(BudgetLimit::CostUsd),
+            "attempts": count(BudgetLimit::Attempts),
+            "wall_seconds": allowed(BudgetLimit::WallTime),
         },
-    }
+    })
 }
 
 /// Returns what every task that used something has used.

@@ -1,8 +1,9 @@
 //! Why a task is as it is, and what it waits for.
 
-use super::task::{TaskView, lock_wait};
+use super::task::TaskView;
 use super::{
-    Paint, ProgramName, StateWord, Style, WAY_TO_A_WORKER, indented, name, numbers, span, usage,
+    Paint, ProgramName, StateWord, Style, WAY_TO_A_WORKER, indented, name, numbered_tasks, span,
+    usage,
 };
 use crate::plan::{
     Attempt, AttemptState, CriterionResult, CriterionState, HeldLocks, Lanes, Plan, PlanState,
@@ -10,7 +11,7 @@ use crate::plan::{
 };
 use crate::wire;
 use crate::wire::team_file::ONLY_ITS_OWN;
-use crate::wire::text::{clip, one_line, printable, without_keys};
+use crate::wire::text::{clip, one_line, printable, short_commit, without_keys};
 
 /// The longest reason that is shown on one line.
 const REASON: usize = 200;
@@ -21,9 +22,6 @@ const REPORT: usize = 600;
 /// The last lines of a failing check's output that are shown, and the characters of each.
 const OUTPUT_LINES: usize = 8;
 const OUTPUT_WIDTH: usize = 160;
-
-/// Characters of a commit's id.
-const SHORT_COMMIT: usize = 10;
 
 /// Files that changed and are named.
 const CHANGED: usize = 10;
@@ -44,9 +42,7 @@ pub fn why(
     program: &ProgramName,
     others: &HeldLocks,
 ) -> Option<String> {
-    let mut task = TaskView::of(plan, plan.task(id)?, now);
-    task.waits_for_lock = lock_wait(plan, id, others);
-    let task = &task;
+    let task = &TaskView::of(plan, plan.task(id)?, now, others);
     let mut lines = vec![format!(
         "{id} · {}: {}",
         paint.text(Style::Bold, &name(&task.name)),
@@ -109,7 +105,7 @@ fn reasons(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -> Ve
         TaskState::Completed => accepted(task),
         TaskState::Failed => {
             let waiting: Vec<TaskId> = plan.dependants(task.id).map(|t| t.number).collect();
-            let said = || format!("because of that {} cannot start", tasks(&waiting));
+            let said = || format!("because of that {} cannot start", numbered_tasks(&waiting));
             Vec::from_iter((!waiting.is_empty()).then(said))
         }
         TaskState::Skipped => Vec::new(),
@@ -191,7 +187,7 @@ fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -
 }
 
 fn lanes_full(busy: &[TaskId], most: usize) -> String {
-    format!("{} under way, at most {most} at once", tasks(busy))
+    format!("{} under way, at most {most} at once", numbered_tasks(busy))
 }
 
 /// Returns who does a task, as the subject of a sentence.
@@ -206,7 +202,8 @@ fn worker(task: &TaskView) -> String {
 fn asked(plan: &Plan, task: &TaskView) -> Option<String> {
     let lanes = Lanes::of(plan).roles.remove(task.assignee.as_deref()?)?;
     let asked = Some(lanes.asked).filter(|asked| !asked.is_empty())?;
-    Some(format!(", who is asked to help with {}", tasks(&asked)))
+    let asked = numbered_tasks(&asked);
+    Some(format!(", who is asked to help with {asked}"))
 }
 
 fn waits_for(plan: &Plan, task: &TaskView) -> Vec<String> {
@@ -293,7 +290,7 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         add(format!("used: {used}"));
     }
     if let Some(merge) = &attempt.merge {
-        let short = |commit: &str| line(&commit.chars().take(SHORT_COMMIT).collect::<String>());
+        let short = |commit: &str| line(short_commit(commit));
         let (commit, onto) = (short(&merge.commit), short(&merge.onto));
         add(match merge.commit == merge.onto {
             true => format!("nothing to merge into {onto}"),
@@ -331,11 +328,6 @@ pub fn last_lines(output: &str) -> Vec<String> {
     let shown = lines[lines.len().saturating_sub(OUTPUT_LINES)..].iter();
     let shown = shown.map(|line| clip(&without_keys(line.trim_end()), OUTPUT_WIDTH));
     shown.collect()
-}
-
-fn tasks(ids: &[TaskId]) -> String {
-    let noun = if ids.len() == 1 { "task" } else { "tasks" };
-    format!("{noun} {}", numbers(ids))
 }
 
 fn line(text: &str) -> String {

@@ -23,11 +23,12 @@ use crate::plan::{
     AnswerChoice, ArchiveState, DAEMON, Draft, HumanQuestionKind, MadeChange, Plan, PlanHead,
     PlanId, QuestionId, Refusal, RepeatableChange, ReviewPolicy, TaskId,
 };
-use crate::steering::{self, GoesOn};
+use crate::steering;
 use crate::store::StoreError;
 use crate::tools::new_plan_id;
 use crate::view::ProgramName;
 use crate::volumes::LockError;
+use crate::wire::Problem;
 use crate::wire::plan_file::PlanToEdit;
 use crate::wire::text::sha256;
 
@@ -144,20 +145,11 @@ fn does(why: &'static str, act: Act) -> MethodRouter<WebState> {
 }
 
 fn pause(draft: &mut Draft<'_>, _: TaskId, body: &Body) -> Result<String, Refusal> {
-    let was_paused = steering::pause(draft, or(&body.note, WHERE))?;
-    let plan = draft.plan().id();
-    Ok(match was_paused {
-        true => format!("plan {plan} is paused already"),
-        false => format!("plan {plan} is paused; what is under way goes on"),
-    })
+    steering::pause(draft, or(&body.note, WHERE))
 }
 
 fn resume(draft: &mut Draft<'_>, _: TaskId, _: &Body) -> Result<String, Refusal> {
-    match steering::go_on(draft)? {
-        GoesOn::Yes => Ok(format!("plan {} goes on", draft.plan().id())),
-        GoesOn::NotPaused => Err(Refusal::PlanIs(draft.plan().status().clone())),
-        GoesOn::Stopped(why) => Err(Refusal::Stopped(why)),
-    }
+    steering::go_on(draft)
 }
 
 /// A daemon takes the commands back; without one, the next that comes to the plan does.
@@ -238,7 +230,9 @@ async fn create(
     let goal = words(&body.goal).map_err(StoreError::from)?;
     let run = &state.config.run;
     let goals = match &state.goals {
-        Err([error, hint]) => return Err(ApiError::conflict(error).hint(hint)),
+        Err(Problem { message, hint, .. }) => {
+            return Err(ApiError::conflict(message).hint(hint.as_deref().unwrap_or_default()));
+        }
         Ok(goals) => goals,
     };
     if run.isolation == Isolation::Worktree {
@@ -286,10 +280,9 @@ fn id_of(key: &str) -> PlanId {
 /// Answers a question.
 async fn answer(
     State(state): State<WebState>,
-    Path(question): Path<String>,
+    Path(id): Path<QuestionId>,
     action: Action,
 ) -> Answer {
-    let id = QuestionId::new(question);
     let choice = AnswerChoice::parse(&action.body.choice);
     let choice = choice.ok_or_else(|| ApiError::bad_request("`choice` is no answer"))?;
     for listed in state.store.plans().await? {
@@ -314,10 +307,10 @@ async fn answer(
 /// Makes a plan what it was after an earlier change; a preview says what would change.
 async fn restore(
     State(state): State<WebState>,
-    Path(plan): Path<String>,
+    Path(plan): Path<PlanId>,
     action: Action,
 ) -> Answer {
-    let (plan, at) = (PlanId::new(plan), action.body.at.unwrap_or_default());
+    let at = action.body.at.unwrap_or_default();
     let earlier = state.plan_at(&plan, at).await?;
     if action.body.preview {
         let now = state.clock.now();
@@ -339,8 +332,7 @@ async fn restore(
 }
 
 /// Makes an edit of a plan's text, as a whole or not at all.
-async fn edit(State(state): State<WebState>, Path(plan): Path<String>, action: Action) -> Answer {
-    let plan = PlanId::new(plan);
+async fn edit(State(state): State<WebState>, Path(plan): Path<PlanId>, action: Action) -> Answer {
     let read = |plan: &Plan, seq| (plan.head().clone(), seq);
     let (head, seq) = state.store.read(&plan, read).await?;
     let seen = state.plan_at(&plan, action.body.at.unwrap_or(seq)).await?;
@@ -382,13 +374,12 @@ async fn pair(State(state): State<WebState>, Action { body, .. }: Action) -> Ans
 
 /// Says how a person goes on whose action needs a plan without a daemon.
 fn carried_out(error: LockError, program: &ProgramName) -> ApiError {
-    let busy = matches!(error, LockError::CarriedOut { .. });
-    let hint = format!(
-        "`{program} stop` ends it, then press again; if this page ends with it, `{program} web` serves it"
-    );
-    match busy {
-        true => ApiError::from(error).hint(hint),
-        false => error.into(),
+    match error {
+        LockError::Volumes(_) => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, error),
+        LockError::Held { .. } => ApiError::conflict(error),
+        LockError::CarriedOut { .. } => ApiError::conflict(error).hint(format!(
+            "`{program} stop` ends it, then press again; if this page ends with it, `{program} web` serves it"
+        )),
     }
 }
 

@@ -10,7 +10,6 @@ use serde_json::json;
 
 use crate::plan::Refusal;
 use crate::store::StoreError;
-use crate::volumes::LockError;
 use crate::wire::text::clip;
 
 /// Characters of a message: what it names may come from the request.
@@ -98,16 +97,6 @@ impl From<StoreError> for ApiError {
             seq,
             ..Self::new(status, error)
         }
-    }
-}
-
-impl From<LockError> for ApiError {
-    fn from(error: LockError) -> Self {
-        let status = match &error {
-            LockError::Volumes(_) => StatusCode::SERVICE_UNAVAILABLE,
-            _ => StatusCode::CONFLICT,
-        };
-        Self::new(status, error)
     }
 }
 

@@ -7,27 +7,21 @@ use crate::wire::text::{clip, without_keys};
 /// The largest answer, in bytes, with some room for what stands around a list.
 pub const MOST: usize = 60 * 1024;
 
-/// Changes every text in a value.
-fn each_text(value: &mut Value, change: &impl Fn(&mut String)) {
-    match value {
-        Value::String(text) => change(text),
-        Value::Array(values) => values.iter_mut().for_each(|value| each_text(value, change)),
-        Value::Object(fields) => fields
-            .values_mut()
-            .for_each(|value| each_text(value, change)),
-        _ => {}
-    }
-}
-
 /// Clips every text in a value to a number of characters.
 pub fn clip_texts(value: &mut Value, most: usize) {
-    each_text(value, &|text| {
-        // Before it is cut: the rest of a key would not be known as one.
-        *text = without_keys(text);
-        if text.len() > most {
-            *text = clip(text, most);
+    let clip_one = |value| clip_texts(value, most);
+    match value {
+        Value::String(text) => {
+            // Before it is cut: the rest of a key would not be known as one.
+            *text = without_keys(text);
+            if text.len() > most {
+                *text = clip(text, most);
+            }
         }
-    });
+        Value::Array(values) => values.iter_mut().for_each(clip_one),
+        Value::Object(fields) => fields.values_mut().for_each(clip_one),
+        _ => {}
+    }
 }
 
 /// Returns the size of a value as it is sent.

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 
 use super::api_error::ApiResult;
 use super::bounded::fit;
-use super::plans::{TASKS_OF_A_CHANGE, WantedQuery, change};
+use super::plans::{TASKS_OF_A_CHANGE, Wanted, change};
 use super::state::WebState;
 use crate::exec::read_from;
 use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId};
@@ -63,11 +63,10 @@ struct Changes {
 /// Streams what happens to one plan after the change that the reader saw last; without one, from now on.
 pub async fn of_plan(
     State(state): State<WebState>,
-    Path(id): Path<String>,
-    wanted: WantedQuery,
+    Path(id): Path<PlanId>,
+    wanted: Wanted,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let (id, Query(wanted)) = (PlanId::new(id), wanted?);
     let seen = headers
         .get("last-event-id")
         .and_then(|id| id.to_str().ok()?.parse().ok());

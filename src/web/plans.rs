@@ -1,9 +1,9 @@
 //! The endpoints that show plans: the list, a plan now or earlier, its tasks, its log, and what is asked.
 
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -11,10 +11,11 @@ use super::api_error::{ApiError, ApiResult};
 use super::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
 use super::state::WebState;
 use crate::plan::{
-    ArchiveState, HumanQuestion, Plan, PlanHead, PlanId, PlanState, Refusal, Row, TaskId, Time,
+    ArchiveState, HeldLocks, HumanQuestion, Plan, PlanHead, PlanId, PlanState, Refusal, Row,
+    TaskId, Time,
 };
 use crate::store::{Change, ListedPlan, StoreError};
-use crate::view::{self, DaemonView, LastDaemon, ListedView, PlanView, ProgramName};
+use crate::view::{self, LastDaemon, ListedView, PlanView, ProgramName};
 use crate::wire::plan_file::PlanToEdit;
 use crate::wire::question_file::meaning;
 use crate::wire::text::time_text;
@@ -45,12 +46,13 @@ pub struct Wanted {
     pub kind: Option<String>,
 }
 
-/// A query as it was read, or why it cannot be.
-pub type WantedQuery = Result<Query<Wanted>, QueryRejection>;
+impl<S: Send + Sync> FromRequestParts<S> for Wanted {
+    type Rejection = ApiError;
 
-impl From<QueryRejection> for ApiError {
-    fn from(rejection: QueryRejection) -> Self {
-        Self::bad_request(rejection.body_text())
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> ApiResult<Self> {
+        let query = Query::from_request_parts(parts, state).await;
+        let query = query.map_err(|error| ApiError::bad_request(error.body_text()));
+        query.map(|Query(wanted)| wanted)
     }
 }
 
@@ -71,8 +73,7 @@ pub fn no_task(plan: &PlanId, task: TaskId) -> ApiError {
 
 /// Lists the plans, the newest first, and says who carries them out. A page goes on behind a moment: what was made since, or is
 /// gone, moves none of them.
-pub async fn list(State(state): State<WebState>, wanted: WantedQuery) -> ApiResult<Json<Value>> {
-    let Query(wanted) = wanted?;
+pub async fn list(State(state): State<WebState>, wanted: Wanted) -> ApiResult<Json<Value>> {
     let daemon = state.volumes.running();
     let plans = state.store.tallied(PlanHead::is_listed).await?;
     let before = wanted.after.filter(|after| *after > 0).map(Time);
@@ -96,7 +97,7 @@ pub async fn list(State(state): State<WebState>, wanted: WantedQuery) -> ApiResu
     });
     Ok(Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "started": state.started(),
+        "started": *state.started,
         "read_only": state.read_only,
         "daemon": daemon,
         "plans": rows,
@@ -110,10 +111,9 @@ pub async fn list(State(state): State<WebState>, wanted: WantedQuery) -> ApiResu
 /// Shows a plan, as it is or as it was after a change.
 pub async fn show(
     State(state): State<WebState>,
-    Path(id): Path<String>,
-    wanted: WantedQuery,
+    Path(id): Path<PlanId>,
+    wanted: Wanted,
 ) -> ApiResult<Json<Value>> {
-    let (id, Query(wanted)) = (PlanId::new(id), wanted?);
     let now = state.clock.now();
     let before = match wanted.at {
         Some(at) => Some((state.plan_at(&id, at).await?, at)),
@@ -123,14 +123,13 @@ pub async fn show(
     loop {
         let (mut view, seq, head) = match &before {
             Some((plan, at)) => {
-                let view = PlanView::of(plan, *at, limit, now);
+                let view = PlanView::of(plan, *at, limit, now, &HeldLocks::new());
                 (view, *at, plan.head().clone())
             }
             None => {
                 let others = state.store.locks_beside(&id).await?;
                 let view = move |plan: &Plan, seq| {
-                    let mut view = PlanView::of(plan, seq, limit, now);
-                    view.wait_for_locks(plan, &others);
+                    let view = PlanView::of(plan, seq, limit, now, &others);
                     let head = plan.head().clone();
                     match head.archive_state {
                         ArchiveState::Deleted => Err(Refusal::Deleted),
@@ -146,7 +145,7 @@ pub async fn show(
             let (word, gone) = (state.volumes.last_word(), state.volumes.vanished());
             view.last_daemon = LastDaemon::of(&id, word, gone);
         }
-        view.carried_out_by(daemon.map(|daemon| DaemonView { pid: daemon.pid }));
+        view.carried_out_by(daemon.map(|daemon| daemon.pid));
         let mut view = json!(view);
         view["seq"] = seq.into();
         let waits = head.queue.is_some() && head.status == PlanState::Idle;
@@ -177,9 +176,8 @@ fn place(head: &PlanHead, program: &ProgramName) -> Option<String> {
 /// Returns the plan file of a plan, for an editor.
 pub async fn plan_text(
     State(state): State<WebState>,
-    Path(id): Path<String>,
+    Path(id): Path<PlanId>,
 ) -> ApiResult<Json<Value>> {
-    let id = PlanId::new(id);
     let render = |plan: &Plan, seq| (PlanToEdit::new(plan, None).text, seq);
     let (text, seq) = state.store.read(&id, render).await?;
     if prefix(&text).len() < text.len() {
@@ -198,10 +196,9 @@ pub async fn plan_text(
 /// Lists the tasks of a plan after one of them.
 pub async fn tasks(
     State(state): State<WebState>,
-    Path(id): Path<String>,
-    wanted: WantedQuery,
+    Path(id): Path<PlanId>,
+    wanted: Wanted,
 ) -> ApiResult<Json<Value>> {
-    let (id, Query(wanted)) = (PlanId::new(id), wanted?);
     let (now, limit) = (
         state.clock.now(),
         wanted.limit.unwrap_or(PAGE).clamp(1, MOST_ROWS),
@@ -228,9 +225,9 @@ pub async fn tasks(
 /// Shows all that is known of a task.
 pub async fn task(
     State(state): State<WebState>,
-    Path((id, task)): Path<(String, String)>,
+    Path((id, task)): Path<(PlanId, String)>,
 ) -> ApiResult<Json<Value>> {
-    let (id, task) = (PlanId::new(id), task_id(&task)?);
+    let task = task_id(&task)?;
     let (now, program) = (state.clock.now(), state.program.clone());
     let others = state.store.locks_beside(&id).await?;
     let read = move |plan: &Plan, seq| (view::task_detail(plan, task, now, &program, &others), seq);
@@ -244,10 +241,9 @@ pub async fn task(
 /// Lists what happened to a plan after a change, the earliest first.
 pub async fn log(
     State(state): State<WebState>,
-    Path(id): Path<String>,
-    wanted: WantedQuery,
+    Path(id): Path<PlanId>,
+    wanted: Wanted,
 ) -> ApiResult<Json<Value>> {
-    let (id, Query(wanted)) = (PlanId::new(id), wanted?);
     let last = state.store.read(&id, |_, seq| seq).await?;
     let limit = wanted.limit.unwrap_or(CHANGES).clamp(1, CHANGES);
     let changes = state.store.since(&id, wanted.after.unwrap_or(0), limit);

@@ -15,6 +15,7 @@ use crate::steering::GoalSettings;
 use crate::store::Store;
 use crate::view::ProgramName;
 use crate::volumes::{TokenFile, Volumes};
+use crate::wire::Problem;
 use crate::wire::text::time_text;
 
 /// Simultaneous streams of events: two for each open page.
@@ -33,7 +34,7 @@ pub struct Parts {
     /// What a person types to call this program here.
     pub program: ProgramName,
     /// The folder in which agents work for a new goal; or why no plan can be made of one, and the way out.
-    pub goals: Result<GoalSettings, [String; 2]>,
+    pub goals: Result<GoalSettings, Problem>,
     /// What a device gets that shows a code.
     pub token: TokenFile,
     /// Nothing may be changed from the page.
@@ -42,37 +43,27 @@ pub struct Parts {
 
 /// The state of the server; copies share it.
 #[derive(Clone, Debug)]
-pub struct WebState(Arc<Shared>);
-
-/// What all requests share.
-#[derive(Debug)]
-pub struct Shared {
-    parts: Parts,
+pub struct WebState {
+    parts: Arc<Parts>,
     /// When the server began: it tells one run of it from the next.
-    started: String,
+    pub started: Arc<str>,
     streams: Arc<Semaphore>,
-    large: Semaphore,
+    large: Arc<Semaphore>,
 }
 
 impl WebState {
     pub fn new(parts: Parts) -> Self {
-        let started = time_text(parts.clock.now());
-        Self(Arc::new(Shared {
-            parts,
-            started,
+        Self {
+            started: time_text(parts.clock.now()).into(),
+            parts: Arc::new(parts),
             streams: Arc::new(Semaphore::new(STREAMS)),
-            large: Semaphore::new(LARGE),
-        }))
-    }
-
-    /// Returns when the server began.
-    pub fn started(&self) -> &str {
-        &self.0.started
+            large: Arc::new(Semaphore::new(LARGE)),
+        }
     }
 
     /// Returns the first event of a stream.
     pub fn hello(&self, seq: i64) -> Value {
-        json!({"version": env!("CARGO_PKG_VERSION"), "started": self.started(), "seq": seq})
+        json!({"version": env!("CARGO_PKG_VERSION"), "started": *self.started, "seq": seq})
     }
 
     /// Returns the place of a stream of events.
@@ -80,7 +71,7 @@ impl WebState {
     /// # Errors
     /// All are in use.
     pub fn stream(&self) -> ApiResult<OwnedSemaphorePermit> {
-        let place = Arc::clone(&self.0.streams).try_acquire_owned();
+        let place = Arc::clone(&self.streams).try_acquire_owned();
         place.map_err(|_| {
             let message = format!("{STREAMS} streams of events are open already");
             let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message);
@@ -90,7 +81,7 @@ impl WebState {
 
     /// Waits for a place among those whose answers are much work.
     pub async fn large(&self) -> SemaphorePermit<'_> {
-        let place = self.0.large.acquire().await;
+        let place = self.large.acquire().await;
         place.expect("the places are never closed")
     }
 
@@ -113,6 +104,6 @@ impl Deref for WebState {
     type Target = Parts;
 
     fn deref(&self) -> &Parts {
-        &self.0.parts
+        &self.parts
     }
 }

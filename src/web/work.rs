@@ -3,13 +3,13 @@
 use std::time::SystemTime;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::api_error::{ApiError, ApiResult};
 use super::bounded::{prefix, take_rows};
-use super::plans::{WantedQuery, no_task, task_id};
+use super::plans::{Wanted, no_task, task_id};
 use super::state::WebState;
 use crate::exec::{DiffDetail, DiffSource, diff_of, diff_project, find_diff, read_from};
 use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId};
@@ -27,9 +27,9 @@ const PIECE: usize = 64 * 1024;
 /// Shows what a task changed: of a completed one what was accepted, of any other what is there so far.
 pub async fn diff(
     State(state): State<WebState>,
-    Path((id, task)): Path<(String, String)>,
+    Path((id, task)): Path<(PlanId, String)>,
 ) -> ApiResult<Json<Value>> {
-    let (id, task) = (PlanId::new(id), task_id(&task)?);
+    let task = task_id(&task)?;
     let read = move |plan: &Plan, _| {
         let source = plan.task(task).map(|task| find_diff(plan, task, |_| true));
         (plan.head().clone(), source)
@@ -66,11 +66,10 @@ struct Shown {
 /// Shows a piece of what the agent of a task said and did, in words. The newest attempt is meant unless another one is named.
 pub async fn output(
     State(state): State<WebState>,
-    Path((id, task)): Path<(String, String)>,
-    wanted: WantedQuery,
+    Path((id, task)): Path<(PlanId, String)>,
+    wanted: Wanted,
 ) -> ApiResult<Json<Value>> {
-    let (id, task, Query(wanted)) = (PlanId::new(id), task_id(&task)?, wanted?);
-    let number = wanted.attempt;
+    let (task, number) = (task_id(&task)?, wanted.attempt);
     let read = move |plan: &Plan, _| plan.task(task).map(|_| shown(plan, task, number));
     let shown = state.store.read(&id, read).await?;
     let shown = match (shown.ok_or_else(|| no_task(&id, task))?, number) {
@@ -126,14 +125,9 @@ fn shown(plan: &Plan, task: TaskId, number: Option<u32>) -> Option<Shown> {
     Some(Shown {
         command: attempt.id.clone(),
         number: attempt.number,
-        folder: folder(attempt),
+        folder: CommandFile::workspace_of(&attempt.text),
         over: attempt.state != AttemptState::Open || plan.status().settled(),
     })
-}
-
-fn folder(attempt: &Attempt) -> String {
-    let command = CommandFile::parse(&attempt.text).ok();
-    command.map(|command| command.workspace).unwrap_or_default()
 }
 
 /// Lists who is at work in all plans.
@@ -174,7 +168,8 @@ fn at_work(plan: &Plan, attempt: &Attempt) -> (Value, CommandId, String) {
         "agent": agent_of(plan),
         "since": attempt.claimed.map(time_text),
     });
-    (row, attempt.id.clone(), folder(attempt))
+    let folder = CommandFile::workspace_of(&attempt.text);
+    (row, attempt.id.clone(), folder)
 }
 
 /// Adds the signs of life that the agent itself gives.

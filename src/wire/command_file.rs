@@ -80,6 +80,11 @@ impl CommandFile {
         front_matter::join(&header, &self.body)
     }
 
+    /// Returns the folder that the text of a command names; empty if it names none.
+    pub fn workspace_of(text: &str) -> String {
+        Self::parse(text).map_or(String::new(), |command| command.workspace)
+    }
+
     /// Reads a command file. Only `id`, `session_id` and `command_type` are required. Unknown fields are ignored, and a task
     /// that does not state its origin counts as a model's.
     ///

@@ -159,6 +159,11 @@ pub fn parse_time(text: &str) -> Option<Time> {
     Some(Time(timestamp.as_microsecond()))
 }
 
+/// Returns the first ten characters of a commit's id, by which people know it.
+pub(crate) fn short_commit(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
+}
+
 /// Returns the SHA-256 of a content in hexadecimal.
 pub fn sha256(content: impl AsRef<[u8]>) -> String {
     let digest = Sha256::digest(content);

@@ -57,7 +57,7 @@ pub struct CarryOut {
 }
 
 /// The team that does the tasks.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct TeamArgs {
     /// The team file.
     #[arg(help = "The team whose roles tasks are given to [default: `team` under [run] in config.toml]", long = "team", value_name = "FILE", display_order = 0, help_heading = TEAM)]

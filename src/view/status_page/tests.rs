@@ -2,12 +2,11 @@ use super::super::tests::sample_plan::{self, NOW};
 use std::time::Duration;
 
 use super::*;
-use crate::plan::Plan;
-use crate::view::DaemonView;
+use crate::plan::{HeldLocks, Plan};
 
 fn view(plan: &Plan, daemon: Option<u32>, limit: usize) -> PlanView {
-    let mut view = PlanView::of(plan, 11, limit, NOW);
-    view.carried_out_by(daemon.map(|pid| DaemonView { pid }));
+    let mut view = PlanView::of(plan, 11, limit, NOW, &HeldLocks::new());
+    view.carried_out_by(daemon);
     view
 }
 
@@ -84,7 +83,7 @@ fn status_shows_open_requests() {
        5  ready        Publish · coder
     ");
     let status = view(&plan, Some(7), 1);
-    insta::assert_snapshot!(serde_json::to_string(&status.waits).unwrap(), @r#"[{"task":4,"role":"coder","on":"tester","request":"task-4b","what":"Does it\u001b[2J count?","since":"2027-01-15T08:04:00Z"}]"#);
+    insta::assert_snapshot!(serde_json::to_string(&status.waits).unwrap(), @r#"[{"on":"tester","request":"task-4b","role":"coder","since":"2027-01-15T08:04:00Z","task":4,"what":"Does it\u001b[2J count?"}]"#);
     insta::assert_snapshot!(serde_json::to_string(&status.lanes).unwrap(), @r#"{"most":3,"busy":1,"roles":[{"role":"coder","most":1,"tasks":[4]},{"role":"tester","most":2,"tasks":[],"asked":[4]}],"others":[]}"#);
 }
 
@@ -259,22 +258,22 @@ fn status_json_has_documented_fields() {
         }
       ],
       "usage": {
-        "llm_calls": 0,
-        "llm_input_tokens": 0,
-        "llm_output_tokens": 0,
-        "llm_cost_usd": 0.0,
+        "agent_cost_usd": 0.0,
         "agent_input_tokens": 0,
         "agent_output_tokens": 0,
-        "agent_cost_usd": 0.0,
         "attempts": 3,
-        "wall_seconds": 0.0,
         "budget": {
+          "attempts": 200,
+          "cost_usd": 20.0,
           "llm_calls": 500,
           "llm_tokens": 5000000,
-          "cost_usd": 20.0,
-          "attempts": 200,
           "wall_seconds": 43200.0
-        }
+        },
+        "llm_calls": 0,
+        "llm_cost_usd": 0.0,
+        "llm_input_tokens": 0,
+        "llm_output_tokens": 0,
+        "wall_seconds": 0.0
       },
       "daemon": {
         "pid": 7
