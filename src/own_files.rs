@@ -1,7 +1,7 @@
 //! How the program opens its own files in folders where others can write: never through a link, never under a second name, and
 //! only plain files. Otherwise another user could make the program write into a file of theirs, or wait for ever.
 
-use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -97,6 +97,17 @@ pub fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     temp.write_all(text)?;
     temp.persist(path)?;
     Ok(())
+}
+
+/// Removes a file; a missing one is fine.
+///
+/// # Errors
+/// The error of the system.
+pub fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the reason in words where the system only has a number for it.

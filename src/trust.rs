@@ -126,10 +126,7 @@ impl ConfirmedRecords {
     /// # Errors
     /// The record cannot be removed.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
-        match std::fs::remove_file(self.record(path)?) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        }
+        own_files::remove_if_there(&self.record(path)?)
     }
 
     fn record(&self, path: &Path) -> io::Result<PathBuf> {

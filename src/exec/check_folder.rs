@@ -2,7 +2,6 @@
 //! as they were, and the state before with the tests that a result adds.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::git::{Git, GitError};
@@ -11,6 +10,7 @@ use super::judging_files::JudgingFiles;
 use super::manifests;
 use super::tree_changes::{TreeChange, tree_changes};
 use super::worktree::{Project, literal};
+use crate::own_files::remove_if_there;
 
 /// The mode of a file that may be executed.
 const EXECUTABLE: &str = "100755";
@@ -101,11 +101,8 @@ impl CheckFolder {
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub(super) async fn clean(&self) -> Result<(), GitError> {
-        match fs::remove_file(&self.prepared) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
+    pub(super) async fn clean(&self) -> Result<()> {
+        remove_if_there(&self.prepared)?;
         // What another tree has left, such as what it was built into, could stand in for what this one lacks.
         // Cargo compares each source with what it was built into, and a whole build for each result would take long.
         let but = match self.folder().join("Cargo.toml").is_file() {

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use tempfile::TempPath;
 
 pub(super) use crate::foreign_files::open_unblocked as open_regular;
-use crate::own_files;
+use crate::own_files::{self, remove_if_there};
 
 /// The most bytes of an archived file's name: with `.reason.md` added, it still fits into the 255 bytes of a file system.
 const LONGEST_NAME: usize = 245;
@@ -187,14 +187,6 @@ fn write_temp(temp: &Path, text: &[u8], mode: u32) -> Result<()> {
 pub(super) fn exists(path: &Path) -> Result<bool> {
     let found = fs::symlink_metadata(path).cannot("look at", path);
     Ok(unless(io::ErrorKind::NotFound, found)?.is_some())
-}
-
-/// Removes a file of this program; a missing file is fine.
-pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
 
 /// Renames a file, but never over another one: fails with `AlreadyExists` instead. Of two callers the second one fails with

@@ -9,9 +9,9 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::atomic_files::{Cannot, Result, VolumesError, read_capped, remove_if_there, replace};
+use super::atomic_files::{Cannot, Result, VolumesError, read_capped, replace};
 use super::folder_layout::Volumes;
-use crate::own_files::{self, FileId};
+use crate::own_files::{self, FileId, remove_if_there};
 use crate::plan::PlanId;
 use crate::processes::has_ended;
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use rustix::fs::Access;
 
-use super::atomic_files::{Cannot, Result, VolumesError, remove_if_there};
-use crate::own_files;
+use super::atomic_files::{Cannot, Result, VolumesError};
+use crate::own_files::{self, remove_if_there};
 use crate::plan::{CommandId, PlanId};
 use crate::wire::text::safe_name;
 
