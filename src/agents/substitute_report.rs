@@ -5,7 +5,7 @@ use super::run_outcome::{RunOutcome, RunUsage};
 use super::{
     AgentJob, AgentRefusal, CodingAgentSetup, CommandTemplate, MOST_PRINTED, ProcessEnd, Shell,
 };
-use crate::plan::{Collaboration, Report, ReportStatus, SessionId};
+use crate::plan::{Collaboration, Report, ReportStatus, SessionId, and_more};
 use crate::wire::report_file::{ReportFile, parse};
 use crate::wire::text::{clip, one_line, printable, time_text};
 
@@ -257,10 +257,7 @@ impl RunOutcome {
             Self::Refused { what, .. } if report.question.is_none() => {
                 let first = what.first().map(String::as_str).unwrap_or_default();
                 let first = one_line(first, 120).replace('`', "'");
-                let more = match what.len() {
-                    0 | 1 => String::new(),
-                    count => format!(" and {} more", count - 1),
-                };
+                let more = and_more(what.len().saturating_sub(1));
                 report.question = Some(format!(
                     "{name} was not allowed to do `{first}`{more}. How is it to go on? To allow it: `[worker] allow` in config.toml, then start plan-agent again."
                 ));

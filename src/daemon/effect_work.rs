@@ -17,6 +17,7 @@ use crate::llm::questions::{self, Audit, Unrendered};
 use crate::plan::{
     AskId, Attempt, AttemptState, CheckResult, CommandId, Draft, FileProperty, ModelCost,
     ModelQuestionKind, PendingMerge, Plan, PlanSpec, Refusal, ReplanEdit, Task, Time, Verdict,
+    and_more,
 };
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
@@ -315,10 +316,7 @@ pub(super) fn warn_of_unread_files(settings: &DaemonSettings) {
     if shown.is_empty() {
         return;
     }
-    let more = match hidden.len() {
-        0 => String::new(),
-        count => format!(" and {count} more"),
-    };
+    let more = and_more(hidden.len());
     let folder = settings.volumes.path(Folder::ReportsPending);
     let (folder, shown) = (folder.display(), shown.join(", "));
     let text = format!("unread files are left in `{folder}`: {shown}{more}");

@@ -25,7 +25,7 @@ use crate::exec::{
 use crate::plan::proof::check_names;
 use crate::plan::{
     Attempt, AttemptState, Before, ChangeDetection, ChangedFiles, CheckBefore, CheckResult,
-    CommandId, PendingMerge, Plan, Proof, Task, TaskId, Time, awaits_before,
+    CommandId, PendingMerge, Plan, Proof, Task, TaskId, Time, and_more, awaits_before,
 };
 use crate::store::Store;
 use crate::volumes::Folder;
@@ -612,8 +612,5 @@ pub(super) async fn run_check(
 fn named(files: &[TreeFile]) -> String {
     let names = files.iter().take(NAMED).map(|file| file.path.as_str());
     let names = names.collect::<Vec<_>>().join(", ");
-    match files.len().saturating_sub(NAMED) {
-        0 => names,
-        more => format!("{names} and {more} more"),
-    }
+    names + &and_more(files.len().saturating_sub(NAMED))
 }
