@@ -184,8 +184,8 @@ async fn is_awaited(store: &Store, head: &PlanHead) -> Result<bool, StoreError> 
 /// Returns the roles that work on a task of a plan, or on a request of another role.
 pub(super) fn at_work(plan: &Plan) -> BTreeSet<String> {
     let begun = plan
-        .open_attempts()
-        .filter(|attempt| attempt.state == AttemptState::Open && attempt.claimed.is_some())
+        .awaited_attempts()
+        .filter(|attempt| attempt.claimed.is_some())
         .filter_map(|attempt| plan.task(attempt.task)?.assignee.clone());
     let asked = plan.waits().map(|(_, wait)| wait.on.clone());
     begun.chain(asked).collect()

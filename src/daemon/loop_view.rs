@@ -73,8 +73,7 @@ pub(super) struct LoopView {
 
 impl LoopView {
     pub(super) fn of(plan: &Plan, seq: i64, world: &Observations) -> Self {
-        let open = plan.open_attempts();
-        let open = open.filter(|attempt| attempt.state == AttemptState::Open);
+        let open = plan.awaited_attempts();
         let has_reported = |state| matches!(state, AttemptState::Reported | AttemptState::Judged);
         let recalls = plan.recalls();
         let recalls = recalls.filter(|attempt| !has_reported(attempt.state));

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::plan::{
-    AnswerChoice, AppliedReport, Attempt, AttemptKind, AttemptState, Collaboration, CommandId,
-    DAEMON, Draft, HumanQuestion, HumanQuestionKind, Plan, PlanId, QuestionId, ROLE, Refusal,
-    Report, ReportStatus, Time,
+    AnswerChoice, AppliedReport, Attempt, AttemptKind, Collaboration, CommandId, DAEMON, Draft,
+    HumanQuestion, HumanQuestionKind, Plan, PlanId, QuestionId, ROLE, Refusal, Report,
+    ReportStatus, Time,
 };
 use crate::role::WaitChain;
 use crate::store::{Store, StoreError};
@@ -252,10 +252,9 @@ fn issue_again(
 fn unread(plan: &Plan, now: Time, repair: Duration) -> Vec<Attempt> {
     let over = |attempt: &&Attempt| {
         let rejected = attempt.rejected.as_ref();
-        attempt.state == AttemptState::Open
-            && rejected.is_some_and(|rejected| rejected.at.plus(repair) <= now)
+        rejected.is_some_and(|rejected| rejected.at.plus(repair) <= now)
     };
-    plan.open_attempts().filter(over).cloned().collect()
+    plan.awaited_attempts().filter(over).cloned().collect()
 }
 
 fn no_answer(reason: &str, received: Time) -> Report {

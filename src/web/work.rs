@@ -142,8 +142,7 @@ pub async fn workers(State(state): State<WebState>) -> ApiResult<Json<Value>> {
     for ListedPlan { head, .. } in state.store.plans().await? {
         if head.is_listed() && head.may_ask() {
             let read = |plan: &Plan, _| {
-                let open = plan.open_attempts();
-                let open = open.filter(|attempt| attempt.state == AttemptState::Open);
+                let open = plan.awaited_attempts();
                 let claimed = open.filter(|attempt| attempt.claimed.is_some());
                 claimed
                     .map(|attempt| at_work(plan, attempt))

@@ -84,10 +84,7 @@ impl SharedContext {
                 continue;
             };
             let asked = self.host.store.read(&plan.id, |plan, _| {
-                let open = plan
-                    .open_attempts()
-                    .filter(|attempt| attempt.state == AttemptState::Open);
-                let asked = open.filter_map(|attempt| {
+                let asked = plan.awaited_attempts().filter_map(|attempt| {
                     let on = plan.task(attempt.task)?.assignee.as_ref()?;
                     Some((attempt.id.clone(), on.parse().ok()?))
                 });
