@@ -66,11 +66,14 @@ fn shifted(moment: Time, theirs: Time, ours: Time) -> Time {
     Time(moment.0.saturating_add(ours.0.saturating_sub(theirs.0)))
 }
 
-fn wall() -> Time {
-    let since_epoch = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO);
-    Time::default().plus(since_epoch)
+/// Returns the wall clock.
+pub fn wall() -> Time {
+    time_of(SystemTime::now())
+}
+
+/// Returns a time of the system, such as that of a file, as a time of plans.
+pub fn time_of(time: SystemTime) -> Time {
+    Time::default().plus(time.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 fn since_boot() -> Duration {

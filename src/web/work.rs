@@ -1,7 +1,5 @@
 //! The endpoints that show work: what a task changed, what its agent says, and who is at work.
 
-use std::time::SystemTime;
-
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
@@ -13,6 +11,7 @@ use super::plans::{WantedQuery, no_task, task_id};
 use super::state::WebState;
 use crate::exec::{DiffDetail, DiffSource, diff_of, diff_project, find_diff, read_from};
 use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId};
+use crate::plan_time::time_of;
 use crate::store::ListedPlan;
 use crate::view::{Paint, agent_of};
 use crate::volumes::Volumes;
@@ -186,8 +185,7 @@ fn with_signs(mut row: Value, command: &CommandId, folder: &str, volumes: &Volum
         .metadata()
         .and_then(|file| file.modified())
         .ok();
-    let beat = beat.and_then(|beat| beat.duration_since(SystemTime::UNIX_EPOCH).ok());
-    let beat = beat.map(|beat| time_text(crate::plan::Time::default().plus(beat)));
+    let beat = beat.map(|beat| time_text(time_of(beat)));
     let mut now = AgentNow::new(volumes.log(command, "out"), volumes.log(command, "err"));
     now.read();
     row["last_heartbeat"] = json!(beat);

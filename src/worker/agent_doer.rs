@@ -11,12 +11,12 @@ use super::WorkerEvent;
 use super::coding_agent_run::SessionRun;
 use super::command_claim::Claim;
 use super::worker_loop::{
-    Doer, Finished, HeartbeatSource, LOOK, RUNS_ON, RunVitals, WorkStop, Worker, chain, now,
+    Doer, Finished, HeartbeatSource, LOOK, RUNS_ON, Result, RunVitals, WorkStop, Worker, chain,
 };
 use crate::agents::{Agent, AgentJob, AgentProcess, CodingAgent, MOST_PRINTED, ProcessEnd};
 use crate::exec::{self, ChildOutput, ChildSpec, GRACE, stop_group};
 use crate::plan::CommandId;
-use crate::plan_time::TimeAllowance;
+use crate::plan_time::{TimeAllowance, wall};
 use crate::volumes::{EXCHANGE, Folder, Heartbeat, VolumesError};
 use crate::wire::command_file::CommandFile;
 use crate::wire::text::one_line;
@@ -44,12 +44,7 @@ impl Doer for AgentDoer {
 
     /// For a command that was left behind, an agent that still runs is waited for first; if there is no report then and its
     /// output is none either, it is done again.
-    async fn run(
-        &self,
-        worker: &Worker,
-        claim: &Claim,
-        command: &CommandFile,
-    ) -> Result<Finished, WorkStop> {
+    async fn run(&self, worker: &Worker, claim: &Claim, command: &CommandFile) -> Result<Finished> {
         match self.finish(worker, claim, command).await {
             Err(WorkStop::Cancelled) => {
                 let err = worker.volumes.log(claim.id(), "err");
@@ -81,7 +76,7 @@ impl AgentDoer {
         worker: &Worker,
         claim: &Claim,
         command: &CommandFile,
-    ) -> Result<Finished, WorkStop> {
+    ) -> Result<Finished> {
         let (id, volumes) = (claim.id(), &worker.volumes);
         let life = volumes.read_life(id);
         let output = self.output(worker, id, &life).await?;
@@ -123,7 +118,7 @@ impl AgentDoer {
         worker: &Worker,
         id: &CommandId,
         life: &Heartbeat,
-    ) -> Result<ChildOutput, WorkStop> {
+    ) -> Result<ChildOutput> {
         let path = |kind| worker.volumes.log(id, kind);
         let (out, err) = (path("out"), path("err"));
         let logs = worker.volumes.path(Folder::Logs);
@@ -184,8 +179,8 @@ pub(super) struct CommandRun<'a> {
 
 impl CommandRun<'_> {
     /// Runs the steps one after the other up to the first that fails.
-    async fn run_all(&self, steps: Vec<AgentProcess>) -> Result<Vec<ProcessEnd>, WorkStop> {
-        let vital = RunVitals::new(&self.job.command.id, now());
+    async fn run_all(&self, steps: Vec<AgentProcess>) -> Result<Vec<ProcessEnd>> {
+        let vital = RunVitals::new(&self.job.command.id, wall());
         vital.current().session = Some(self.job.session.to_string());
         let mut left = self.doer.deadline;
         let mut all = Vec::new();
@@ -213,7 +208,7 @@ impl CommandRun<'_> {
         deadline: Duration,
         vital: &RunVitals<'_>,
         [most_out, most_err]: [usize; 2],
-    ) -> Result<ProcessEnd, WorkStop> {
+    ) -> Result<ProcessEnd> {
         let (worker, doer, output) = (self.worker, self.doer, self.output);
         let source = HeartbeatSource::Agent(output, doer.kind());
         let [out, err] = output.lengths();

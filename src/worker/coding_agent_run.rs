@@ -8,14 +8,15 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::agent_doer::CommandRun;
-use super::worker_loop::{Finished, HeartbeatSource, RunVitals, WorkStop, now};
+use super::worker_loop::{Finished, HeartbeatSource, Result, RunVitals};
 use super::{WorkerEvent, allowed_commands};
 use crate::agents::{
     AgentProcess, CodingAgentSetup, MOST_PRINTED, ModelFault, NextRun, PromptKind, RunOutcome,
     RunOutput, RunReading, RunSession, RunSummary, RunUsage,
 };
 use crate::exec::{self, ChildExit, Stdin};
-use crate::plan::SessionId;
+use crate::plan::{SessionId, Time};
+use crate::plan_time::wall;
 use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes};
 use crate::wire::command_file::{CommandFile, CommandType};
 use crate::wire::text::one_line;
@@ -57,7 +58,7 @@ impl<'a> SessionRun<'a> {
         at: &'a CommandRun<'a>,
         coder: &'a CodingAgentSetup,
         life: &Heartbeat,
-    ) -> Result<Finished, WorkStop> {
+    ) -> Result<Finished> {
         let mut run = Self {
             at,
             coder: with_allowed(coder, at).await,
@@ -75,14 +76,18 @@ impl<'a> SessionRun<'a> {
         finished
     }
 
-    async fn go(&mut self, life: &Heartbeat) -> Result<Finished, WorkStop> {
+    async fn go(&mut self, life: &Heartbeat) -> Result<Finished> {
         let since = life.started_at.filter(|_| life.run.is_some());
-        let since = since.map_or_else(SystemTime::now, super::worker_loop::system_time);
+        let system_time = |at: Time| SystemTime::UNIX_EPOCH + at.since(Time::default());
+        let since = since.map_or_else(SystemTime::now, system_time);
         if let Err(error) = self.inbox.open() {
             // The agent may report by its last message.
             tracing::debug!(%error, "no folder for reports in the workspace");
         }
-        let vital = RunVitals::new(&self.at.job.command.id, life.started_at.unwrap_or_else(now));
+        let vital = RunVitals::new(
+            &self.at.job.command.id,
+            life.started_at.unwrap_or_else(wall),
+        );
         let mut reading = life.run.map(|mark| self.collect(mark, life));
         let mut plan = self.begin();
         // What kept the agent from working may have been mended since.
@@ -189,7 +194,7 @@ impl<'a> SessionRun<'a> {
         &mut self,
         (session, prompt): RunPlan,
         vital: &RunVitals<'_>,
-    ) -> Result<RunReading, WorkStop> {
+    ) -> Result<RunReading> {
         let begins = !matches!(session, RunSession::Resume(_));
         let named = match &session {
             RunSession::Begin(session) | RunSession::Resume(session) => session.clone(),
@@ -272,7 +277,7 @@ impl<'a> SessionRun<'a> {
             err,
             exit,
             begins,
-            now: now(),
+            now: wall(),
         })
     }
 
@@ -314,7 +319,7 @@ impl<'a> SessionRun<'a> {
 
     /// Reports that the model is asked again, and when: to the person who watches, and by the heartbeat.
     fn report_fault(&self, fault: &ModelFault, wait: Duration, vital: &RunVitals<'_>) {
-        let until = now().plus(wait);
+        let until = wall().plus(wait);
         let status = fault.status_text();
         tracing::info!(command = %self.at.job.command.id, said = fault.said, status, "the model behind the agent failed, it is tried again");
         vital.current().blocked_until = Some(until);
@@ -323,7 +328,7 @@ impl<'a> SessionRun<'a> {
     }
 
     /// Waits, and shows meanwhile that this is wanted.
-    async fn pause(&mut self, wait: Duration, vital: &RunVitals<'_>) -> Result<(), WorkStop> {
+    async fn pause(&mut self, wait: Duration, vital: &RunVitals<'_>) -> Result<()> {
         let source = HeartbeatSource::Wanted(Some(self.at.output));
         tokio::select! {
             biased;

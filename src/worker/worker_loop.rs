@@ -19,6 +19,7 @@ use crate::agents::{CodingAgent, MOST_PRINTED};
 use crate::config::Config;
 use crate::exec::ChildOutput;
 use crate::plan::{CommandId, PlanId, ReportStatus, SessionId, Time};
+use crate::plan_time::{time_of, wall};
 use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes, VolumesError, Watch};
 use crate::wire::command_file::{CommandFile, CommandType};
 use crate::wire::report_file::{ReportFile, render};
@@ -58,7 +59,7 @@ pub(super) trait Doer {
         worker: &Worker,
         claim: &Claim,
         command: &CommandFile,
-    ) -> impl Future<Output = Result<Finished, WorkStop>> + Send;
+    ) -> impl Future<Output = Result<Finished>> + Send;
 
     /// Removes what is kept for a session that is over.
     fn forget(&self, _: &Worker, _: &CommandFile) {}
@@ -102,6 +103,9 @@ impl From<ReportFile> for Finished {
 #[derive(Debug)]
 pub(super) enum WorkStop {
     /// The daemon does not want it any more.
+/// What came of work on a command, or why it was left.
+pub(super) type Result<T, E = WorkStop> = std::result::Result<T, E>;
+
     Cancelled,
     /// The worker is to end; the next one takes the command up.
     Stopping,
@@ -141,7 +145,7 @@ impl<'a> RunVitals<'a> {
     pub(super) fn left_behind(id: &'a CommandId, life: &Heartbeat, pid: Option<u32>) -> Self {
         let heartbeat = Heartbeat {
             pid,
-            started_at: life.started_at.or_else(|| Some(now())),
+            started_at: life.started_at.or_else(|| Some(wall())),
             blocked_until: None,
             model_fails: None,
             ..life.clone()
@@ -310,7 +314,7 @@ impl Worker {
         }
     }
 
-    async fn result(&self, doer: &impl Doer, claim: &Claim) -> Result<Finished, WorkStop> {
+    async fn result(&self, doer: &impl Doer, claim: &Claim) -> Result<Finished> {
         let id = claim.id();
         match read(&claim.volumes, Folder::CommandsProcessed, id) {
             // It may be that of a person.
@@ -431,7 +435,7 @@ impl Worker {
         last_written: Option<SystemTime>,
     ) -> Result<(), VolumesError> {
         let mut life = vital.current();
-        life.last_output_at = last_written.and_then(time_of);
+        life.last_output_at = last_written.map(time_of);
         life.machine = MACHINE.clone();
         self.volumes.live(vital.id, &life)
     }
@@ -482,17 +486,4 @@ fn unread(id: &CommandId, reason: &str) -> ReportFile {
 
 pub(super) fn chain(error: impl std::error::Error + Send + Sync + 'static) -> String {
     format!("{:#}", anyhow::Error::new(error))
-}
-
-pub(super) fn now() -> Time {
-    time_of(SystemTime::now()).unwrap_or_default()
-}
-
-pub(super) fn time_of(time: SystemTime) -> Option<Time> {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    Some(Time::default().plus(since))
-}
-
-pub(super) fn system_time(time: Time) -> SystemTime {
-    SystemTime::UNIX_EPOCH + time.since(Time::default())
 }

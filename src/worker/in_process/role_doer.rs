@@ -13,6 +13,7 @@ use super::request_timeout::{RequestTimeout, RequestWait, hold, left_of};
 use super::role_link::{RoleLink, message_of};
 use super::shared_context::SharedContext;
 use crate::plan::{AttemptState, CommandId, ModelCost, Plan, PlanId, Time};
+use crate::plan_time::wall;
 use crate::role::{
     AgentBaseRole, CollaborationStatus, MessageKind, RequestId, Role, RoleError, RoleId, StepDoes,
     StructuredMessage, TaskUpdate, asks_person, with_person,
@@ -23,7 +24,7 @@ use crate::wire::command_file::{CommandFile, sections};
 use crate::wire::report_file::command_of;
 use crate::worker::command_claim::Claim;
 use crate::worker::worker_loop::{
-    Doer, Finished, HeartbeatSource, LONGEST_PAUSE, RunVitals, WorkStop, Worker, now,
+    Doer, Finished, HeartbeatSource, LONGEST_PAUSE, Result, RunVitals, WorkStop, Worker,
 };
 
 /// Faults after which a role has failed at something, but for those that pass by themselves.
@@ -75,12 +76,7 @@ impl Doer for RoleDoer {
         self.shared.registry.unanswered(&self.lane.role)
     }
 
-    async fn run(
-        &self,
-        worker: &Worker,
-        claim: &Claim,
-        command: &CommandFile,
-    ) -> Result<Finished, WorkStop> {
+    async fn run(&self, worker: &Worker, claim: &Claim, command: &CommandFile) -> Result<Finished> {
         let id = claim.id().clone();
         self.shared.registry.works(&self.lane, &id);
         let done = self.work_on(worker, &id, command).await;
@@ -105,14 +101,9 @@ impl RoleDoer {
     ///
     /// # Errors
     /// The process is to end: the next one goes on with it.
-    async fn work_on(
-        &self,
-        worker: &Worker,
-        id: &RequestId,
-        command: &CommandFile,
-    ) -> Result<(), WorkStop> {
+    async fn work_on(&self, worker: &Worker, id: &RequestId, command: &CommandFile) -> Result<()> {
         let mut running = JoinSet::new();
-        let vital = RunVitals::new(id, now());
+        let vital = RunVitals::new(id, wall());
         let source = HeartbeatSource::Wanted(None);
         let halt = tokio::select! {
             biased;
@@ -374,7 +365,7 @@ impl RoleDoer {
     ///
     /// # Errors
     /// The process is to end: the next one takes back what is left.
-    async fn abandon(&self, worker: &Worker, id: &RequestId) -> Result<(), WorkStop> {
+    async fn abandon(&self, worker: &Worker, id: &RequestId) -> Result<()> {
         let mut stopping = worker.stopping.clone();
         let (mut faults, mut pause) = (0, PAUSE);
         loop {
