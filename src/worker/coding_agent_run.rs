@@ -204,13 +204,13 @@ impl<'a> SessionRun<'a> {
         let kind = self.coder.kind;
         let there = (kind.knows)(named.as_str()) && (!kind.needs_history || history.exists());
         if !begins && !there {
-            return Ok(empty_reading(RunOutcome::SessionMissing));
+            return Ok(RunReading::of(RunOutcome::SessionMissing));
         }
         let mut call = match self.coder.call(session, &self.at.job.workspace, &history) {
             Ok(call) => call,
             Err(unfit) => {
                 let said = format!("{unfit}; {}", unfit.way_out);
-                return Ok(empty_reading(RunOutcome::Usage(said)));
+                return Ok(RunReading::of(RunOutcome::Usage(said)));
             }
         };
         self.know_total(begins, self.at.output.lengths()[0]);
@@ -233,14 +233,14 @@ impl<'a> SessionRun<'a> {
         let caps = [MOST_OUT, MOST_ERR];
         let ended = self.at.run_step(step, self.left, vital, caps).await?;
         if ended.flooded {
-            return Ok(empty_reading(flooded()));
+            return Ok(flooded());
         }
         let exit = match ended.outcome {
             Ok(exit) => exit,
             Err(why) if self.at.job.workspace.is_dir() => {
-                return Ok(empty_reading(RunOutcome::Usage(why)));
+                return Ok(RunReading::of(RunOutcome::Usage(why)));
             }
-            Err(why) => return Ok(empty_reading(RunOutcome::Garbled(why))),
+            Err(why) => return Ok(RunReading::of(RunOutcome::Garbled(why))),
         };
         self.left = self.left.saturating_sub(exit.lived);
         let mut reading = self.read([&ended.out, &ended.err], Some(exit), begins);
@@ -259,7 +259,7 @@ impl<'a> SessionRun<'a> {
             self.at.output.cut([mark.out, mark.err], most);
             return RunReading {
                 session: known,
-                ..empty_reading(flooded())
+                ..flooded()
             };
         }
         let out = self.at.output.out_since(mark.out, MOST_OUT);
@@ -378,18 +378,11 @@ async fn with_allowed(coder: &CodingAgentSetup, at: &CommandRun<'_>) -> CodingAg
     coder
 }
 
-/// Returns the reading of a run that printed nothing of use.
-fn empty_reading(outcome: RunOutcome) -> RunReading {
-    RunReading {
-        outcome,
-        session: None,
-        usage: RunUsage::default(),
-    }
-}
-
-fn flooded() -> RunOutcome {
+fn flooded() -> RunReading {
     let most = MOST_PRINTED >> 20;
-    RunOutcome::Garbled(format!("it printed more than {most} MiB"))
+    RunReading::of(RunOutcome::Garbled(format!(
+        "it printed more than {most} MiB"
+    )))
 }
 
 /// Where an agent that has no sessions keeps what was said in one.

@@ -389,7 +389,7 @@ impl Worker {
                 && vital.session().is_none()
             {
                 searched = lengths[0];
-                let found = (kind.session)(&output.head_since(begun[0], HEAD));
+                let found = kind.session(&output.head_since(begun[0], HEAD));
                 if found.is_some() {
                     vital.current().session = found.map(|session| session.to_string());
                     // At once: without it a crash would lose the session.
