@@ -59,14 +59,6 @@ pub struct CodingAgent {
     pub login: fn(Variables<'_>) -> Login,
 }
 
-impl PartialEq for CodingAgent {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
-    }
-}
-
-impl Eq for CodingAgent {}
-
 impl CodingAgent {
     /// Returns whether the agent reports the commands that were refused to it, so that a person can allow them.
     pub fn reports_refusals(&self) -> bool {

@@ -39,7 +39,7 @@ pub use substitute_report::RunSummary;
 pub use task_files::not_named;
 
 /// An agent by its kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Agent {
     /// Runs the shell blocks of a task's own description.
     Shell(Shell),
@@ -50,7 +50,7 @@ pub enum Agent {
 }
 
 /// A coding agent with its settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct CodingAgentSetup {
     pub kind: &'static CodingAgent,
     pub allow: Permissions,
@@ -133,9 +133,12 @@ impl AgentRefusal {
 }
 
 impl Agent {
-    /// Returns whether it sees only the files that it is given.
-    pub fn is_given_files(&self) -> bool {
-        matches!(self, Self::Coding(setup) if setup.kind.needs_history)
+    /// Returns which coding agent it is, if its output is known.
+    pub fn kind(&self) -> Option<&'static CodingAgent> {
+        match self {
+            Self::Shell(_) | Self::Command(_) => None,
+            Self::Coding(coder) => Some(coder.kind),
+        }
     }
 
     /// Finds an agent by its name; `argv` is what the person gave after `--`.
@@ -190,10 +193,7 @@ impl Agent {
     /// Returns the variables that the agent gets although the configuration does not name them, separated by
     /// blanks.
     pub fn env(&self) -> &'static str {
-        match self {
-            Self::Shell(_) | Self::Command(_) => "",
-            Self::Coding(coder) => coder.kind.env,
-        }
+        self.kind().map_or("", |kind| kind.env)
     }
 }
 

@@ -7,7 +7,7 @@ use super::agent_probe::usable;
 use super::args::{AgentArgs, FILES};
 use super::model_choice::on_path;
 use super::{App, Failure, Result};
-use crate::agents::{Agent, CodingAgentSetup, Login, Permissions};
+use crate::agents::{Agent, Login, Permissions};
 use crate::config::{Config, Environment};
 
 impl AgentArgs {
@@ -56,7 +56,7 @@ impl AgentArgs {
         if self.allow_shell {
             agent = agent.allow_shell();
         }
-        let Agent::Coding(CodingAgentSetup { kind, .. }) = agent else {
+        let Some(kind) = agent.kind() else {
             return Ok(Some(agent));
         };
         let allow = Permissions::parse(&app.config.worker.allow)?;
@@ -71,9 +71,7 @@ impl AgentArgs {
 impl App {
     /// Returns what may keep an agent from reaching its model, as far as this can be seen without running it.
     pub fn doubt(&self, agent: &Agent) -> Option<String> {
-        let Agent::Coding(CodingAgentSetup { kind, .. }) = agent else {
-            return None;
-        };
+        let kind = agent.kind()?;
         match self.login(kind) {
             Login::NotSeen(what) => Some(format!("{} may not be logged in: {what}", kind.name)),
             Login::Found(_) | Login::Unknown => None,

@@ -235,7 +235,8 @@ impl Work {
         let mut settings = app.settings(&self.prepared, head, human_wait);
         workers.configure(&mut settings)?;
         let general = workers.general.as_ref();
-        settings.gives_files = general.is_some_and(Agent::is_given_files);
+        let kind = general.and_then(Agent::kind);
+        settings.gives_files = kind.is_some_and(|kind| kind.needs_history);
         let roles = in_process_roles::ready(&settings, app, head.is_isolated());
         let roles = Box::pin(roles).await?;
         daemon::set_torn_aside(&settings, app.store().await?).await?;

@@ -13,7 +13,7 @@ use super::command_claim::Claim;
 use super::worker_loop::{
     Doer, Finished, HeartbeatSource, LOOK, RUNS_ON, Result, RunVitals, WorkStop, Worker, chain,
 };
-use crate::agents::{Agent, AgentJob, AgentProcess, CodingAgent, MOST_PRINTED, ProcessEnd};
+use crate::agents::{Agent, AgentJob, AgentProcess, MOST_PRINTED, ProcessEnd};
 use crate::exec::{self, ChildOutput, ChildSpec, GRACE, stop_group};
 use crate::plan::CommandId;
 use crate::plan_time::{TimeAllowance, wall};
@@ -142,7 +142,7 @@ impl AgentDoer {
             }
         };
         let watched = ChildOutput::watch(&out, &err).map_err(fault)?;
-        let source = HeartbeatSource::Agent(&watched, self.kind());
+        let source = HeartbeatSource::Agent(&watched, self.agent.kind());
         // Only the wall clock says how long it has run, and that may have been set; the daemon ends what is too old.
         let mut left = TimeAllowance::new(self.deadline);
         tokio::select! {
@@ -158,14 +158,6 @@ impl AgentDoer {
         }
         // A process that left its group may still hold the file; it is checked again later.
         open()?.ok_or_else(|| still_runs(&err).into())
-    }
-
-    /// Returns the coding agent whose output can be read.
-    fn kind(&self) -> Option<&'static CodingAgent> {
-        match &self.agent {
-            Agent::Coding(coder) => Some(coder.kind),
-            Agent::Shell(_) | Agent::Command(_) => None,
-        }
     }
 }
 
@@ -210,7 +202,7 @@ impl CommandRun<'_> {
         [most_out, most_err]: [usize; 2],
     ) -> Result<ProcessEnd> {
         let (worker, doer, output) = (self.worker, self.doer, self.output);
-        let source = HeartbeatSource::Agent(output, doer.kind());
+        let source = HeartbeatSource::Agent(output, doer.agent.kind());
         let [out, err] = output.lengths();
         let exchange = worker.volumes.root().display().to_string();
         let path = doer
