@@ -1,6 +1,7 @@
 //! The report that a worker writes for an agent that wrote none. It contains only what is known: a program that ended well is
 //! not yet a success, unless the program was the whole task.
 
+use super::coding_agent::ended;
 use super::run_outcome::{RunOutcome, RunUsage};
 use super::{
     AgentJob, AgentRefusal, CodingAgentSetup, CommandTemplate, MOST_PRINTED, ProcessEnd, Shell,
@@ -303,14 +304,7 @@ fn how(step: &ProcessEnd) -> String {
             let most = MOST_PRINTED >> 20;
             format!("{name} was stopped because it printed more than {most} MiB.")
         }
-        Ok(outcome) if outcome.timed_out => {
-            format!("{name} was stopped because its time was over.")
-        }
-        Ok(outcome) => match (outcome.exit, outcome.signal) {
-            (Some(exit), _) => format!("{name} ended with exit code {exit}."),
-            (None, Some(signal)) => format!("{name} was ended by signal {signal}."),
-            (None, None) => format!("{name} did not end by itself."),
-        },
+        Ok(exit) => format!("{name} {}.", ended(*exit)),
     }
 }
 

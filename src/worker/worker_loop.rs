@@ -90,22 +90,10 @@ pub(super) struct Finished {
     pub(super) left: Option<(Inbox, Option<PathBuf>)>,
 }
 
-impl From<ReportFile> for Finished {
-    fn from(report: ReportFile) -> Self {
-        Self {
-            report: Some(report),
-            ..Self::default()
-        }
-    }
-}
-
 /// Why a command is left before its report is there.
 #[derive(Debug)]
 pub(super) enum WorkStop {
     /// The daemon does not want it any more.
-/// What came of work on a command, or why it was left.
-pub(super) type Result<T, E = WorkStop> = std::result::Result<T, E>;
-
     Cancelled,
     /// The worker is to end; the next one takes the command up.
     Stopping,
@@ -114,6 +102,9 @@ pub(super) type Result<T, E = WorkStop> = std::result::Result<T, E>;
     /// The agent prints without end. The command goes on: this one has a report.
     Flooded,
 }
+
+/// What came of work on a command, or why it was left.
+pub(super) type Result<T, E = WorkStop> = std::result::Result<T, E>;
 
 impl From<VolumesError> for WorkStop {
     fn from(error: VolumesError) -> Self {
@@ -319,7 +310,10 @@ impl Worker {
         match read(&claim.volumes, Folder::CommandsProcessed, id) {
             // It may be that of a person.
             Err(_) if self.volumes.reported(id)? => Ok(Finished::default()),
-            Err(reason) => Ok(unread(id, &reason).into()),
+            Err(reason) => Ok(Finished {
+                report: Some(unread(id, &reason)),
+                ..Finished::default()
+            }),
             Ok(command) if command.kind == CommandType::End => {
                 doer.forget(self, &command);
                 Ok(Finished::default())
