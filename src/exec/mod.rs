@@ -7,7 +7,6 @@ mod check_folder;
 mod check_programs;
 mod checks;
 mod child_output;
-mod cpu_time;
 mod git;
 mod inline_tests;
 mod judging_files;
@@ -28,7 +27,6 @@ pub use check_folder::{CheckFolder, JudgingChanges, TreeFile};
 pub use check_programs::{programs, replaced};
 pub use checks::{check, check_marked};
 pub use child_output::{ChildOutput, alive, read_from, tail_of};
-pub use cpu_time::effort;
 pub use git::{Git, GitError};
 pub use judging_files::JudgingFiles;
 pub use process_group::{

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::agents::CodingAgent;
-use crate::exec::{self, ChildOutput};
+use crate::exec::ChildOutput;
 use crate::plan::Time;
 use crate::plan_time::time_of;
 use crate::processes::effort;
@@ -70,7 +70,7 @@ impl Pulse {
         if self.asks_again.is_some() {
             return false;
         }
-        let effort = exec::effort(pid);
+        let effort = effort(pid);
         // The first number says nothing by itself.
         let before = self.effort.replace(effort).unwrap_or(effort);
         let spent = effort.saturating_sub(before);
