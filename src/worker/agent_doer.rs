@@ -4,7 +4,6 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::process::Pid;
 use tokio::time::sleep;
 
 use super::WorkerEvent;
@@ -128,7 +127,7 @@ impl AgentDoer {
             return Ok(output);
         }
         tracing::info!(command = %id, "waits for an agent that was left behind");
-        let group = left_behind(&err, life.pid);
+        let group = exec::left_behind(&err, life.pid);
         let pid = group.map(|group| group.as_raw_pid().cast_unsigned());
         let vital = RunVitals::left_behind(id, life, pid);
         let stop = async |grace| {
@@ -253,25 +252,19 @@ impl CommandRun<'_> {
     }
 }
 
-/// Ends the agent that a dead worker left behind with this output, if it still runs.
+/// Ends the agent that a dead worker left behind with this output, if it still runs. The noted process is only a hint: every
+/// program can write the heartbeat, and the worker may have gone before it could note the process.
 ///
 /// # Errors
 /// It cannot be ended now.
 pub(super) async fn end_left_behind(err: &Path, pid: Option<u32>) -> Result<(), VolumesError> {
-    if let Some(group) = left_behind(err, pid) {
+    if let Some(group) = exec::left_behind(err, pid) {
         stop_group(group, GRACE).await;
     }
     match exec::alive(err) {
         true => Err(still_runs(err)),
         false => Ok(()),
     }
-}
-
-/// Finds the group of such an agent. The noted process is only a hint: every program can write the heartbeat, and the worker
-/// may have gone before it could note the process.
-fn left_behind(err: &Path, noted: Option<u32>) -> Option<Pid> {
-    let noted = noted.and_then(|pid| Pid::from_raw(pid.cast_signed()));
-    exec::left_behind(err, noted)
 }
 
 fn grace(halt: &WorkStop) -> Duration {
