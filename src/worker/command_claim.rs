@@ -7,9 +7,11 @@ use std::io::{self, Read, Seek, Write};
 use std::time::{Duration, Instant};
 
 use super::RoleFilter;
+use super::agent_doer::end_left_behind;
+use super::worker_loop::RUNS_ON;
 use crate::own_files;
 use crate::plan::{CommandId, PlanId};
-use crate::volumes::{Folder, Heartbeat, Volumes, VolumesError};
+use crate::volumes::{Folder, Heartbeat, Result, Volumes, VolumesError};
 use crate::wire::command_file::CommandFile;
 use crate::wire::text::one_line;
 
@@ -76,7 +78,7 @@ impl Claimer<'_> {
         volumes: &Volumes,
         passed: &PassedOver,
         first: &BTreeSet<CommandId>,
-    ) -> Result<Option<Claim>, VolumesError> {
+    ) -> Result<Option<Claim>> {
         let mut of_another = None;
         for id in volumes.locked()? {
             if passed.has(&id) {
@@ -103,11 +105,7 @@ impl Claimer<'_> {
     }
 
     /// Takes a command that a dead worker left behind.
-    pub(super) fn take_up(
-        self,
-        volumes: &Volumes,
-        id: &CommandId,
-    ) -> Result<Option<Claim>, VolumesError> {
+    pub(super) fn take_up(self, volumes: &Volumes, id: &CommandId) -> Result<Option<Claim>> {
         let Some((mut claim, signed)) = Claim::lock(volumes, id, false)? else {
             return Ok(None);
         };
@@ -142,11 +140,7 @@ impl Claimer<'_> {
     ///
     /// # Errors
     /// What the file system says.
-    pub(super) fn take(
-        self,
-        volumes: &Volumes,
-        id: &CommandId,
-    ) -> Result<Option<Claim>, VolumesError> {
+    pub(super) fn take(self, volumes: &Volumes, id: &CommandId) -> Result<Option<Claim>> {
         let addressee = Addressee::of(volumes, Folder::CommandsPending, id);
         if !self.takes(volumes, &addressee) {
             return Ok(None);
@@ -181,11 +175,7 @@ impl Claimer<'_> {
 impl Claim {
     /// Locks a command's claim and returns with it the signature that was there. `None` if another worker has it, or if there
     /// is none and none is to be made.
-    fn lock(
-        volumes: &Volumes,
-        id: &CommandId,
-        make: bool,
-    ) -> Result<Option<(Self, String)>, VolumesError> {
+    fn lock(volumes: &Volumes, id: &CommandId, make: bool) -> Result<Option<(Self, String)>> {
         let path = volumes.claim_lock(id);
         let locked = || -> io::Result<Option<(File, String)>> {
             let mut options = OpenOptions::new();
@@ -221,7 +211,7 @@ impl Claim {
     }
 
     /// Writes into the lock who has the command: the agent, and on a second line the role that the command is assigned to.
-    fn sign(&mut self, agent: &str, assignee: Option<&str>) -> Result<(), VolumesError> {
+    fn sign(&mut self, agent: &str, assignee: Option<&str>) -> Result<()> {
         let text: Vec<&str> = [agent].into_iter().chain(assignee).collect();
         self.lock
             .set_len(0)
@@ -234,7 +224,7 @@ impl Claim {
     ///
     /// # Errors
     /// What the file system says; it is still the other's then.
-    pub(super) fn take_over(&mut self, agent: &str) -> Result<(), VolumesError> {
+    pub(super) fn take_over(&mut self, agent: &str) -> Result<()> {
         let addressee = Addressee::of(&self.volumes, Folder::CommandsProcessed, &self.id);
         // First: what the other printed must never be read as this one's.
         self.volumes.live(&self.id, &Heartbeat::default())?;
@@ -251,13 +241,13 @@ impl Claim {
     ///
     /// # Errors
     /// What the file system says; the command is taken up again then.
-    pub fn give_back(self) -> Result<(), VolumesError> {
+    pub fn give_back(self) -> Result<()> {
         self.volumes.release(&self.id)?;
         self.finish()
     }
 
     /// Lets go of a command that needs nothing more, and removes what it had in `active/`.
-    pub(super) fn finish(self) -> Result<(), VolumesError> {
+    pub(super) fn finish(self) -> Result<()> {
         // First: without it the command does not count as left behind, whatever else remains.
         let path = self.volumes.claim_lock(&self.id);
         fs::remove_file(&path).map_err(|error| VolumesError::new("remove", &path, error))?;
@@ -286,4 +276,39 @@ impl Addressee {
             plan: command.plan,
         }
     }
+}
+
+/// Returns those of the commands that dead workers of an agent had, after it has ended what still runs for them. What has a
+/// report, or cannot be ended, is not among them.
+///
+/// # Errors
+/// What the file system says.
+pub async fn left_behind(
+    volumes: &Volumes,
+    agent: &str,
+    commands: &[CommandId],
+) -> Result<Vec<Claim>> {
+    let claimer = Claimer {
+        agent,
+        role: &RoleFilter::All,
+        plan: None,
+    };
+    let mut found = Vec::new();
+    for id in commands {
+        let Some(claim) = claimer.take_up(volumes, id)? else {
+            continue;
+        };
+        if claim.of_another {
+            continue;
+        }
+        let pid = volumes.read_life(id).pid;
+        match end_left_behind(&volumes.log(id, "err"), pid).await {
+            Err(error) if error.kind() == RUNS_ON => continue,
+            ended => ended?,
+        }
+        if !claim.volumes.reported(id)? {
+            found.push(claim);
+        }
+    }
+    Ok(found)
 }
