@@ -129,14 +129,9 @@ pub(super) fn replace(temp: &Path, path: &Path, text: &[u8], mode: u32) -> Resul
     fs::rename(temp, path).cannot("write", path)
 }
 
-/// Creates a new file in one step. Fails with `AlreadyExists` if a file exists, and does not change that file.
-pub(super) fn create(temp: &Path, path: &Path, text: &[u8], mode: u32) -> Result<()> {
-    Unpublished::write(temp, path, text, mode)?.publish()
-}
-
-/// As [`create`], where the file of another process is as good.
+/// Creates a new file in one step, unless one exists: the file of another process is as good.
 pub(super) fn create_once(temp: &Path, path: &Path, text: &[u8], mode: u32) -> Result<()> {
-    let created = create(temp, path, text, mode);
+    let created = Unpublished::write(temp, path, text, mode).and_then(Unpublished::publish);
     unless(io::ErrorKind::AlreadyExists, created).map(drop)
 }
 
@@ -297,8 +292,9 @@ mod tests {
         let (temp, path) = (root.path().join("temp"), root.path().join("file"));
         // A crash left half of it behind.
         fs::write(&temp, "hal").unwrap();
-        create(&temp, &path, b"whole", 0o644).unwrap();
-        let again = create(&temp, &path, b"other", 0o644).unwrap_err();
+        let create = |text| Unpublished::write(&temp, &path, text, 0o644)?.publish();
+        create(b"whole").unwrap();
+        let again = create(b"other").unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
         assert!(!temp.exists());

@@ -60,11 +60,11 @@ impl Volumes {
     /// As [`Volumes::publish`].
     pub fn prepare(&self, id: &CommandId, text: &str) -> Result<Unpublished> {
         let name = file_name(id.as_str())?;
-        let own = match self.own().next() {
-            // The text only has to be parsed if some roles have folders of their own.
-            Some(_) => assignee(text).and_then(|role| self.own_of(&role)),
-            None => None,
-        };
+        // The text only has to be parsed if some roles have folders of their own.
+        let roles = self.own().next();
+        let assignee = roles.and_then(|_| CommandFile::parse(text).ok()?.assignee);
+        let own =
+            assignee.and_then(|role| self.own().find(|own| own.role() == Some(role.as_str())));
         let there = own.unwrap_or_else(|| self.clone());
         let path = there.command(Folder::CommandsPending, id);
         let temp = there.temp("commands", &name);
@@ -132,11 +132,12 @@ impl Volumes {
         Ok(false)
     }
 
-    /// Returns where the report of a command may be in some folders.
+    /// Returns where the report of a command may be in some folders: with its id, or with that without `task-`.
     fn reports(&self, id: &CommandId, folders: [Folder; 3]) -> impl Iterator<Item = PathBuf> {
+        let short = id.as_str().strip_prefix("task-").unwrap_or(id.as_str());
         folders.into_iter().flat_map(move |folder| {
             let folder = self.path(folder);
-            report_names(id).map(|name| folder.join(name))
+            [id.as_str(), short].map(|stem| folder.join(format!("report-{stem}.md")))
         })
     }
 
@@ -277,17 +278,6 @@ impl Volumes {
         let path = self.command(folder, id);
         read_text(&path, REPORT_CAP).cannot("read", &path)
     }
-}
-
-/// Returns the two names that the report of a command may have: with its id, or with that without `task-`.
-fn report_names(id: &CommandId) -> [String; 2] {
-    let short = id.as_str().strip_prefix("task-").unwrap_or(id.as_str());
-    [id.as_str(), short].map(|stem| format!("report-{stem}.md"))
-}
-
-/// Returns the role that must take a command; `None` if any worker may, or if the text cannot be parsed.
-fn assignee(text: &str) -> Option<String> {
-    CommandFile::parse(text).ok()?.assignee
 }
 
 /// Returns the file name for an id, or refuses an id that could lead to another place.

@@ -164,12 +164,6 @@ impl Volumes {
         self.own.iter().map(|role| self.of_role(role))
     }
 
-    /// Returns the volumes of a role, if its commands are published in folders of their own.
-    pub(super) fn own_of(&self, role: &str) -> Option<Self> {
-        let own = self.own.iter().find(|own| *own == role)?;
-        Some(self.of_role(own))
-    }
-
     /// Returns all volumes in which commands may be: these volumes, and those of each role that has folders of its own by now,
     /// whichever process created them. For the volumes of a role it returns only themselves.
     pub fn everywhere(&self) -> Vec<Self> {
