@@ -182,7 +182,7 @@ pub async fn run(
     let ((), status) = tokio::join!(stop_group(group.id, grace), group.child.wait());
     outcome.ended(status.map_err(lost)?);
     outcome.lived = spec.deadline.saturating_sub(allowance.left());
-    group.disarm();
+    group.armed = false;
     Ok(outcome)
 }
 
@@ -216,7 +216,7 @@ fn kill(group: Pid) {
     kill_process_group(group, Signal::KILL).ok();
 }
 
-/// A process group with its first child. It is killed on drop, unless it has ended and was disarmed; then the exit status of the
+/// A process group with its first child. It is killed on drop, unless it has ended and is not armed; then the exit status of the
 /// child is collected in the background.
 pub struct ProcessGroup {
     child: Child,
@@ -229,10 +229,6 @@ impl ProcessGroup {
     pub fn id(&self) -> u32 {
         self.id.as_raw_pid().cast_unsigned()
     }
-
-    fn disarm(mut self) {
-        self.armed = false;
-    }
 }
 
 impl Drop for ProcessGroup {
@@ -243,33 +239,25 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// A child with pipes for its input and output.
-pub struct Piped {
-    pub stdin: ChildStdin,
-    pub stdout: ChildStdout,
-    pub group: ProcessGroup,
-}
-
-/// Starts a child with pipes; its standard error goes to that of `output`. The caller ends the child at its deadline and reads
-/// its output.
+/// Starts a child with pipes for its input and output; its standard error goes to that of `output`. The caller ends the child
+/// at its deadline and reads its output.
 ///
 /// # Errors
 /// When the child cannot be started.
-pub fn piped(spec: &ChildSpec, output: &ChildOutput) -> Result<Piped, ExecError> {
+pub fn piped(
+    spec: &ChildSpec,
+    output: &ChildOutput,
+) -> Result<(ChildStdin, ChildStdout, ProcessGroup), ExecError> {
     let streams = || {
         let err = output.err.try_clone()?;
         Ok([Stdio::piped(), Stdio::piped(), err.into()])
     };
     let mut group = spawn_with(spec, streams)?;
     let (stdin, stdout) = (group.child.stdin.take(), group.child.stdout.take());
-    let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
-        return Err(cannot_start(spec, io::Error::other("it has no pipes")));
-    };
-    Ok(Piped {
-        stdin,
-        stdout,
-        group,
-    })
+    match stdin.zip(stdout) {
+        Some((stdin, stdout)) => Ok((stdin, stdout, group)),
+        None => Err(cannot_start(spec, io::Error::other("it has no pipes"))),
+    }
 }
 
 fn spawn(spec: &ChildSpec, output: &ChildOutput) -> Result<ProcessGroup, ExecError> {
