@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use tokio::time::sleep;
 
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
@@ -122,11 +122,9 @@ impl PlanRun {
     /// Reports the end of the plan to the hook and the person. Returns whether the daemon waits for one of them.
     pub(super) fn report_finish(&mut self) -> bool {
         // Both begin.
-        self.notify_of_finish() | self.call_finish_hook()
-    }
-
-    fn call_finish_hook(&mut self) -> bool {
-        !self.hook_state.finish && self.call_hook(HookNews::Finish)
+        let notifies = self.notify_of_finish();
+        let calls = !self.hook_state.finish && self.call_hook(HookNews::Finish);
+        notifies || calls
     }
 
     /// Returns whether there is such a hook.
@@ -159,7 +157,7 @@ pub(super) async fn call(
     what: HookNews,
     since: i64,
     now: Time,
-) -> anyhow::Result<(HookNews, Option<HookCall>)> {
+) -> Result<(HookNews, Option<HookCall>)> {
     let plan = &settings.plan;
     Ok(match what {
         HookNews::Question(id) => {
@@ -227,18 +225,16 @@ async fn run(settings: &DaemonSettings, hook: Hook, argv: Vec<String>, call: Str
 /// Adds a line to the log of the hooks, and the words of others below it.
 pub(super) fn log(settings: &DaemonSettings, now: Time, line: &str, said: &str) {
     let log = settings.volumes.path(Folder::Logs).join("hooks.log");
-    let text = format!("{} {line}\n{}", time_text(now), indented(said));
+    let said = printable(said);
+    let said: String = said.lines().map(|line| format!("  {line}\n")).collect();
+    let text = format!("{} {line}\n{said}", time_text(now));
     if let Err(error) = append(&log, &text) {
         tracing::warn!(%error, path = %log.display(), "the log of the hooks cannot be written");
     }
 }
 
 /// Runs a hook, with a mark while it runs: after a kill of the daemon, the next one ends the hook.
-async fn run_capped(
-    spec: &ChildSpec,
-    marks: &Path,
-    mark: &str,
-) -> anyhow::Result<(ChildExit, String)> {
+async fn run_capped(spec: &ChildSpec, marks: &Path, mark: &str) -> Result<(ChildExit, String)> {
     let (mut mark, output) = ProcessMark::new(marks, MarkKind::Hook, mark)?
         .context("an earlier call of it still runs")?;
     let flood = async {
@@ -260,11 +256,6 @@ fn ended(outcome: ChildExit, timeout: Duration) -> Result<String, String> {
         (Some(code), _) => Err(format!("exit {code}")),
         (None, signal) => Err(format!("ended by signal {}", signal.unwrap_or_default())),
     }
-}
-
-fn indented(text: &str) -> String {
-    let text = printable(text);
-    text.lines().map(|line| format!("  {line}\n")).collect()
 }
 
 fn append(log: &Path, text: &str) -> std::io::Result<()> {

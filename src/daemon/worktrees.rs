@@ -6,6 +6,8 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use anyhow::Result;
+
 use super::proof_runs::run_check;
 use super::{BY, DaemonSettings};
 use crate::agents::not_named;
@@ -106,7 +108,7 @@ impl WorktreeLayout {
         &self,
         settings: &DaemonSettings,
         command: &CommandId,
-    ) -> anyhow::Result<Option<String>> {
+    ) -> Result<Option<String>> {
         let place = match self.make().await {
             Err(error) if refuses_for_good(&error) => {
                 return Ok(Some(format!("git cannot make the worktree: {error}")));
@@ -145,7 +147,7 @@ pub(super) async fn prepare(
     settings: &DaemonSettings,
     place: &CheckFolder,
     command: &CommandId,
-) -> anyhow::Result<Option<CheckResult>> {
+) -> Result<Option<CheckResult>> {
     let Some(prepare) = &settings.prepare else {
         return Ok(None);
     };
@@ -164,7 +166,7 @@ pub(super) async fn prepare(
 ///
 /// # Errors
 /// The workspace is no project that can have worktrees.
-pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> anyhow::Result<bool> {
+pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> Result<bool> {
     let known = store.read(&settings.plan, |plan, _| {
         let (head, worked) = (plan.head(), plan.attempts().next().is_some());
         let isolated = head.line.is_some() || head.isolated == Some(true) && !worked;
@@ -213,7 +215,7 @@ pub(super) async fn merge(
     task: &Task,
     attempt: u32,
     named: Option<&str>,
-) -> anyhow::Result<Result<(PendingMerge, CheckFolder), CheckResult>> {
+) -> Result<Result<(PendingMerge, CheckFolder), CheckResult>> {
     let (project, line) = (gathering.project().await?, &gathering.line);
     let number = task.number;
     let title = format!("Task {number}: {}", one_line(&task.name, TITLE));
@@ -301,7 +303,7 @@ pub(super) async fn fail_untouched(
     gathering: &Gathering,
     task: &Task,
     results: &mut [CheckResult],
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let (project, line) = (gathering.project().await?, &gathering.line);
     let place = worktree_of(plan, line, task.number);
     for (path, result) in task.produces.iter().zip(results) {
@@ -328,7 +330,7 @@ pub(super) async fn move_branch(
     settings: &DaemonSettings,
     gathering: &Gathering,
     settled: bool,
-) -> anyhow::Result<BranchReport> {
+) -> Result<BranchReport> {
     let line = &gathering.line;
     match try_move(settings, gathering).await {
         // A plan that has ended does not wait until the branch can be moved.
@@ -347,10 +349,7 @@ pub(super) async fn move_branch(
     }
 }
 
-async fn try_move(
-    settings: &DaemonSettings,
-    gathering: &Gathering,
-) -> anyhow::Result<BranchReport> {
+async fn try_move(settings: &DaemonSettings, gathering: &Gathering) -> Result<BranchReport> {
     let (project, line) = (gathering.project().await?, &gathering.line);
     let branch = IntegrationBranch::branch(&settings.plan);
     let shown = line.shown.as_deref();
@@ -397,7 +396,7 @@ async fn try_move(
 }
 
 /// Removes the worktrees whose work was all accepted. What cannot be removed stays.
-pub(super) async fn clean_up(settings: &DaemonSettings, store: &Store) -> anyhow::Result<()> {
+pub(super) async fn clean_up(settings: &DaemonSettings, store: &Store) -> Result<()> {
     let known = store.read(&settings.plan, |plan, _| {
         let worked = |task: &&Task| plan.attempts_of(task.number).next().is_some();
         let tasks = plan.tasks().filter(worked).map(|task| task.number);

@@ -331,7 +331,7 @@ impl RoleDoer {
             return RequestTimeout::new(request, whole);
         }
         let shared = &self.shared;
-        let lived = command.and_then(|command| shared.lived_last(command));
+        let lived = command.and_then(|command| shared.lived().get(command).copied());
         let person = with_person(&shared.host.store, on, &request, shared.host.clock.now()).await;
         let person = person.unwrap_or_else(|error| {
             tracing::warn!(role = %self.lane.role, %error, "how long a person was asked");

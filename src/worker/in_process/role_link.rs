@@ -188,7 +188,8 @@ impl RoleLink {
 
     fn deliver(&self, request: &StructuredMessage, text: &str) -> Result<(), RequestRefused> {
         // It was here when the request was made, by an earlier process.
-        if self.member(&request.to).is_none() && is_message(text) {
+        let has_message = |command: CommandFile| message_of(&command).is_some();
+        if self.member(&request.to).is_none() && CommandFile::parse(text).is_ok_and(has_message) {
             return Err(self.unknown(&request.to));
         }
         let (volumes, id) = (&self.host().volumes, request.assignment());
@@ -295,10 +296,6 @@ pub(super) fn message_of(command: &CommandFile) -> Option<StructuredMessage> {
     let message: StructuredMessage = serde_json::from_str(&command.body).ok()?;
     let same = message.assignment() == command.id;
     (same && message.kind == MessageKind::CollaborationRequest).then_some(message)
-}
-
-fn is_message(text: &str) -> bool {
-    CommandFile::parse(text).is_ok_and(|command| message_of(&command).is_some())
 }
 
 fn trouble(error: impl std::error::Error + Send + Sync + 'static) -> FrameworkError {

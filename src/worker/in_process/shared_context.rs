@@ -97,12 +97,8 @@ impl SharedContext {
         Ok(())
     }
 
-    /// Returns when an earlier process gave its last heartbeat for a command.
-    pub(super) fn lived_last(&self, command: &CommandId) -> Option<Time> {
-        self.lived().get(command).copied()
-    }
-
-    fn lived(&self) -> MutexGuard<'_, BTreeMap<CommandId, Time>> {
+    /// Returns when an earlier process gave its last heartbeats.
+    pub(super) fn lived(&self) -> MutexGuard<'_, BTreeMap<CommandId, Time>> {
         self.lived.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
