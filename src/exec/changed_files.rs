@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::git::{Git, GitError, blocking};
+use super::git::{Git, Result, blocking};
 use super::produced_files::{changed_at, written_at};
 use super::tree_changes::{TreeChange, tree_changes};
 use crate::plan::{ChangeDetection, ChangedFiles, Time};
@@ -195,7 +195,7 @@ impl GitSnapshots {
     ///
     /// # Errors
     /// The error of git, such as that it takes too long.
-    pub async fn record(&self) -> Result<String, GitError> {
+    pub async fn record(&self) -> Result<String> {
         if !self.index.exists() {
             self.git.begin_index().await;
         }
@@ -214,7 +214,7 @@ impl GitSnapshots {
         }
     }
 
-    async fn add(&self) -> Result<String, GitError> {
+    async fn add(&self) -> Result<String> {
         let left_out: Vec<&str> = self.left_out.iter().map(String::as_str).collect();
         self.git.add_all(&left_out).await?;
         self.git.line("write-tree", &[]).await
@@ -224,12 +224,7 @@ impl GitSnapshots {
     ///
     /// # Errors
     /// One of the snapshots no longer exists, or the error of git.
-    pub async fn changes(
-        &self,
-        old: &str,
-        new: &str,
-        since: Time,
-    ) -> Result<ChangedFiles, GitError> {
+    pub async fn changes(&self, old: &str, new: &str, since: Time) -> Result<ChangedFiles> {
         let changed = tree_changes(&self.git, [old, new]).await?;
         let folder = self.git.folder().to_owned();
         let losses = self.losses(old, new).await?;
@@ -251,7 +246,7 @@ impl GitSnapshots {
     }
 
     /// Returns which files of the old snapshot lost most of their lines, with words for that.
-    async fn losses(&self, old: &str, new: &str) -> Result<BTreeMap<String, String>, GitError> {
+    async fn losses(&self, old: &str, new: &str) -> Result<BTreeMap<String, String>> {
         let diff = "diff-tree -r -z --no-renames --numstat";
         let said = self.git.line(diff, &[old, new]).await?;
         let mut losses = BTreeMap::new();

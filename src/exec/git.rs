@@ -20,7 +20,7 @@ use crate::foreign_files::open_plain;
 use crate::plan::Repository;
 use crate::wire::text::{clip, printable};
 
-pub use error::GitError;
+pub use error::{GitError, Result};
 use guarded_folder::lay_out;
 
 /// The least version of git with which this is tested. 2.38 was the first that could merge without a work tree.
@@ -129,11 +129,7 @@ impl Git {
     ///
     /// # Errors
     /// The work tree has another repository by now, or the folder cannot be created.
-    pub async fn open(
-        folder: &Path,
-        repository: &Repository,
-        ours: &Path,
-    ) -> Result<Self, GitError> {
+    pub async fn open(folder: &Path, repository: &Repository, ours: &Path) -> Result<Self> {
         let place = GitPlace::Guarded {
             git_dir: PathBuf::from(&repository.git_dir),
             common: ours.to_owned(),
@@ -227,7 +223,7 @@ impl Git {
     ///
     /// # Errors
     /// It cannot be started, is ended by a signal, takes too long or prints too much.
-    pub async fn run(&self, command: &str, arguments: &[&str]) -> Result<GitOutput, GitError> {
+    pub async fn run(&self, command: &str, arguments: &[&str]) -> Result<GitOutput> {
         let words: Vec<&str> = command
             .split(' ')
             .chain(arguments.iter().copied())
@@ -268,7 +264,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::run`], or its exit code is not 0.
-    pub async fn bytes(&self, command: &str, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
+    pub async fn bytes(&self, command: &str, arguments: &[&str]) -> Result<Vec<u8>> {
         let said = self.run(command, arguments).await?;
         match said.exit {
             0 => Ok(said.out),
@@ -280,7 +276,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::bytes`].
-    pub async fn names(&self, command: &str, arguments: &[&str]) -> Result<Vec<String>, GitError> {
+    pub async fn names(&self, command: &str, arguments: &[&str]) -> Result<Vec<String>> {
         Ok(names(&self.bytes(command, arguments).await?))
     }
 
@@ -288,7 +284,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::bytes`].
-    pub async fn line(&self, command: &str, arguments: &[&str]) -> Result<String, GitError> {
+    pub async fn line(&self, command: &str, arguments: &[&str]) -> Result<String> {
         let bytes = self.bytes(command, arguments).await?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         Ok(text.trim_end_matches('\n').to_owned())
@@ -298,7 +294,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::run`], or any other exit code.
-    pub async fn holds(&self, command: &str, arguments: &[&str]) -> Result<bool, GitError> {
+    pub async fn holds(&self, command: &str, arguments: &[&str]) -> Result<bool> {
         let said = self.run(command, arguments).await?;
         match said.exit {
             0 => Ok(true),
@@ -311,7 +307,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::holds`].
-    pub async fn has(&self, commit: &str, history: &str) -> Result<bool, GitError> {
+    pub async fn has(&self, commit: &str, history: &str) -> Result<bool> {
         let is_ancestor = "merge-base --is-ancestor";
         self.holds(is_ancestor, &[commit, history]).await
     }
@@ -320,7 +316,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub async fn resolve(&self, name: &str) -> Result<Option<String>, GitError> {
+    pub async fn resolve(&self, name: &str) -> Result<Option<String>> {
         let command = "rev-parse --verify --quiet --end-of-options";
         let said = self.run(command, &[name]).await?;
         let text = String::from_utf8_lossy(&said.out);
@@ -333,7 +329,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::bytes`].
-    pub async fn snapshot(&self, left_out: &[&str]) -> Result<(String, Vec<String>), GitError> {
+    pub async fn snapshot(&self, left_out: &[&str]) -> Result<(String, Vec<String>)> {
         let aside = tempfile::tempdir()?;
         let git = self.clone().with_index(&aside.path().join("index"));
         git.begin_index().await;
@@ -373,7 +369,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::bytes`].
-    pub(super) async fn add_all(&self, left_out: &[&str]) -> Result<Vec<String>, GitError> {
+    pub(super) async fn add_all(&self, left_out: &[&str]) -> Result<Vec<String>> {
         let list = "ls-files -t --cached --others --exclude-standard -z";
         let listed = self.bytes(list, &[]).await?;
         let is_left_out = |name: &[u8]| {
@@ -423,7 +419,7 @@ impl Git {
         Ok(empty)
     }
 
-    async fn output(&self) -> Result<ChildOutput, GitError> {
+    async fn output(&self) -> Result<ChildOutput> {
         let Some(lock) = &self.lock else {
             return Ok(ChildOutput::nameless_apart()?);
         };
@@ -509,7 +505,7 @@ impl Git {
 ///
 /// # Errors
 /// As [`Git::run`].
-pub async fn git_version(folder: &Path) -> Result<Option<(u32, u32)>, GitError> {
+pub async fn git_version(folder: &Path) -> Result<Option<(u32, u32)>> {
     let git = Git::new(folder, GitPlace::Nowhere);
     Ok(version(&git.line("--version", &[]).await?))
 }
@@ -533,7 +529,7 @@ fn programs_outside(folder: &Path) -> OsString {
 }
 
 /// Refuses a work tree whose repository is no longer the recorded one.
-fn unchanged(folder: &Path, repository: &Repository) -> Result<(), GitError> {
+fn unchanged(folder: &Path, repository: &Repository) -> Result<()> {
     let now = locate(folder)?;
     let was = RepositoryPlace::of(repository);
     if now.as_ref() == Some(&was) {
@@ -559,8 +555,8 @@ fn quoted_path(path: &Path) -> OsString {
 
 /// Runs disk operations on a blocking thread.
 pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, GitError> + Send + 'static,
-) -> Result<T, GitError> {
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(io::Error::from)?
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{AGENT_FOLDER, OURS, Project, check_folder};
 use crate::exec::check_folder::CheckFolder;
-use crate::exec::git::{GitError, blocking, names};
+use crate::exec::git::{Result, blocking, names};
 use crate::exec::link_free_access;
 use crate::foreign_files::{keep_as, read_beginning};
 
@@ -27,7 +27,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
-    pub(in crate::exec) async fn include(&self, worktree: &Path) -> Result<(), GitError> {
+    pub(in crate::exec) async fn include(&self, worktree: &Path) -> Result<()> {
         let (file, ours) = (self.root.join(NAME), self.folder.join(OURS).join("include"));
         let copy = ours.clone();
         let read = blocking(move || {
@@ -69,7 +69,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::run`](crate::exec::Git::run).
-    pub async fn check_folder(&self, folder: &Path) -> Result<Option<CheckFolder>, GitError> {
+    pub async fn check_folder(&self, folder: &Path) -> Result<Option<CheckFolder>> {
         let git = self.worktree(folder).await?;
         Ok(git.map(|git| check_folder(git, self)))
     }
