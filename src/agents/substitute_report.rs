@@ -6,7 +6,8 @@ use super::run_outcome::{RunOutcome, RunUsage};
 use super::{
     AgentJob, AgentRefusal, CodingAgentSetup, CommandTemplate, MOST_PRINTED, ProcessEnd, Shell,
 };
-use crate::plan::{Collaboration, Report, ReportStatus, SessionId, and_more};
+use crate::plan::{Collaboration, Report, ReportStatus, and_more};
+use crate::wire::Problem;
 use crate::wire::report_file::{ReportFile, parse};
 use crate::wire::text::{clip, one_line, printable, time_text};
 
@@ -106,8 +107,7 @@ impl CodingAgentSetup {
         let left = left.map(read);
         let unread = matches!(left, Some(Err(_)));
         if let Some(Err(problems)) = &left {
-            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-            let problems = one_line(&problems.join("; "), 300);
+            let problems = one_line(&Problem::join(problems, "; "), 300);
             let unread = format!("The report that {name} wrote cannot be read");
             pitfalls.push(format!("{unread}: {problems}."));
         }

@@ -28,6 +28,7 @@ use crate::store::StoreError;
 use crate::tools::new_plan_id;
 use crate::view::ProgramName;
 use crate::volumes::LockError;
+use crate::wire::Problem;
 use crate::wire::plan_file::PlanToEdit;
 use crate::wire::text::sha256;
 
@@ -349,8 +350,8 @@ async fn edit(State(state): State<WebState>, Path(plan): Path<String>, action: A
     let given = PlanToEdit::new(&seen, None);
     let edited = steering::read_edit(&given, &action.body.text, &head, fits);
     let edited = edited.map_err(|problems| {
-        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, problems.join("\n"))
+        let problems = Problem::join(&problems, "\n");
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, problems)
     })?;
     let act = move |draft: &mut Draft<'_>, _: &Body| {
         if edited.is_empty() {

@@ -21,6 +21,7 @@ use crate::exec::ChildOutput;
 use crate::plan::{CommandId, PlanId, ReportStatus, SessionId, Time};
 use crate::plan_time::{time_of, wall};
 use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes, VolumesError, Watch};
+use crate::wire::Problem;
 use crate::wire::command_file::{CommandFile, CommandType};
 use crate::wire::report_file::{ReportFile, render};
 
@@ -462,10 +463,8 @@ impl Worker {
 
 fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<CommandFile, String> {
     let text = volumes.read_command(folder, id).map_err(chain)?;
-    let command = CommandFile::parse(&text).map_err(|problems| {
-        let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        problems.join("; ")
-    })?;
+    let command = CommandFile::parse(&text);
+    let command = command.map_err(|problems| Problem::join(&problems, "; "))?;
     match command.id == *id {
         true => Ok(command),
         false => Err("the id in the command is not that of its file".into()),
