@@ -2,8 +2,6 @@
 //! of the plan, and what is left in the end. The integration branch in the plan is the truth, and the project's
 //! branch follows it.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -15,6 +13,7 @@ use crate::exec::{
     BranchMove, CheckFolder, GitError, MERGED, Merged, Project, TaskWorktree, UNTOUCHED,
     own_filters, project_head, worktree_of,
 };
+use crate::own_files;
 use crate::plan::{
     Attempt, CheckResult, CommandId, Draft, IntegrationBranch, MERGE_CHECK, PendingMerge, Plan,
     PlanHead, PlanId, Repository, Task, TaskId,
@@ -183,8 +182,7 @@ pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> Result<bo
     let folder = line.as_ref().map(|line| PathBuf::from(&line.folder));
     let folder = folder.filter(|folder| folder.is_dir());
     let folder = folder.unwrap_or_else(|| settings.worktrees.clone());
-    let mut private = DirBuilder::new();
-    private.recursive(true).mode(0o700).create(&folder)?;
+    own_files::make_folder(&folder)?;
     let project = Project::open(&settings.workspace, &repository, &folder).await?;
     if let Err(error) = keep_out_of_git(&settings.workspace) {
         tracing::warn!(%error, "the folder of agents is not kept out of git");
