@@ -131,7 +131,7 @@ pub async fn ready(
     let model = settings.models.as_ref().map(|models| RoleModel {
         model: models.plan.clone(),
         prompts: Arc::clone(&settings.prompts),
-        away: settings.timing.plan.away,
+        away: settings.config.timing.plan.away,
     });
     let toolbox = Toolbox::new(store.clone(), config, "role");
     let toolbox = toolbox.with_plan(settings.plan.clone());
@@ -155,7 +155,7 @@ pub async fn ready(
         // A role may always ask its language model.
         let actions = [role.actions.as_slice(), &[ASK.to_owned()]].concat();
         let (store, model, volumes) = (store.clone(), model.clone(), volumes.clone());
-        let checks = settings.checks.clone();
+        let checks = settings.config.checks.clone();
         // A role is made each time it is given something to do.
         let make = move |framework: Arc<dyn Framework>, workspace: &Path| {
             let workplace = Workplace {

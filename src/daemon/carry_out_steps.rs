@@ -236,8 +236,8 @@ impl DaemonSettings {
         };
         if task.programs.is_none() {
             let names = plan.head().policy.checks.iter().chain(&task.checks);
-            let checks = names.filter_map(|name| self.checks.get(name));
-            draft.found_programs(number, exec::programs(checks))?;
+            let checks = names.filter_map(|name| self.config.checks.get(name));
+            draft.found_programs(task.number, exec::programs(checks))?;
         }
         draft.issue(number, issue)?;
         Ok(OutgoingCommand::of(draft.plan(), &draft.attempt(&id)?))

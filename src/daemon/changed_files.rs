@@ -406,7 +406,7 @@ fn ran(
     folder: &str,
     changes: &ChangedFiles,
 ) -> Vec<RanCommand> {
-    let checks = settings.checks.iter();
+    let checks = settings.config.checks.iter();
     let checks = checks.map(|(name, check)| (name.clone(), check.argv.join(" ")));
     ran_commands(printed, folder, &changes.files, &checks.collect::<Vec<_>>())
 }

@@ -68,7 +68,7 @@ pub(super) struct NoAnswer {
 pub async fn make_plan(settings: &DaemonSettings, store: &Store) -> Result<()> {
     anyhow::ensure!(settings.models.is_some(), "no language model is configured");
     make_workspace(&settings.workspace)?;
-    let (first, mut said) = (settings.timing.plan.away, String::new());
+    let (first, mut said) = (settings.config.timing.plan.away, String::new());
     loop {
         let asked = ask(settings, store, ModelQuestionKind::Plan).await?;
         let asked = asked.context("the budget allows no call")?;
@@ -113,7 +113,7 @@ pub(super) async fn ask(
         ModelQuestionKind::Plan => super::workspace_facts::of_workspace(&settings.workspace).await,
         _ => String::new(),
     };
-    let checks: Vec<String> = settings.checks.keys().cloned().collect();
+    let checks: Vec<String> = settings.config.checks.keys().cloned().collect();
     let (about, team) = (subject.clone(), settings.team.clone());
     let begin = move |draft: &mut Draft<'_>, left_of_day: u32| {
         let ask = draft.begin_ask(&about)?;

@@ -165,7 +165,7 @@ impl Exchange {
         if !self.may_scan(now) || self.check_at > now {
             return false;
         }
-        self.check_at = now.plus(self.settings.timing.scan);
+        self.check_at = now.plus(self.settings.config.timing.scan);
         self.watch.check()
     }
 
@@ -202,7 +202,7 @@ impl Exchange {
         let Some(mut scanner) = self.scanner.take() else {
             return;
         };
-        self.scan_at = now.plus(self.settings.timing.scan);
+        self.scan_at = now.plus(self.settings.config.timing.scan);
         let commands: Vec<_> = self.routes.commands().cloned().collect();
         let questions: Vec<_> = self.routes.questions().cloned().collect();
         let quick = scanner.last_listed() <= QUICK_SCAN;
@@ -264,7 +264,7 @@ impl Exchange {
         let now = self.clock.now();
         for (name, filed) in filings {
             let wait = match filed {
-                ReportDisposition::Processed => self.settings.timing.filing,
+                ReportDisposition::Processed => self.settings.config.timing.filing,
                 ReportDisposition::Stale | ReportDisposition::Rejected(_) => {
                     tracing::warn!(name, ?filed, "a report that does not count");
                     Duration::ZERO
@@ -446,7 +446,11 @@ impl Exchange {
 
 /// Makes a scanner that has read no file yet.
 fn scanner(settings: &FolderSettings, watch: &Watch) -> Scanner {
-    Scanner::new(&settings.volumes, watch.hints(), settings.timing.scan)
+    Scanner::new(
+        &settings.volumes,
+        watch.hints(),
+        settings.config.timing.scan,
+    )
 }
 
 async fn find_question(

@@ -42,38 +42,6 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The log of the hooks begins anew at this size; the one before it is kept.
 const LOG_SIZE: u64 = 256 * 1024;
 
-/// What a hook is called for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Hook {
-    /// A person is asked something.
-    Question,
-    /// The plan has ended.
-    Finish,
-    /// The plan has changed.
-    Change,
-}
-
-impl Hook {
-    /// Returns the key of the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Question => "on_question",
-            Self::Finish => "on_finish",
-            Self::Change => "on_change",
-        }
-    }
-
-    /// Returns the command that is configured, if one is.
-    fn command(self, hooks: &HooksConfig) -> Option<&Vec<String>> {
-        let command = match self {
-            Self::Question => &hooks.on_question,
-            Self::Finish => &hooks.on_finish,
-            Self::Change => &hooks.on_change,
-        };
-        command.as_ref()
-    }
-}
-
 /// What was reported to the hooks.
 #[derive(Debug, Default)]
 pub(super) struct HookState {
@@ -89,6 +57,18 @@ pub(super) enum HookNews {
     Question(QuestionId),
     Change(i64),
     Finish,
+}
+
+impl HookNews {
+    /// Returns the key of the configuration, and the command that it has, if it has one.
+    fn configured<'a>(&self, hooks: &'a HooksConfig) -> (&'static str, Option<&'a Vec<String>>) {
+        let (key, command) = match self {
+            Self::Question(_) => ("on_question", &hooks.on_question),
+            Self::Finish => ("on_finish", &hooks.on_finish),
+            Self::Change(_) => ("on_change", &hooks.on_change),
+        };
+        (key, command.as_ref())
+    }
 }
 
 impl HookState {
@@ -129,12 +109,8 @@ impl PlanRun {
 
     /// Returns whether there is such a hook.
     fn call_hook(&mut self, what: HookNews) -> bool {
-        let hook = match what {
-            HookNews::Question(_) => Hook::Question,
-            HookNews::Change(_) => Hook::Change,
-            HookNews::Finish => Hook::Finish,
-        };
-        let Some(argv) = hook.command(&self.settings.hooks).cloned() else {
+        let (hook, command) = what.configured(&self.settings.config.hooks);
+        let Some(argv) = command.cloned() else {
             return false;
         };
         let (settings, store) = self.handles();
@@ -197,29 +173,28 @@ pub(super) async fn call(
 }
 
 /// Runs a hook to its end, and logs the outcome; a failure is reported to the person.
-async fn run(settings: &DaemonSettings, hook: Hook, argv: Vec<String>, call: String, now: Time) {
-    let hooks = &settings.hooks;
+async fn run(settings: &DaemonSettings, hook: &str, argv: Vec<String>, call: String, now: Time) {
+    let hooks = &settings.config.hooks;
     let spec = ChildSpec {
         argv,
-        cwd: settings.folder.clone(),
+        cwd: settings.config.folder().to_owned(),
         env: environment(&hooks.env),
         stdin: Stdin::Text(call),
         deadline: hooks.timeout,
     };
     let marks = settings.volumes.path(Folder::Active);
     // Each plan in the folder has its own.
-    let mark = format!("{}-{}", settings.plan, hook.as_str());
+    let mark = format!("{}-{hook}", settings.plan);
     let (ended, said) = match run_capped(&spec, &marks, &mark).await {
         Ok((outcome, said)) => (ended(outcome, hooks.timeout), said),
         Err(error) => (Err(format!("{error:#}")), String::new()),
     };
-    let name = hook.as_str();
     if let Err(failed) = &ended {
-        tracing::warn!(hook = name, failed, "a hook failed");
-        (settings.notice)(&format!("the hook `{name}` failed: {failed}"));
+        tracing::warn!(hook, failed, "a hook failed");
+        (settings.notice)(&format!("the hook `{hook}` failed: {failed}"));
     }
     let how = ended.unwrap_or_else(|failed| failed);
-    log(settings, now, &format!("{name}: {how}"), &said);
+    log(settings, now, &format!("{hook}: {how}"), &said);
 }
 
 /// Adds a line to the log of the hooks, and the words of others below it.

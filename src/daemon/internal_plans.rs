@@ -26,7 +26,7 @@ impl PlanRun {
         }
         let under_way = self.effects.under_way();
         if self.maintain_at <= self.world.now && !under_way.contains(&EffectKey::MaintainInternal) {
-            self.maintain_at = self.world.now.plus(self.settings.timing.inside);
+            self.maintain_at = self.world.now.plus(self.settings.config.timing.inside);
             let ((settings, store), clock) = (self.handles(), self.clock);
             self.spawn(EffectKey::MaintainInternal, async move {
                 let maintenance = Maintenance {

@@ -201,7 +201,7 @@ impl PlansAtWork {
         }
         let busy = self.runs.values().filter(|run| !run.demand.rests).count();
         let busy = busy + self.opened_by.len();
-        let most = usize::try_from(self.folder.max_plans).unwrap_or(usize::MAX);
+        let most = usize::try_from(self.folder.config.run.max_plans).unwrap_or(usize::MAX);
         Ok((busy >= most.max(1)).then(|| {
             format!("for one of {busy} other plans to end or to ask (`run.max_plans` is {most})")
         }))
@@ -305,7 +305,7 @@ impl PlansAtWork {
     /// than another one wants; of equal ones the plan that began a task longest ago comes first.
     pub fn share_lanes(&mut self) {
         let several = self.runs.len() > 1;
-        let Some(most) = self.folder.max_parallel.filter(|_| several) else {
+        let Some(most) = self.folder.config.run.max_parallel.filter(|_| several) else {
             let alone = self.runs.values_mut();
             return alone.for_each(|run| run.set_lanes(None));
         };

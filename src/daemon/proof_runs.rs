@@ -147,7 +147,7 @@ impl ProofRuns {
 
     /// Returns whether a check needs no tests to fail.
     fn is_plain(&self, name: &str) -> bool {
-        let check = self.settings.checks.get(name);
+        let check = self.settings.config.checks.get(name);
         check.is_none_or(|check| check.plain)
     }
 
@@ -366,7 +366,7 @@ impl Subject {
         place.lay_out(&own.delivered).await?;
         self.prepare(place).await?;
         for result in results.iter_mut().filter(|result| !result.passed) {
-            let Some(check) = self.runs.settings.checks.get(&result.name) else {
+            let Some(check) = self.runs.settings.config.checks.get(&result.name) else {
                 continue;
             };
             let delivered = self.run(check, place.folder()).await?;
@@ -441,7 +441,7 @@ impl Subject {
     }
 
     fn configured(&self) -> impl Iterator<Item = &CheckConfig> {
-        let checks = &self.runs.settings.checks;
+        let checks = &self.runs.settings.config.checks;
         self.names.iter().filter_map(|name| checks.get(name))
     }
 
@@ -454,7 +454,7 @@ impl Subject {
     async fn all(&self, folder: &Path) -> Result<Vec<CheckResult>> {
         let mut results = Vec::new();
         for name in &self.names {
-            results.push(match self.runs.settings.checks.get(name) {
+            results.push(match self.runs.settings.config.checks.get(name) {
                 Some(check) => self.run(check, folder).await?,
                 None => CheckResult::failed(name, "not in the configuration any more"),
             });

@@ -118,7 +118,7 @@ pub(super) struct RoleRequests<'a> {
 
 impl RoleRequests<'_> {
     pub async fn maintain(&self, now: Time) -> Result<(), StoreError> {
-        let repair = self.settings.timing.plan.repair;
+        let repair = self.settings.config.timing.plan.repair;
         let found = self.store.read(self.plan, move |plan, _| {
             let asked = plan.open_questions().filter_map(|question| {
                 let task = plan.task(question.task?)?;
@@ -195,7 +195,7 @@ impl RoleRequests<'_> {
     async fn repair_unreadable(&self, now: Time) -> Result<(), StoreError> {
         let settings = Arc::clone(self.settings);
         let repair = move |draft: &mut Draft<'_>| {
-            for attempt in unread(draft.plan(), now, settings.timing.plan.repair) {
+            for attempt in unread(draft.plan(), now, settings.config.timing.plan.repair) {
                 let rejected = attempt.rejected.as_ref();
                 let reason = rejected.map_or("", |rejected| &rejected.reason).to_owned();
                 if attempt.rejections < MOST_UNREADABLE {

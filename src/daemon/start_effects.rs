@@ -151,9 +151,7 @@ impl PlanRun {
         let ((settings, store), subject) = (self.handles(), subject.clone());
         self.spawn(EffectKey::Ask(subject.clone()), async move {
             let asked = effect_work::ask(&settings, &store, subject).await?;
-            Ok(asked.map_or(EffectResult::NotAsked, |asked| {
-                EffectResult::Asked(Box::new(asked))
-            }))
+            Ok(EffectResult::Asked(asked.map(Box::new)))
         });
     }
 

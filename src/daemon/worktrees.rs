@@ -147,7 +147,7 @@ pub(super) async fn prepare(
     place: &CheckFolder,
     command: &CommandId,
 ) -> Result<Option<CheckResult>> {
-    let Some(prepare) = &settings.prepare else {
+    let Some(prepare) = &settings.config.run.prepare else {
         return Ok(None);
     };
     if place.prepared().exists() {
