@@ -20,7 +20,7 @@ use crate::volumes::Folder;
 use crate::wire::Problem;
 use crate::wire::team_file::{RoleKind, RoleSpec, StepDoes};
 use crate::wire::text::one_line;
-use crate::worker::in_process::{InProcessRole, InProcessRoles, Member, RoleHost};
+use crate::worker::in_process::{InProcessRole, InProcessRoles, RoleHost};
 
 /// The servers whose tools roles use, as far as they run.
 #[derive(Debug, Default)]
@@ -180,11 +180,9 @@ pub async fn ready(
         return Ok(None);
     }
     let member = |role: &RoleSpec| {
-        let prompt = settings.role_prompts.get(&role.id).cloned();
-        Some(Member {
+        Some(OtherRole {
             id: role.id.parse().ok()?,
             description: role.description.clone(),
-            prompt: prompt.unwrap_or_default(),
         })
     };
     let host = RoleHost {
@@ -196,6 +194,7 @@ pub async fn ready(
         clock: app.clock,
         prompts: Arc::clone(&settings.prompts),
         members: team.team.roles.iter().filter_map(member).collect(),
+        role_prompts: Arc::clone(&settings.role_prompts),
         residents,
     };
     let inside = InProcessRoles::new(host).map_err(|wrong| faults.extend(wrong));

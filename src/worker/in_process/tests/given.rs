@@ -111,10 +111,9 @@ impl Given {
     pub(super) fn options(&self, residents: Vec<InProcessRole>, files: &[&str]) -> RoleHost {
         let inside = residents.iter().map(|resident| resident.id.clone());
         let members = inside.chain(files.iter().map(|name| role(name)));
-        let member = |id| Member {
+        let member = |id| OtherRole {
             id,
             description: String::new(),
-            prompt: String::new(),
         };
         let mut config = Config::default();
         config.role.max_depth = 3;
@@ -128,6 +127,7 @@ impl Given {
             clock: self.clock,
             prompts: Arc::new(Prompts::load(None).unwrap()),
             members: members.map(member).collect(),
+            role_prompts: Arc::default(),
             residents,
         }
     }
