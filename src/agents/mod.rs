@@ -8,7 +8,6 @@ mod claude;
 mod codex;
 mod coding_agent;
 mod command_line;
-mod earlier_commands;
 mod gemini;
 mod opencode;
 mod permissions;
@@ -23,8 +22,8 @@ use std::path::{Path, PathBuf};
 
 use crate::exec::{self, Stdin};
 use crate::plan::SessionId;
-use crate::volumes::{Folder, Volumes};
-use crate::wire::command_file::CommandFile;
+use crate::volumes::{Folder, Volumes, VolumesError};
+use crate::wire::command_file::{CommandFile, CommandType};
 
 pub use agent_acts::{AgentAct, ToolAnswer, acts};
 pub use agent_program::{CodingAgent, Login, ProgramVersion};
@@ -35,7 +34,6 @@ pub use prompt::PromptKind;
 pub use ran_commands::ran_commands;
 pub use run_outcome::{ModelFault, NextRun, RunOutcome, RunReading, RunUsage};
 pub use shell_blocks::Shell;
-pub use substitute_report::RunSummary;
 pub use task_files::not_named;
 
 /// An agent by its kind.
@@ -245,10 +243,32 @@ impl<'a> AgentJob<'a> {
         }
     }
 
-    /// Returns the last command before this one of the same task, or of the same session where no task is named.
-    pub fn earlier(&self) -> Option<CommandFile> {
-        let mut earlier = earlier_commands::commands(self.volumes, self.command).ok()?;
-        earlier.find(|earlier| earlier.id != self.command.id)
+    /// Returns the claimed commands of the same task or request up to this one, the newest first; for a command without either,
+    /// those of the same session.
+    ///
+    /// # Errors
+    /// The folder cannot be listed. Files that cannot be read are left out.
+    fn commands(&self) -> Result<impl Iterator<Item = CommandFile>, VolumesError> {
+        let (volumes, command) = (self.volumes, self.command);
+        let mut ids = volumes.taken()?;
+        ids.retain(|id| *id <= command.id);
+        Ok(ids.into_iter().rev().filter_map(move |id| {
+            let earlier = volumes.find_command(Folder::CommandsProcessed, &id)?;
+            let same = if command.task.is_some() {
+                earlier.plan == command.plan && earlier.task == command.task
+            } else if command.request_id.is_some() {
+                earlier.plan == command.plan && earlier.request_id == command.request_id
+            } else {
+                command.session.is_some() && earlier.session == command.session
+            };
+            (same && earlier.kind != CommandType::End).then_some(earlier)
+        }))
+    }
+
+    /// Returns those of them that came before this one.
+    pub fn earlier(&self) -> impl Iterator<Item = CommandFile> {
+        let commands = self.commands().into_iter().flatten();
+        commands.filter(|earlier| earlier.id != self.command.id)
     }
 }
 

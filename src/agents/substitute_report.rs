@@ -2,7 +2,7 @@
 //! not yet a success, unless the program was the whole task.
 
 use super::coding_agent::ended;
-use super::run_outcome::{RunOutcome, RunUsage};
+use super::run_outcome::{RunOutcome, RunReading};
 use super::{
     AgentJob, AgentRefusal, CodingAgentSetup, CommandTemplate, MOST_PRINTED, ProcessEnd, Shell,
 };
@@ -76,24 +76,14 @@ fn of_processes(
     file
 }
 
-/// The result of all runs of a coding agent on one command.
-#[derive(Debug)]
-pub struct RunSummary {
-    pub outcome: RunOutcome,
-    pub session: Option<SessionId>,
-    /// The usage of all runs.
-    pub usage: RunUsage,
-    /// What the person should know about these runs.
-    pub notes: Vec<String>,
-}
-
 impl CodingAgentSetup {
-    /// Returns the report on a job: the agent's own, where it left one in the workspace (`left`) or as its last message, else
+    /// Returns the report on a job, of what all its runs came to, with what a person should know about them: the agent's own, where it left one in the workspace (`left`) or as its last message, else
     /// one that is made from its output: never more than PARTIAL_SUCCESS, as the agent's words about itself make no success.
     pub fn report(
         &self,
         job: &AgentJob<'_>,
-        course: &RunSummary,
+        course: &RunReading,
+        mut pitfalls: Vec<String>,
         left: Option<&[u8]>,
     ) -> ReportFile {
         let name = self.kind.name;
@@ -102,7 +92,6 @@ impl CodingAgentSetup {
             RunOutcome::Done(text) | RunOutcome::Refused { text, .. } => text.trim(),
             _ => "",
         };
-        let mut pitfalls = course.notes.clone();
         let read = |bytes: &[u8]| parse(&format!("report-{}.md", job.command.id), bytes);
         let left = left.map(read);
         let unread = matches!(left, Some(Err(_)));

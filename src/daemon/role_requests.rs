@@ -14,7 +14,7 @@ use crate::plan::{
 use crate::role::WaitChain;
 use crate::store::{Store, StoreError};
 use crate::volumes::{Folder, ReportDisposition, Volumes};
-use crate::wire::command_file::{CommandFile, CommandType};
+use crate::wire::command_file::CommandType;
 
 use super::carry_out_steps::draw_question_ids;
 use super::effect_work::blocking;
@@ -77,12 +77,11 @@ pub(super) async fn ends_session(volumes: &Volumes, command: &CommandId) -> bool
     let (volumes, command) = (volumes.clone(), command.clone());
     let read = blocking(move || {
         let places = volumes.everywhere();
-        let texts = places.iter().flat_map(|place| {
+        let mut commands = places.iter().flat_map(|place| {
             let folders = [Folder::CommandsProcessed, Folder::CommandsPending];
-            folders.map(|folder| place.read_command(folder, &command).ok())
+            folders.map(|folder| place.find_command(folder, &command))
         });
-        let mut commands = texts.flatten().map(|text| CommandFile::parse(&text));
-        Ok(commands.any(|read| read.is_ok_and(|read| read.kind == CommandType::End)))
+        Ok(commands.any(|found| found.is_some_and(|found| found.kind == CommandType::End)))
     });
     read.await.unwrap_or(false)
 }

@@ -139,7 +139,7 @@ pub(super) fn create_once(temp: &Path, path: &Path, text: &[u8], mode: u32) -> R
 #[derive(Debug)]
 pub struct Unpublished {
     temp: TempPath,
-    path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 impl Unpublished {
@@ -149,10 +149,6 @@ impl Unpublished {
             temp: TempPath::try_from_path(temp).cannot("write", temp)?,
             path: path.to_owned(),
         })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     pub(super) fn publish(self) -> Result<()> {

@@ -76,7 +76,7 @@ impl Volumes {
     /// # Errors
     /// As [`Volumes::publish`].
     pub fn publish_prepared(&self, file: Unpublished, text: &str) -> Result<()> {
-        let path = file.path().to_owned();
+        let path = file.path.clone();
         match file.publish() {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let there = read_capped(&path, text.len() as u64);
@@ -117,9 +117,7 @@ impl Volumes {
     /// # Errors
     /// When a folder cannot be read.
     pub fn reported(&self, id: &CommandId) -> Result<bool> {
-        let pending = self.names(ReportsPending)?;
-        let mut arrived = pending.iter().filter_map(|name| command_of(name));
-        if arrived.any(|found| found == *id) {
+        if self.is_unread(id)? {
             return Ok(true);
         }
         // A report in an archive folder has the name with which it arrived. Only the two names of the protocol are checked, so
@@ -130,6 +128,16 @@ impl Volumes {
             }
         }
         Ok(false)
+    }
+
+    /// Returns whether a report for a command lies among those that have not been moved to an archive folder.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn is_unread(&self, id: &CommandId) -> Result<bool> {
+        let pending = self.names(ReportsPending)?;
+        let mut arrived = pending.iter().filter_map(|name| command_of(name));
+        Ok(arrived.any(|found| found == *id))
     }
 
     /// Returns where the report of a command may be in some folders: with its id, or with that without `task-`.
@@ -270,7 +278,13 @@ impl Volumes {
             .find_map(|path| read_text(&path, REPORT_CAP).ok())
     }
 
-    /// Reads a command in a given folder.
+    /// Reads a command in a given folder; `None` if it is not there, or cannot be read.
+    pub fn find_command(&self, folder: Folder, id: &CommandId) -> Option<CommandFile> {
+        let text = self.read_command(folder, id).ok()?;
+        CommandFile::parse(&text).ok()
+    }
+
+    /// Reads the text of a command in a given folder.
     ///
     /// # Errors
     /// When it does not exist there, is not a plain file, or is larger than the limit.

@@ -12,7 +12,7 @@ use super::worker_loop::{Finished, HeartbeatSource, Result, RunVitals};
 use super::{WorkerEvent, allowed_commands};
 use crate::agents::{
     AgentProcess, CodingAgentSetup, MOST_PRINTED, ModelFault, NextRun, PromptKind, RunOutcome,
-    RunOutput, RunReading, RunSession, RunSummary, RunUsage,
+    RunOutput, RunReading, RunSession, RunUsage,
 };
 use crate::exec::{self, ChildExit, Stdin};
 use crate::plan::{SessionId, Time};
@@ -306,7 +306,7 @@ impl<'a> SessionRun<'a> {
             Some(reading.usage).filter(|usage| *usage != RunUsage::default())
         };
         let earlier = || {
-            let earlier = self.at.job.earlier()?;
+            let earlier = self.at.job.earlier().next()?;
             let path = self.at.worker.volumes.log(&earlier.id, "out");
             used(exec::tail_of(&path, MOST_EARLIER))
         };
@@ -348,15 +348,16 @@ impl<'a> SessionRun<'a> {
             (RunOutcome::Model(fault), NextRun::Stop) => Some(fault.refusal()),
             _ => None,
         };
-        let course = RunSummary {
+        let course = RunReading {
             outcome,
             session: self.session.clone(),
             usage: self.usage,
-            notes: std::mem::take(&mut self.notes),
         };
         let bytes = left.as_ref().map(|(_, bytes)| bytes.as_slice());
+        let notes = std::mem::take(&mut self.notes);
+        let report = self.coder.report(self.at.job, &course, notes, bytes);
         Finished {
-            report: Some(self.coder.report(self.at.job, &course, bytes)),
+            report: Some(report),
             stop,
             left: Some((self.inbox.clone(), left.map(|(path, _)| path))),
         }

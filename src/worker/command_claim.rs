@@ -12,7 +12,6 @@ use super::worker_loop::RUNS_ON;
 use crate::own_files;
 use crate::plan::{CommandId, PlanId};
 use crate::volumes::{Folder, Heartbeat, Result, Volumes, VolumesError};
-use crate::wire::command_file::CommandFile;
 use crate::wire::text::one_line;
 
 /// The most of a role that is written into a lock, in characters: more than the name of any that a team has.
@@ -266,8 +265,7 @@ struct Addressee {
 impl Addressee {
     /// Reads it from a command's file; one that cannot be read is for all.
     fn of(volumes: &Volumes, folder: Folder, id: &CommandId) -> Self {
-        let text = volumes.read_command(folder, id).ok();
-        let Some(command) = text.and_then(|text| CommandFile::parse(&text).ok()) else {
+        let Some(command) = volumes.find_command(folder, id) else {
             return Self::default();
         };
         let assignee = command.assignee.as_deref();

@@ -19,9 +19,7 @@ use crate::role::{
     StructuredMessage, TaskUpdate, asks_person, with_person,
 };
 use crate::store::StoreError;
-use crate::volumes::Folder;
 use crate::wire::command_file::{CommandFile, sections};
-use crate::wire::report_file::command_of;
 use crate::worker::command_claim::Claim;
 use crate::worker::worker_loop::{
     Doer, Finished, HeartbeatSource, LONGEST_PAUSE, Result, RunVitals, WorkStop, Worker,
@@ -303,7 +301,8 @@ impl RoleDoer {
                 true => RequestWait::Rests,
                 false => hold(shared, &on, request),
             };
-            if timeout.over(hold, || self.has_answer(request)) {
+            let has_answer = || shared.host.volumes.is_unread(request).unwrap_or(false);
+            if timeout.over(hold, has_answer) {
                 break RoleInput::TimedOut;
             }
             let used_up = timeout.used_up(hold);
@@ -350,15 +349,6 @@ impl RoleDoer {
             _ => AwaitedRole::Settled,
         };
         self.shared.host.store.read(plan, awaited).await
-    }
-
-    /// Returns whether an answer lies among the reports that the daemon has not read yet.
-    fn has_answer(&self, request: &RequestId) -> bool {
-        let folder = self.shared.host.volumes.path(Folder::ReportsPending);
-        let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        names
-            .filter_map(|entry| command_of(entry.file_name().to_str()?))
-            .any(|command| command == *request)
     }
 
     /// Ends work that is not wanted any more, and takes back what was asked for it: tried until it is done, or the lane is to end.

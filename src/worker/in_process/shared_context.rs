@@ -10,7 +10,6 @@ use crate::plan::{Attempt, AttemptState, CommandId, DAEMON, ROLE, Time};
 use crate::role::{RoleId, WaitChain};
 use crate::store::StoreError;
 use crate::volumes::{Folder, Volumes, VolumesError};
-use crate::wire::command_file::CommandFile;
 
 /// What the roles in the process share.
 pub(super) struct SharedContext {
@@ -48,13 +47,10 @@ impl SharedContext {
             let everywhere = self.host.volumes.everywhere();
             for id in locked {
                 // What cannot be read yet is locked just before it is taken.
-                let text = |volumes: &Volumes| {
-                    let text = volumes.read_command(Folder::CommandsProcessed, &id);
-                    text.ok()
-                };
+                let taken =
+                    |volumes: &Volumes| volumes.find_command(Folder::CommandsProcessed, &id);
                 if !known.contains_key(&id)
-                    && let Some(text) = everywhere.iter().find_map(text)
-                    && let Ok(command) = CommandFile::parse(&text)
+                    && let Some(command) = everywhere.iter().find_map(taken)
                 {
                     known.insert(id, command.assignee);
                 }
