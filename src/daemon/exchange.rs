@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::background_effects::Effects;
 use super::effect_work::blocking;
 use super::input_routing::{FoundInput, RoutingTable, Stranger};
-use super::report_parsing::{self, ParsedReport};
+use super::report_parsing::{ParsedReport, parse};
 use super::{FolderSettings, role_requests};
 use crate::plan::{HumanQuestion, PlanId, QuestionId, Refusal, Time};
 use crate::plan_time::Clock;
@@ -210,14 +210,7 @@ impl Exchange {
         let clock = self.clock;
         let scan = move || {
             let scan = scanner.scan(&commands, &questions, most);
-            let scanned = scan.map(|mut scan| {
-                let found = FoundInput {
-                    reports: report_parsing::reports(&mut scan, now, &clock),
-                    replies: report_parsing::replies(&mut scan),
-                    signs: std::mem::take(&mut scan.signs),
-                };
-                (found, scan, now)
-            });
+            let scanned = scan.map(|mut scan| (parse(&mut scan, now, &clock), scan, now));
             (scanner, scanned)
         };
         if quick {
