@@ -111,7 +111,11 @@ impl TimeAllowance {
     /// Resolves when the allowance is used up. Time that has passed when this future is dropped counts as used, too.
     pub async fn used_up(&mut self) {
         while !self.left.is_zero() {
-            let piece = AllowancePiece::of(self);
+            let piece = AllowancePiece {
+                length: self.left.min(PIECE),
+                of: self,
+                began: Instant::now(),
+            };
             tokio::time::sleep(piece.length).await;
         }
     }
@@ -122,16 +126,6 @@ struct AllowancePiece<'a> {
     of: &'a mut TimeAllowance,
     length: Duration,
     began: Instant,
-}
-
-impl<'a> AllowancePiece<'a> {
-    fn of(allowance: &'a mut TimeAllowance) -> Self {
-        Self {
-            length: allowance.left.min(PIECE),
-            of: allowance,
-            began: Instant::now(),
-        }
-    }
 }
 
 impl Drop for AllowancePiece<'_> {

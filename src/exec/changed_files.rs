@@ -138,17 +138,13 @@ impl FileListing {
             }
             None => stamp.written >= wall,
         };
-        let written = self
-            .files
-            .iter()
-            .filter(|(path, stamp)| is_news(path, stamp))
-            .map(|(path, _)| path.clone());
-        let removed = before
-            .filter(|_| self.complete)
-            .into_iter()
-            .flat_map(|before| before.files.keys())
-            .filter(|path| !self.files.contains_key(*path))
-            .map(|path| ChangedFiles::removed(path));
+        let written = self.files.iter();
+        let written = written.filter(|(path, stamp)| is_news(path, stamp));
+        let written = written.map(|(path, _)| path.clone());
+        let known = before.filter(|_| self.complete).into_iter();
+        let known = known.flat_map(|before| before.files.keys());
+        let removed = known.filter(|path| !self.files.contains_key(*path));
+        let removed = removed.map(|path| ChangedFiles::removed(path));
         let seen = match began {
             _ if !self.complete => ChangeDetection::Part,
             Some(_) => ChangeDetection::Listing,
@@ -161,7 +157,7 @@ impl FileListing {
 /// Git snapshots of a folder. Their index and objects are kept outside the person's repository, whose own do not change.
 #[derive(Clone, Debug)]
 pub struct GitSnapshots {
-    git: Git,
+    pub(super) git: Git,
     index: PathBuf,
     left_out: Vec<String>,
 }
@@ -185,10 +181,6 @@ impl GitSnapshots {
             git: git.with_index(&index).with_objects(&objects),
             index,
         })
-    }
-
-    pub(super) fn git(&self) -> &Git {
-        &self.git
     }
 
     /// Takes a snapshot of all files that git does not ignore, and returns its id.

@@ -280,7 +280,7 @@ impl super::GitSnapshots {
         fs::create_dir_all(folder)?;
         let index = folder.with_extension("index");
         drop(fs::remove_file(folder.with_extension("index.lock")));
-        let git = self.git().in_folder(folder).with_index(&index);
+        let git = self.git.in_folder(folder).with_index(&index);
         let prepared = folder.with_extension("prepared");
         Ok(CheckFolder::new(git, prepared, None))
     }

@@ -224,11 +224,8 @@ impl Git {
     /// # Errors
     /// It cannot be started, is ended by a signal, takes too long or prints too much.
     pub async fn run(&self, command: &str, arguments: &[&str]) -> Result<GitOutput> {
-        let words: Vec<&str> = command
-            .split(' ')
-            .chain(arguments.iter().copied())
-            .collect();
-        let words = words.as_slice();
+        let words = command.split(' ').chain(arguments.iter().copied());
+        let words: &[&str] = &words.collect::<Vec<_>>();
         let output = self.output().await?;
         let [out, err] = output.lengths();
         let outcome = run(&self.spec(words), &output, |_| {}, std::future::pending())
@@ -531,7 +528,10 @@ fn programs_outside(folder: &Path) -> OsString {
 /// Refuses a work tree whose repository is no longer the recorded one.
 fn unchanged(folder: &Path, repository: &Repository) -> Result<()> {
     let now = locate(folder)?;
-    let was = RepositoryPlace::of(repository);
+    let was = RepositoryPlace {
+        git_dir: PathBuf::from(&repository.git_dir),
+        common_dir: PathBuf::from(&repository.common_dir),
+    };
     if now.as_ref() == Some(&was) {
         return Ok(());
     }

@@ -158,7 +158,10 @@ pub async fn run(
     started: impl FnOnce(u32),
     cancel: impl Future<Output = Duration>,
 ) -> Result<ChildExit, ExecError> {
-    let mut group = spawn(spec, output)?;
+    let mut group = spawn(spec, || {
+        let (out, err) = (output.out.try_clone()?, output.err.try_clone()?);
+        Ok([stdin(&spec.stdin)?, out.into(), err.into()])
+    })?;
     started(group.id());
     let lost = |source| cannot_start(spec, source);
     let mut outcome = ChildExit::default();
@@ -252,7 +255,7 @@ pub fn piped(
         let err = output.err.try_clone()?;
         Ok([Stdio::piped(), Stdio::piped(), err.into()])
     };
-    let mut group = spawn_with(spec, streams)?;
+    let mut group = spawn(spec, streams)?;
     let (stdin, stdout) = (group.child.stdin.take(), group.child.stdout.take());
     match stdin.zip(stdout) {
         Some((stdin, stdout)) => Ok((stdin, stdout, group)),
@@ -260,14 +263,7 @@ pub fn piped(
     }
 }
 
-fn spawn(spec: &ChildSpec, output: &ChildOutput) -> Result<ProcessGroup, ExecError> {
-    spawn_with(spec, || {
-        let (out, err) = (output.out.try_clone()?, output.err.try_clone()?);
-        Ok([stdin(&spec.stdin)?, out.into(), err.into()])
-    })
-}
-
-fn spawn_with(
+fn spawn(
     spec: &ChildSpec,
     streams: impl FnOnce() -> io::Result<[Stdio; 3]>,
 ) -> Result<ProcessGroup, ExecError> {

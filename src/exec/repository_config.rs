@@ -70,15 +70,6 @@ pub(super) struct RepositoryPlace {
     pub common_dir: PathBuf,
 }
 
-impl RepositoryPlace {
-    pub fn of(repository: &Repository) -> Self {
-        Self {
-            git_dir: PathBuf::from(&repository.git_dir),
-            common_dir: PathBuf::from(&repository.common_dir),
-        }
-    }
-}
-
 impl fmt::Display for RepositoryPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.git_dir.display())?;

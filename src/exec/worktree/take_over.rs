@@ -174,15 +174,10 @@ impl Project {
 
 /// Returns the first part of a path that exists and is no folder.
 fn first_file(root: &Path, path: &str) -> Option<String> {
-    let mut part = String::new();
-    for name in path.split('/') {
-        part = if part.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{part}/{name}")
-        };
-        if !root.join(&part).symlink_metadata().ok()?.is_dir() {
-            return Some(part);
+    let ends = path.match_indices('/').map(|(at, _)| at);
+    for end in ends.chain([path.len()]) {
+        if !root.join(&path[..end]).symlink_metadata().ok()?.is_dir() {
+            return Some(path[..end].to_owned());
         }
     }
     // Whether a folder holds files of the person, git sees.
