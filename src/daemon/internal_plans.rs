@@ -183,10 +183,9 @@ async fn is_awaited(store: &Store, head: &PlanHead) -> Result<bool, StoreError> 
 
 /// Returns the roles that work on a task of a plan, or on a request of another role.
 pub(super) fn at_work(plan: &Plan) -> BTreeSet<String> {
-    let begun = plan
-        .awaited_attempts()
-        .filter(|attempt| attempt.claimed.is_some())
-        .filter_map(|attempt| plan.task(attempt.task)?.assignee.clone());
+    let claimed = plan.awaited_attempts();
+    let claimed = claimed.filter(|attempt| attempt.claimed.is_some());
+    let begun = claimed.filter_map(|attempt| plan.task(attempt.task)?.assignee.clone());
     let asked = plan.waits().map(|(_, wait)| wait.on.clone());
     begun.chain(asked).collect()
 }

@@ -24,7 +24,7 @@ use super::worktrees::{self, BranchReport};
 use super::{BY, DaemonSettings, HumanWait, LoopView, PlanAtWork, StartedWorkers, effect_work};
 use crate::plan::{
     CheckBefore, CheckResult, CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan,
-    QuestionId, Refusal, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
+    QuestionId, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
 };
 use crate::plan_time::{Clock, LATE};
 use crate::store::{Store, StoreError};
@@ -254,16 +254,6 @@ impl PlanRun {
         read: impl FnOnce(&Plan, i64) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
         self.store.read(&self.settings.plan, read).await
-    }
-
-    /// Records in the plan what is found at the start; no decision follows yet.
-    pub async fn record(
-        &self,
-        why: &str,
-        record: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
-    ) -> Result<(), StoreError> {
-        let plan = &self.settings.plan;
-        self.store.change(plan, BY, why, record).await
     }
 
     /// Limits the lanes, as other plans need some; is turned once more if that makes a difference.

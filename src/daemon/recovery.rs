@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::carry_out_steps::OutgoingCommand;
 use super::plan_run::PlanRun;
-use super::{DaemonSettings, effect_work};
-use crate::plan::{CommandId, EndCommand, Plan, QuestionId, ROLE};
+use super::{BY, DaemonSettings, effect_work};
+use crate::plan::{CommandId, Draft, EndCommand, Plan, QuestionId, ROLE};
 use crate::store::Store;
 use crate::volumes::{CommandPlace, Volumes, VolumesError};
 use crate::wire::question_file;
@@ -88,8 +88,9 @@ impl PlanRun {
             open.chain(ends).collect()
         });
         for id in self.put_back(lost.await?)? {
-            let why = "the command had been taken back";
-            self.record(why, move |draft| draft.withdrawn(&id)).await?;
+            let (plan, why) = (&self.settings.plan, "the command had been taken back");
+            let record = move |draft: &mut Draft<'_>| draft.withdrawn(&id);
+            self.store.change(plan, BY, why, record).await?;
         }
         Ok(())
     }

@@ -204,10 +204,7 @@ impl CommandRun<'_> {
         let source = HeartbeatSource::Agent(output, doer.agent.kind());
         let [out, err] = output.lengths();
         let exchange = worker.volumes.root().display().to_string();
-        let path = doer
-            .path
-            .iter()
-            .map(|path| ("PATH".to_owned(), path.clone()));
+        let path = doer.path.clone().map(|path| ("PATH".to_owned(), path));
         let set = [(EXCHANGE.to_owned(), exchange)].into_iter();
         let set = set.chain(path).chain(step.set).collect();
         let spec = ChildSpec {
