@@ -28,7 +28,7 @@ impl CommandTemplate {
             stdin: if named {
                 Stdin::Nothing
             } else {
-                Stdin::Text(job.command.render())
+                Stdin::Bytes(job.command.render().into_bytes())
             },
         }
     }

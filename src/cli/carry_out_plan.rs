@@ -163,12 +163,7 @@ impl App {
             policy: prepared.policy.clone(),
             prompts: Arc::clone(&prepared.prompts),
             models: prepared.models.clone(),
-            judging: Arc::new(JudgingFiles::new(
-                Path::new(&head.workspace),
-                &config.run.protect,
-                &config.run.may_change,
-                config.checks.values().map(|check| check.argv.as_slice()),
-            )),
+            judging: Arc::new(JudgingFiles::new(Path::new(&head.workspace), config)),
             team: team.map(Arc::new),
             role_prompts: Arc::new(prompts.unwrap_or_default()),
             human_wait,

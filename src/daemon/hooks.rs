@@ -179,7 +179,7 @@ async fn run(settings: &DaemonSettings, hook: &str, argv: Vec<String>, call: Str
         argv,
         cwd: settings.config.folder().to_owned(),
         env: environment(&hooks.env),
-        stdin: Stdin::Text(call),
+        stdin: Stdin::Bytes(call.into_bytes()),
         deadline: hooks.timeout,
     };
     let marks = settings.volumes.path(Folder::Active);

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use regex_lite::Regex;
 
+use crate::config::Config;
 use crate::plan::test_commands::patterns;
 
 patterns! {
@@ -51,21 +52,16 @@ struct NamedFiles {
 }
 
 impl JudgingFiles {
-    /// Takes the workspace, the patterns of the person, and the command lines of the checks.
-    pub fn new<'a>(
-        workspace: &Path,
-        protect: &[String],
-        may_change: &[String],
-        checks: impl Iterator<Item = &'a [String]>,
-    ) -> Self {
+    /// Takes the workspace, and of the configuration the patterns of the person and the command lines of the checks.
+    pub fn new(workspace: &Path, config: &Config) -> Self {
         let patterns = |list: &[String]| list.iter().filter_map(|text| glob(text)).collect();
         let mut named = NamedFiles::default();
-        for argv in checks {
-            named.read(workspace, argv);
+        for check in config.checks.values() {
+            named.read(workspace, &check.argv);
         }
         Self {
-            protect: patterns(protect),
-            may_change: patterns(may_change),
+            protect: patterns(&config.run.protect),
+            may_change: patterns(&config.run.may_change),
             named,
         }
     }
@@ -249,17 +245,18 @@ fn glob(pattern: &str) -> Option<Regex> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::CheckConfig;
 
     fn of(argv: &[&str]) -> JudgingFiles {
-        let argv: Vec<String> = argv.iter().map(ToString::to_string).collect();
-        let patterns = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let (protect, may) = (patterns(&["*.dat", "data/**"]), patterns(&["tests/free/*"]));
-        JudgingFiles::new(
-            Path::new("/w/p"),
-            &protect,
-            &may,
-            std::iter::once(&argv[..]),
-        )
+        let mut config = Config::default();
+        config.run.protect = ["*.dat", "data/**"].map(str::to_owned).to_vec();
+        config.run.may_change = vec!["tests/free/*".to_owned()];
+        let check = CheckConfig {
+            argv: argv.iter().map(ToString::to_string).collect(),
+            ..CheckConfig::default()
+        };
+        config.checks.insert("check".to_owned(), check);
+        JudgingFiles::new(Path::new("/w/p"), &config)
     }
 
     #[test]

@@ -185,14 +185,22 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::config::{CheckConfig, Config};
 
     #[test]
     fn changes_of_manifests_are_of_tests_unless_of_dependencies_and_lone_targets() {
         let check = ["make".to_owned(), "test".to_owned()];
         let script = ["sh".to_owned(), "check.sh".to_owned()];
-        let files =
-            |argv: &[String]| JudgingFiles::new(Path::new("/w"), &[], &[], std::iter::once(argv));
-        let (made, scripted) = (files(&check), files(&script));
+        let files = |argv: [String; 2]| {
+            let mut config = Config::default();
+            let check = CheckConfig {
+                argv: argv.to_vec(),
+                ..CheckConfig::default()
+            };
+            config.checks.insert("check".to_owned(), check);
+            JudgingFiles::new(Path::new("/w"), &config)
+        };
+        let (made, scripted) = (files(check), files(script));
         let package = r#"{"scripts": {"test": "jest"}}"#;
         let make = "PY = python3\ntest: all\n\t$(PY) -m unittest\nall:\n\techo\n";
         for (path, old, new, differs) in [

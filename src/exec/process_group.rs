@@ -45,7 +45,6 @@ const PASSED: [&str; 12] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stdin {
     Nothing,
-    Text(String),
     Bytes(Vec<u8>),
 }
 
@@ -303,7 +302,6 @@ fn cannot_start(spec: &ChildSpec, source: io::Error) -> ExecError {
 fn stdin(stdin: &Stdin) -> io::Result<Stdio> {
     let bytes = match stdin {
         Stdin::Nothing => return Ok(Stdio::null()),
-        Stdin::Text(text) => text.as_bytes(),
         Stdin::Bytes(bytes) => bytes,
     };
     let mut file: File = tempfile::tempfile()?;
@@ -368,7 +366,7 @@ mod tests {
     async fn child_may_read_or_ignore_stdin() {
         let text = "line\n".repeat(100_000);
         let mut spec = sh("wc -l");
-        spec.stdin = Stdin::Text(text);
+        spec.stdin = Stdin::Bytes(text.into_bytes());
         assert_eq!(outcome(&spec).await.1.trim(), "100000");
         spec.argv[2] = "true".into();
         assert!(outcome(&spec).await.0.success());

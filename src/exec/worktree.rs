@@ -54,8 +54,8 @@ const NAMED: usize = 20;
 /// A project and the folder of its worktrees.
 #[derive(Clone, Debug)]
 pub struct Project {
+    /// Works in the project itself.
     git: Git,
-    root: PathBuf,
     folder: PathBuf,
     /// The folder in which the repository stores the data of single worktrees.
     worktrees: PathBuf,
@@ -77,7 +77,6 @@ impl Project {
         let git = Git::open(root, repository, &folder.join(OURS)).await?;
         Ok(Self {
             git: git.within(DEADLINE),
-            root: root.to_owned(),
             folder: folder.to_owned(),
             worktrees: Path::new(&repository.common_dir).join("worktrees"),
         })

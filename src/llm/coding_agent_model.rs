@@ -102,7 +102,7 @@ impl AgentModel {
             argv,
             cwd: self.place.path().to_owned(),
             env: environment_of_agent(&self.config.worker.env, agent.env, set),
-            stdin: Stdin::Text(prompt(request)),
+            stdin: Stdin::Bytes(prompt(request).into_bytes()),
             deadline: timeout,
         };
         let number = self.questions.fetch_add(1, Ordering::Relaxed);

@@ -223,7 +223,7 @@ impl<'a> SessionRun<'a> {
             name: self.coder.kind.name.into(),
             argv: call.argv,
             set: call.set,
-            stdin: Stdin::Text(brief),
+            stdin: Stdin::Bytes(brief.into_bytes()),
         };
         let [out, err] = self.at.output.lengths();
         // Before the process: the next worker after a crash finds the session, and where its output begins. Without that a

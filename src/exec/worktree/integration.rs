@@ -169,7 +169,7 @@ impl Project {
 
     /// Returns the folder of the repository's first work tree.
     fn main_worktree(&self) -> String {
-        let common = self.worktrees.parent().unwrap_or(&self.root);
+        let common = self.worktrees.parent().unwrap_or(self.git.folder());
         match common.file_name() {
             Some(name) if name == ".git" => common.parent().unwrap_or(common),
             _ => common,

@@ -28,7 +28,10 @@ impl Project {
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
     pub(in crate::exec) async fn include(&self, worktree: &Path) -> Result<()> {
-        let (file, ours) = (self.root.join(NAME), self.folder.join(OURS).join("include"));
+        let (file, ours) = (
+            self.git.folder().join(NAME),
+            self.folder.join(OURS).join("include"),
+        );
         let copy = ours.clone();
         let read = blocking(move || {
             let Ok(patterns) = read_beginning(&file, PATTERNS) else {
@@ -45,7 +48,7 @@ impl Project {
         let named = self.git.bytes(list, &[&from]).await?;
         let git = self.git.clone().with_input(named);
         let ignored = names(&git.run("check-ignore -z --stdin", &[]).await?.out);
-        let (root, worktree) = (self.root.clone(), worktree.to_owned());
+        let (root, worktree) = (self.git.folder().to_owned(), worktree.to_owned());
         blocking(move || {
             let wanted = ignored.iter().filter(|path| is_wanted(path, &patterns));
             let (mut files, mut bytes) = (0, 0);

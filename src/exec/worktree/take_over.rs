@@ -95,7 +95,7 @@ impl Project {
         let mut own = differs(&[from]).await?;
         own.extend(differs(&["--cached", from]).await?);
         let added = differs(&["--diff-filter=A", from, to]).await?;
-        let (root, known) = (self.root.clone(), changed.clone());
+        let (root, known) = (self.git.folder().to_owned(), changed.clone());
         let untracked = blocking(move || {
             let there = |path: &String| {
                 let there = first_file(&root, path)?;
