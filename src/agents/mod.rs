@@ -20,7 +20,7 @@ mod task_files;
 
 use std::path::{Path, PathBuf};
 
-use crate::exec::{self, Stdin};
+use crate::exec;
 use crate::plan::SessionId;
 use crate::volumes::{Folder, Volumes, VolumesError};
 use crate::wire::command_file::{CommandFile, CommandType};
@@ -89,7 +89,7 @@ pub struct AgentProcess {
     pub argv: Vec<String>,
     /// Variables that are set for it.
     pub set: Vec<(String, String)>,
-    pub stdin: Stdin,
+    pub stdin: Option<Vec<u8>>,
 }
 
 /// How a step ended.

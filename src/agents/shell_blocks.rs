@@ -4,7 +4,6 @@
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 use super::{AgentJob, AgentProcess, AgentRefusal};
-use crate::exec::Stdin;
 use crate::plan::Origin;
 use crate::wire::command_file::{CommandFile, CommandType, sections};
 
@@ -45,7 +44,7 @@ impl Shell {
             name: format!("Block {} of {count}", index + 1),
             argv: [shell, "-e", "-c", &script].map(str::to_owned).to_vec(),
             set: Vec::new(),
-            stdin: Stdin::Nothing,
+            stdin: None,
         };
         Ok(blocks.into_iter().enumerate().map(step).collect())
     }

@@ -10,7 +10,7 @@ use super::model_choice::on_path;
 use super::{Failure, Result};
 use crate::agents::{CodingAgent, ProgramVersion};
 use crate::config::Environment;
-use crate::exec::{self, ChildOutput, ChildSpec, Stdin};
+use crate::exec::{self, ChildOutput, ChildSpec};
 use crate::wire::text::one_line;
 
 /// Some of the programs take seconds to start on a busy machine.
@@ -71,7 +71,7 @@ async fn version_text(path: &Path) -> Result<String, String> {
         argv: vec![path.to_string_lossy().into_owned(), "--version".into()],
         cwd: std::env::temp_dir(),
         env: exec::environment_of_agent(&[], "", set.to_vec()),
-        stdin: Stdin::Nothing,
+        stdin: None,
         deadline: TIMEOUT,
     };
     let outcome = exec::run(&spec, &output, |_| {}, pending()).await;

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use super::{DaemonSettings, LoopView};
 use crate::config::HooksConfig;
-use crate::exec::{self, ChildExit, ChildSpec, MarkKind, ProcessMark, Stdin, environment};
+use crate::exec::{self, ChildExit, ChildSpec, MarkKind, ProcessMark, environment};
 use crate::own_files;
 use crate::plan::{Plan, QuestionId, Time};
 use crate::store::Store;
@@ -179,7 +179,7 @@ async fn run(settings: &DaemonSettings, hook: &str, argv: Vec<String>, call: Str
         argv,
         cwd: settings.config.folder().to_owned(),
         env: environment(&hooks.env),
-        stdin: Stdin::Bytes(call.into_bytes()),
+        stdin: Some(call.into_bytes()),
         deadline: hooks.timeout,
     };
     let marks = settings.volumes.path(Folder::Active);

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::child_output::ChildOutput;
-use super::process_group::{ChildSpec, Stdin, environment, run};
+use super::process_group::{ChildSpec, environment, run};
 use super::repository_config::{RepositoryPlace, locate};
 use crate::foreign_files::open_plain;
 use crate::plan::Repository;
@@ -86,7 +86,7 @@ pub struct Git {
     lock: Option<PathBuf>,
     /// The folder for new objects in place of the repository.
     objects: Option<PathBuf>,
-    input: Stdin,
+    input: Option<Vec<u8>>,
 }
 
 /// Where git works, and with which configuration.
@@ -121,7 +121,7 @@ impl Git {
             index: None,
             lock: None,
             objects: None,
-            input: Stdin::Nothing,
+            input: None,
         }
     }
 
@@ -201,7 +201,7 @@ impl Git {
 
     /// Sets the standard input of each command.
     pub(super) fn with_input(mut self, input: Vec<u8>) -> Self {
-        self.input = Stdin::Bytes(input);
+        self.input = Some(input);
         self
     }
 

@@ -30,7 +30,7 @@ pub use child_output::{ChildOutput, alive, read_from, tail_of};
 pub use git::{Git, GitError};
 pub use judging_files::JudgingFiles;
 pub use process_group::{
-    ChildExit, ChildSpec, ExecError, GRACE, OF_THE_AGENT, ProcessGroup, Stdin, environment,
+    ChildExit, ChildSpec, ExecError, GRACE, OF_THE_AGENT, ProcessGroup, environment,
     environment_of_agent, piped, run, stop_group,
 };
 pub use process_mark::{MarkKind, ProcessMark, end_left_behind, left_behind};

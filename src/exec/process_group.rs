@@ -41,13 +41,6 @@ const PASSED: [&str; 12] = [
     "XDG_RUNTIME_DIR",
 ];
 
-/// The standard input of a child.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stdin {
-    Nothing,
-    Bytes(Vec<u8>),
-}
-
 /// The command to run.
 #[derive(Debug)]
 pub struct ChildSpec {
@@ -56,7 +49,8 @@ pub struct ChildSpec {
     pub cwd: PathBuf,
     /// The whole environment: see [`environment`].
     pub env: Vec<(OsString, OsString)>,
-    pub stdin: Stdin,
+    /// The standard input.
+    pub stdin: Option<Vec<u8>>,
     /// The longest time that it may run.
     pub deadline: Duration,
 }
@@ -159,7 +153,7 @@ pub async fn run(
 ) -> Result<ChildExit, ExecError> {
     let mut group = spawn(spec, || {
         let (out, err) = (output.out.try_clone()?, output.err.try_clone()?);
-        Ok([stdin(&spec.stdin)?, out.into(), err.into()])
+        Ok([stdin(spec.stdin.as_deref())?, out.into(), err.into()])
     })?;
     started(group.id());
     let lost = |source| cannot_start(spec, source);
@@ -299,10 +293,9 @@ fn cannot_start(spec: &ChildSpec, source: io::Error) -> ExecError {
 }
 
 /// A file instead of a pipe: a child that does not read blocks nothing, and a child that reads reaches the end.
-fn stdin(stdin: &Stdin) -> io::Result<Stdio> {
-    let bytes = match stdin {
-        Stdin::Nothing => return Ok(Stdio::null()),
-        Stdin::Bytes(bytes) => bytes,
+fn stdin(stdin: Option<&[u8]>) -> io::Result<Stdio> {
+    let Some(bytes) = stdin else {
+        return Ok(Stdio::null());
     };
     let mut file: File = tempfile::tempfile()?;
     file.write_all(bytes)?;
@@ -323,7 +316,7 @@ mod tests {
             argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
             cwd: std::env::temp_dir(),
             env: environment(&[]),
-            stdin: Stdin::Nothing,
+            stdin: None,
             deadline: LONG,
         }
     }
@@ -366,7 +359,7 @@ mod tests {
     async fn child_may_read_or_ignore_stdin() {
         let text = "line\n".repeat(100_000);
         let mut spec = sh("wc -l");
-        spec.stdin = Stdin::Bytes(text.into_bytes());
+        spec.stdin = Some(text.into_bytes());
         assert_eq!(outcome(&spec).await.1.trim(), "100000");
         spec.argv[2] = "true".into();
         assert!(outcome(&spec).await.0.success());

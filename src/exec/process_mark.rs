@@ -189,7 +189,7 @@ mod tests {
     use std::future::pending;
 
     use super::*;
-    use crate::exec::{ChildSpec, Stdin, environment, run};
+    use crate::exec::{ChildSpec, environment, run};
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -244,7 +244,7 @@ mod tests {
                 argv: ["sleep", "1000"].map(str::to_owned).to_vec(),
                 cwd: std::env::temp_dir(),
                 env: environment(&[]),
-                stdin: Stdin::Nothing,
+                stdin: None,
                 deadline: LONG,
             };
             let (started, group) = tokio::sync::oneshot::channel();

@@ -14,7 +14,7 @@ use crate::agents::{
     AgentProcess, CodingAgentSetup, MOST_PRINTED, ModelFault, NextRun, PromptKind, RunOutcome,
     RunOutput, RunReading, RunSession, RunUsage,
 };
-use crate::exec::{self, ChildExit, Stdin};
+use crate::exec::{self, ChildExit};
 use crate::plan::{SessionId, Time};
 use crate::plan_time::wall;
 use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes};
@@ -223,7 +223,7 @@ impl<'a> SessionRun<'a> {
             name: self.coder.kind.name.into(),
             argv: call.argv,
             set: call.set,
-            stdin: Stdin::Bytes(brief.into_bytes()),
+            stdin: Some(brief.into_bytes()),
         };
         let [out, err] = self.at.output.lengths();
         // Before the process: the next worker after a crash finds the session, and where its output begins. Without that a

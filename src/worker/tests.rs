@@ -346,7 +346,7 @@ async fn orphan(given: &Given, id: &CommandId, script: &str, signed: bool) -> Jo
         argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
         cwd: volumes.path(Folder::Workspace),
         env: crate::exec::environment(&[]),
-        stdin: crate::exec::Stdin::Nothing,
+        stdin: None,
         deadline: LONG,
     };
     let (pid, started) = oneshot::channel();
