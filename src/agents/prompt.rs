@@ -112,8 +112,7 @@ mod tests {
 
     #[test]
     fn prompt_names_report_path_in_workspace() {
-        let root = tempfile::tempdir().unwrap();
-        let volumes = Volumes::open(root.path()).unwrap();
+        let (_root, volumes) = Volumes::temporary();
         for how in ["How to report", "报告方式"] {
             let body =
                 format!("# 1 · x\n\nDo it.\n\n## {how}\n\nto `/elsewhere/r.md`, then rename");
@@ -133,8 +132,7 @@ mod tests {
 
     #[test]
     fn new_session_prompt_contains_earlier_command() {
-        let root = tempfile::tempdir().unwrap();
-        let volumes = Volumes::open(root.path()).unwrap();
+        let (_root, volumes) = Volumes::temporary();
         for (id, kind, body) in [
             ("task-1", "new", "# The whole task\n\nin detail"),
             ("task-2", "continue", "mend it"),

@@ -173,8 +173,7 @@ mod tests {
 
     impl Given {
         fn with(commands: &[&CommandFile]) -> Self {
-            let root = tempfile::tempdir().unwrap();
-            let volumes = Volumes::open(root.path()).unwrap();
+            let (root, volumes) = Volumes::temporary();
             for command in commands {
                 let path = volumes.command(Folder::CommandsProcessed, &command.id);
                 fs::write(path, command.render()).unwrap();

@@ -216,8 +216,7 @@ mod tests {
     #[tokio::test]
     async fn aborts_only_children_of_daemon_plans() {
         let store = Store::in_memory(Time::default).await.unwrap();
-        let root = tempfile::tempdir().unwrap();
-        let volumes = Volumes::open(root.path()).unwrap();
+        let (_root, volumes) = Volumes::temporary();
         made(&store, "top", DAEMON, None).await;
         made(&store, "other", "somebody", None).await;
         let ours = [

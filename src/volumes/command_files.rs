@@ -308,7 +308,6 @@ mod tests {
     use super::super::{Scanner, WatchHints};
     use super::*;
     use crate::config::Timing;
-    use crate::volumes::folder_layout::empty_volumes;
 
     fn id() -> CommandId {
         CommandId::new("task-0190a0b0-0000-7000-8000-000000000001")
@@ -316,7 +315,7 @@ mod tests {
 
     #[test]
     fn publish_is_idempotent_and_never_overwrites() {
-        let (_root, volumes) = empty_volumes();
+        let (_root, volumes) = Volumes::temporary();
         volumes.publish(&id(), "text").unwrap();
         volumes.publish(&id(), "text").unwrap();
         let error = volumes.publish(&id(), "other").unwrap_err();
@@ -327,7 +326,7 @@ mod tests {
 
     #[test]
     fn rejects_ids_that_leave_the_folder() {
-        let (root, volumes) = empty_volumes();
+        let (root, volumes) = Volumes::temporary();
         let long = "a".repeat(300);
         for hostile in ["../x", "/etc/x", "a/b", "", ".x", "a\0b", "ä", "x\n", &long] {
             let id = CommandId::new(hostile);
@@ -342,7 +341,7 @@ mod tests {
 
     #[test]
     fn finds_command_in_every_folder() {
-        let (_root, volumes) = empty_volumes();
+        let (_root, volumes) = Volumes::temporary();
         let found = |expected| assert_eq!(volumes.whereabouts(&id()).unwrap(), expected);
         found(CommandPlace::Nowhere);
         volumes.publish(&id(), "text").unwrap();
@@ -376,7 +375,7 @@ mod tests {
 
     #[test]
     fn role_commands_lie_in_role_folders() {
-        let (root, common) = empty_volumes();
+        let (root, common) = Volumes::temporary();
         let volumes = common.with_own(&["reviewer".to_owned()]).unwrap();
         let front = "session_id: auto\ncommand_type: new";
         let text = |assignee| format!("---\nid: {}\n{front}\nassignee: {assignee}\n---\n", id());
@@ -412,7 +411,7 @@ mod tests {
 
     #[test]
     fn recall_withdraws_or_marks_command() {
-        let (_root, volumes) = empty_volumes();
+        let (_root, volumes) = Volumes::temporary();
         let [waits, taken, reported, never] =
             ["task-1", "task-2", "task-3", "task-4"].map(CommandId::new);
         for id in [&waits, &taken, &reported] {
@@ -435,7 +434,7 @@ mod tests {
 
     #[test]
     fn failed_cancel_mark_is_retried() {
-        let (_root, volumes) = empty_volumes();
+        let (_root, volumes) = Volumes::temporary();
         let id = CommandId::new("task-1");
         volumes.publish(&id, "text").unwrap();
         volumes.claim(&id).unwrap();
@@ -450,7 +449,7 @@ mod tests {
 
     #[test]
     fn withdraw_and_claim_have_one_winner() {
-        let (_root, volumes) = empty_volumes();
+        let (_root, volumes) = Volumes::temporary();
         for round in 0..200 {
             let id = CommandId::new(format!("task-{round}"));
             volumes.publish(&id, "text").unwrap();

@@ -331,12 +331,14 @@ impl Volumes {
     }
 }
 
-/// Makes the folders in a temporary one, for tests.
 #[cfg(test)]
-pub(super) fn empty_volumes() -> (tempfile::TempDir, Volumes) {
-    let root = tempfile::tempdir().unwrap();
-    let volumes = Volumes::open(root.path()).unwrap();
-    (root, volumes)
+impl Volumes {
+    /// Makes the folders in a temporary one.
+    pub(crate) fn temporary() -> (tempfile::TempDir, Self) {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Self::open(root.path()).unwrap();
+        (root, volumes)
+    }
 }
 
 #[cfg(test)]

@@ -132,6 +132,17 @@ impl Given {
         }
     }
 
+    /// Starts the role `a` with one step, beside the role `coder` that is behind files.
+    pub(super) fn start_a(&self, timeout: Duration, step: StepDoes) -> Running {
+        self.start(vec![resident(self, "a", timeout, vec![step])], &["coder"])
+    }
+
+    /// Starts the roles `a`, which asks `b`, and `b`, which asks `coder`.
+    pub(super) fn start_chain(&self) -> Running {
+        let member = |name, target| resident(self, name, LONG, vec![asks(target)]);
+        self.start(vec![member("a", "b"), member("b", "coder")], &["coder"])
+    }
+
     pub(super) fn start(&self, residents: Vec<InProcessRole>, files: &[&str]) -> Running {
         let (stop, stopped) = oneshot::channel();
         let inside = InProcessRoles::new(self.options(residents, files)).unwrap();
@@ -225,8 +236,8 @@ impl Given {
     }
 
     /// Answers a request as the daemon does that read a report.
-    pub(super) async fn answer(&self, request: &CommandId, status: ReportStatus, text: &str) {
-        let mut report = wire::ReportFile::new(request.clone(), status);
+    pub(super) async fn answer(&self, request: &CommandId, text: &str) {
+        let mut report = wire::ReportFile::new(request.clone(), ReportStatus::Success);
         report.report.results = text.to_owned();
         (report.report.input_tokens, report.report.output_tokens) = (3, 2);
         record(&self.store, &self.clock, report).await;
