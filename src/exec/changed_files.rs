@@ -15,7 +15,7 @@ use crate::plan::{ChangeDetection, ChangedFiles, Time};
 use crate::wire::text::one_line;
 
 /// Folders whose content is not part of the work.
-const SKIPPED: [&str; 5] = [
+pub const NOT_OF_THE_WORK: [&str; 5] = [
     ".git",
     ".plan-agent",
     "node_modules",
@@ -101,7 +101,7 @@ impl FileListing {
             for entry in names {
                 let (path, name) = (entry.path(), entry.file_name());
                 let name = name.to_string_lossy();
-                if SKIPPED.contains(&name.as_ref()) || left_out.contains(&path) {
+                if NOT_OF_THE_WORK.contains(&name.as_ref()) || left_out.contains(&path) {
                     continue;
                 }
                 let shown = one_line(&format!("{prefix}{name}"), PATH);

@@ -22,7 +22,7 @@ mod tree_changes;
 mod worktree;
 
 pub use crate::config::CheckConfig;
-pub use changed_files::{FileListing, GitSnapshots};
+pub use changed_files::{FileListing, GitSnapshots, NOT_OF_THE_WORK};
 pub use check_folder::{CheckFolder, JudgingChanges, TreeFile};
 pub use check_programs::{programs, replaced};
 pub use checks::{check, check_marked};
