@@ -121,28 +121,23 @@ pub(super) struct RunVitals<'a> {
 
 impl<'a> RunVitals<'a> {
     pub(super) fn new(id: &'a CommandId, started: Time) -> Self {
-        let heartbeat = Heartbeat {
+        let heartbeat = Mutex::new(Heartbeat {
             started_at: Some(started),
             ..Heartbeat::default()
-        };
-        Self::with(id, heartbeat)
-    }
-
-    fn with(id: &'a CommandId, heartbeat: Heartbeat) -> Self {
-        let heartbeat = Mutex::new(heartbeat);
+        });
         Self { id, heartbeat }
     }
 
     /// Goes on with the heartbeat of a worker that is gone, whose agent may still run.
     pub(super) fn left_behind(id: &'a CommandId, life: &Heartbeat, pid: Option<u32>) -> Self {
-        let heartbeat = Heartbeat {
+        let heartbeat = Mutex::new(Heartbeat {
             pid,
             started_at: life.started_at.or_else(|| Some(wall())),
             blocked_until: None,
             model_fails: None,
             ..life.clone()
-        };
-        Self::with(id, heartbeat)
+        });
+        Self { id, heartbeat }
     }
 
     /// Begins a run.
