@@ -53,7 +53,6 @@ impl Demand {
 
 /// What the loop needs to know of the plan: small, whatever the size of the plan.
 pub(super) struct LoopView {
-    pub(super) seq: i64,
     pub(super) status: PlanState,
     pub(super) due: Due,
     pub(super) demand: Demand,
@@ -83,7 +82,6 @@ impl LoopView {
         let published = published.filter(|id| plan.ends_unpublished(id));
         let due = due(plan, world);
         Self {
-            seq,
             status: plan.status().clone(),
             demand: Demand::of(plan, seq, &due),
             due,

@@ -406,7 +406,7 @@ fn end_of(run: &PlanRun, exchange: &Exchange, view: &LoopView, others: bool) -> 
         return None;
     }
     let (now, started) = (run.world.now, run.world.started);
-    let reported = run.mission.0 == view.seq && (others || exchange.filings.is_empty());
+    let reported = run.mission.0 == view.demand.seq && (others || exchange.filings.is_empty());
     if view.status.settled() {
         // A report may exist that an earlier daemon applied and did not file, or that came late. What an agent
         // writes long after the end delays nothing.

@@ -157,7 +157,7 @@ impl PlanRun {
 
     pub(super) fn write_mission(&mut self, view: &LoopView) {
         let (shown, at) = self.mission;
-        if shown == view.seq {
+        if shown == view.demand.seq {
             return;
         }
         if at > self.world.now && !view.status.settled() {
