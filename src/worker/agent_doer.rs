@@ -16,7 +16,7 @@ use crate::agents::{Agent, AgentJob, AgentProcess, MOST_PRINTED, ProcessEnd};
 use crate::exec::{self, ChildOutput, ChildSpec, GRACE, stop_group};
 use crate::plan::CommandId;
 use crate::plan_time::{TimeAllowance, wall};
-use crate::volumes::{EXCHANGE, Folder, Heartbeat, VolumesError};
+use crate::volumes::{EXCHANGE, Folder, Heartbeat, Volumes, VolumesError};
 use crate::wire::command_file::CommandFile;
 use crate::wire::text::one_line;
 
@@ -249,17 +249,18 @@ impl CommandRun<'_> {
     }
 }
 
-/// Ends the agent that a dead worker left behind with this output, if it still runs. The noted process is only a hint: every
+/// Ends the agent that a dead worker left behind for a command, if it still runs. The noted process is only a hint: every
 /// program can write the heartbeat, and the worker may have gone before it could note the process.
 ///
 /// # Errors
 /// It cannot be ended now.
-pub(super) async fn end_left_behind(err: &Path, pid: Option<u32>) -> Result<(), VolumesError> {
-    if let Some(group) = exec::left_behind(err, pid) {
+pub(super) async fn end_left_behind(volumes: &Volumes, id: &CommandId) -> Result<(), VolumesError> {
+    let err = volumes.log(id, "err");
+    if let Some(group) = exec::left_behind(&err, volumes.read_life(id).pid) {
         stop_group(group, GRACE).await;
     }
-    match exec::alive(err) {
-        true => Err(still_runs(err)),
+    match exec::alive(&err) {
+        true => Err(still_runs(&err)),
         false => Ok(()),
     }
 }

@@ -253,10 +253,9 @@ impl<'a> SessionRun<'a> {
     fn collect(&mut self, mark: LogPosition, life: &Heartbeat) -> RunReading {
         let known = life.session.clone().map(SessionId::new);
         let [out, err] = self.at.output.lengths();
-        let most = MOST_PRINTED;
         let added = [out.saturating_sub(mark.out), err.saturating_sub(mark.err)];
-        if added.iter().any(|added| *added > most) {
-            self.at.output.cut([mark.out, mark.err], most);
+        if added.iter().any(|added| *added > MOST_PRINTED) {
+            self.at.output.cut([mark.out, mark.err], MOST_PRINTED);
             return RunReading {
                 session: known,
                 ..flooded()

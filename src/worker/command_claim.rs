@@ -299,8 +299,7 @@ pub async fn left_behind(
         if claim.of_another {
             continue;
         }
-        let pid = volumes.read_life(id).pid;
-        match end_left_behind(&volumes.log(id, "err"), pid).await {
+        match end_left_behind(volumes, id).await {
             Err(error) if error.kind() == RUNS_ON => continue,
             ended => ended?,
         }

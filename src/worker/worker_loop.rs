@@ -252,8 +252,7 @@ impl Worker {
     async fn take_over(&self, doer: &impl Doer, mut claim: Claim) -> Result<Claim, VolumesError> {
         if claim.of_another {
             let id = claim.id();
-            let pid = self.volumes.read_life(id).pid;
-            end_left_behind(&self.volumes.log(id, "err"), pid).await?;
+            end_left_behind(&self.volumes, id).await?;
             tracing::info!(command = %id, "taken over from a worker of another agent");
             claim.take_over(doer.name())?;
         }
