@@ -1,9 +1,9 @@
 //! How the program opens its own files in folders where others can write: never through a link, never under a second name, and
 //! only plain files. Otherwise another user could make the program write into a file of theirs, or wait for ever.
 
-use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -87,6 +87,15 @@ pub fn folder(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
+/// Makes a folder, and those that it lies in, that only its owner can enter.
+///
+/// # Errors
+/// The error of the system.
+pub fn make_folder(path: &Path) -> io::Result<()> {
+    let mut private = DirBuilder::new();
+    private.recursive(true).mode(0o700).create(path)
+}
+
 /// Replaces a file in one step, with one that only its owner can read: a crash leaves what was there before, or this.
 ///
 /// # Errors
@@ -99,15 +108,23 @@ pub fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Removes a file; a missing one is fine.
+///
+/// # Errors
+/// The error of the system.
+pub fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Returns the reason in words where the system only has a number for it.
 fn in_words(error: io::Error) -> io::Error {
-    let is = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
-    if is(Errno::LOOP) {
-        refused(LINK)
-    } else if is(Errno::NXIO) || is(Errno::ISDIR) {
-        refused(NOT_PLAIN)
-    } else {
-        error
+    match Errno::from_io_error(&error) {
+        Some(Errno::LOOP) => refused(LINK),
+        Some(Errno::NXIO | Errno::ISDIR) => refused(NOT_PLAIN),
+        _ => error,
     }
 }
 

@@ -66,11 +66,14 @@ fn shifted(moment: Time, theirs: Time, ours: Time) -> Time {
     Time(moment.0.saturating_add(ours.0.saturating_sub(theirs.0)))
 }
 
-fn wall() -> Time {
-    let since_epoch = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO);
-    Time::default().plus(since_epoch)
+/// Returns the wall clock.
+pub fn wall() -> Time {
+    time_of(SystemTime::now())
+}
+
+/// Returns a time of the system, such as that of a file, as a time of plans.
+pub fn time_of(time: SystemTime) -> Time {
+    Time::default().plus(time.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 fn since_boot() -> Duration {
@@ -108,7 +111,11 @@ impl TimeAllowance {
     /// Resolves when the allowance is used up. Time that has passed when this future is dropped counts as used, too.
     pub async fn used_up(&mut self) {
         while !self.left.is_zero() {
-            let piece = AllowancePiece::of(self);
+            let piece = AllowancePiece {
+                length: self.left.min(PIECE),
+                of: self,
+                began: Instant::now(),
+            };
             tokio::time::sleep(piece.length).await;
         }
     }
@@ -119,16 +126,6 @@ struct AllowancePiece<'a> {
     of: &'a mut TimeAllowance,
     length: Duration,
     began: Instant,
-}
-
-impl<'a> AllowancePiece<'a> {
-    fn of(allowance: &'a mut TimeAllowance) -> Self {
-        Self {
-            length: allowance.left.min(PIECE),
-            of: allowance,
-            began: Instant::now(),
-        }
-    }
 }
 
 impl Drop for AllowancePiece<'_> {

@@ -1,6 +1,8 @@
-//! The data of processes that the kernel shows under `/proc`.
+//! The data of processes that the kernel shows under `/proc`. A process that computes is alive, even if it prints nothing for long.
 
+use std::collections::HashMap;
 use std::fs;
+use std::time::Duration;
 
 /// One process. Its number may later be that of another process; the number and the start together may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,32 @@ pub fn of(pid: u32) -> Option<Process> {
 /// Returns whether no process with this number is running.
 pub fn has_ended(pid: u32) -> bool {
     of(pid).is_none_or(|process| process.ended)
+}
+
+/// Returns the processor time of a process group and of all descendants of its members, including those that have ended and
+/// were waited for. Zero where the system does not report it.
+pub fn effort(group: u32) -> Duration {
+    if group == 0 {
+        // Processes of the kernel itself have no other group.
+        return Duration::ZERO;
+    }
+    let by_pid = |process: Process| (process.pid, process);
+    let processes: HashMap<u32, Process> = all().map(by_pid).collect();
+    let ours = |pid: &u32| {
+        let mut pid = *pid;
+        // This is as deep as any process tree; a chain that changed while it was read may have no end.
+        for _ in 0..256 {
+            match processes.get(&pid) {
+                Some(process) if process.group == group => return true,
+                Some(process) => pid = process.parent,
+                None => return false,
+            }
+        }
+        false
+    };
+    let used = processes.iter().filter(|(pid, _)| ours(pid));
+    let ticks: u64 = used.map(|(_, process)| process.used).sum();
+    Duration::from_millis(ticks * 1000 / TICKS)
 }
 
 /// Reads a line of `/proc/PID/stat`. The name of the program stands in brackets and may contain any character.
@@ -75,5 +103,39 @@ mod tests {
     fn running_process_has_not_ended() {
         assert!(!has_ended(std::process::id()));
         assert!(has_ended(u32::MAX));
+    }
+
+    #[test]
+    fn kernel_cpu_time_is_not_counted() {
+        assert_eq!(effort(0), Duration::ZERO);
+    }
+
+    #[test]
+    fn busy_process_has_cpu_time_and_idle_has_none() {
+        use std::os::unix::process::CommandExt;
+        let start = |script: &str| {
+            std::process::Command::new("sh")
+                .args(["-c", script])
+                .process_group(0)
+                .spawn()
+                .unwrap()
+        };
+        // A process of its own group, too, as a tool that an agent starts.
+        let mut busy = start("setsid sh -c 'while :; do :; done' & wait");
+        let mut idle = start("exec sleep 1000");
+        let end = std::time::Instant::now() + Duration::from_secs(60);
+        while effort(busy.id()) < Duration::from_millis(50) {
+            assert!(std::time::Instant::now() < end, "nothing is seen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(effort(idle.id()) < Duration::from_millis(50));
+        for child in all().filter(|process| process.parent == busy.id()) {
+            let pid = rustix::process::Pid::from_raw(child.pid.cast_signed()).unwrap();
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        }
+        for child in [&mut busy, &mut idle] {
+            child.kill().ok();
+            child.wait().unwrap();
+        }
     }
 }

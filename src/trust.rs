@@ -2,10 +2,10 @@
 //! person's own state folder, outside of every project.
 
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -88,7 +88,7 @@ impl ConfirmedRecords {
     /// # Errors
     /// The record cannot be written.
     pub fn put(&self, path: &Path, parts: &Parts) -> io::Result<()> {
-        self.make_folder()?;
+        own_files::make_folder(&self.folder)?;
         let record = Record {
             format: FORMAT,
             path: std::path::absolute(path)?.display().to_string(),
@@ -102,7 +102,7 @@ impl ConfirmedRecords {
     /// # Errors
     /// As [`ConfirmedRecords::get`] and [`ConfirmedRecords::put`].
     pub fn add(&self, path: &Path, part: String, value: &str) -> io::Result<()> {
-        self.make_folder()?;
+        own_files::make_folder(&self.folder)?;
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
         let lock = own_files::file(&mut options, &self.folder.join("lock"))?;
@@ -114,22 +114,12 @@ impl ConfirmedRecords {
         }
     }
 
-    fn make_folder(&self) -> io::Result<()> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.folder)
-    }
-
     /// Forgets what was confirmed of a file.
     ///
     /// # Errors
     /// The record cannot be removed.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
-        match std::fs::remove_file(self.record(path)?) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        }
+        own_files::remove_if_there(&self.record(path)?)
     }
 
     fn record(&self, path: &Path) -> io::Result<PathBuf> {

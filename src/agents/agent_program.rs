@@ -10,7 +10,6 @@ use super::agent_acts::AgentAct;
 use super::coding_agent::{AgentInvocation, AgentRun, RunOutput};
 use super::permissions::Permissions;
 use super::run_outcome::RunReading;
-use crate::plan::SessionId;
 
 /// A coding agent: what differs from agent to agent, as facts, and functions for its command line and its output.
 #[derive(Debug)]
@@ -48,8 +47,8 @@ pub struct CodingAgent {
     pub(super) read: fn(&RunOutput<'_>) -> Option<RunReading>,
     /// Returns why a command cannot be allowed word for word; `None` if the agent takes no single commands at all.
     pub(super) exact: Option<ExactRule>,
-    /// Finds the session that the agent itself names in the first lines of its output.
-    pub session: fn(&str) -> Option<SessionId>,
+    /// Where its events name the session, as a path of names, if it names one that the caller does not know.
+    pub(super) session_at: Option<&'static str>,
     /// Returns what a line of its output, an event, says that it does; `None` if the event is of another agent.
     pub(super) acts: fn(&Value) -> Option<Vec<AgentAct>>,
     /// Returns whether a line says that the agent asks the model again after a failure, or belongs to such a message.
@@ -59,14 +58,6 @@ pub struct CodingAgent {
     /// Finds out whether the agent can reach a model, as far as this shows without asking the model.
     pub login: fn(Variables<'_>) -> Login,
 }
-
-impl PartialEq for CodingAgent {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
-    }
-}
-
-impl Eq for CodingAgent {}
 
 impl CodingAgent {
     /// Returns whether the agent reports the commands that were refused to it, so that a person can allow them.

@@ -27,7 +27,7 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     exact: None,
     // It prints plain text.
     acts: |_| None,
-    session: |_| None,
+    session_at: None,
     asks_again,
     fits: |_, _, _| Ok(()),
     login: |_| Login::Unknown,

@@ -40,7 +40,7 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     read,
     exact: Some(exact),
     acts,
-    session: |_| None,
+    session_at: None,
     asks_again,
     fits,
     login,

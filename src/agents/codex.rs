@@ -10,12 +10,11 @@ use super::agent_acts::{AgentAct, Deed, complains, does, gets, says, uses};
 use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
     AgentInvocation, AgentRun, RunOutput, RunSession, events, fault_by_words, is, is_uuid,
-    number_at, session_named, text_at, tokens_at,
+    number_at, text_at, tokens_at,
 };
 use super::permissions::Commands;
 use super::run_outcome::{RunOutcome, RunReading};
 use crate::bounded_read;
-use crate::plan::SessionId;
 use crate::wire::text::one_line;
 
 /// Bytes of Codex's own configuration that are read.
@@ -47,7 +46,7 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     read,
     exact: None,
     acts,
-    session,
+    session_at: Some("/thread_id"),
     asks_again,
     fits: |_, _, _| Ok(()),
     login,
@@ -142,11 +141,6 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
         "error" => says(text_at(item, "/message")),
         _ => Vec::new(),
     })
-}
-
-fn session(out: &str) -> Option<SessionId> {
-    let started = events(out).find(|event| is(event, "thread.started"))?;
-    session_named(text_at(&started, "/thread_id"))
 }
 
 fn asks_again(line: &str) -> bool {

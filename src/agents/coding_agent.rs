@@ -149,11 +149,9 @@ impl CodingAgent {
 
     /// Reads how a run ended.
     pub fn read(&self, printed: &RunOutput<'_>) -> RunReading {
-        let mut reading = (self.read)(printed).unwrap_or_else(|| {
-            let outcome = self.unspoken(printed);
-            RunReading::new(outcome, RunUsage::default())
-        });
-        reading.session = reading.session.or_else(|| (self.session)(printed.out));
+        let unspoken = || RunReading::of(self.unspoken(printed));
+        let mut reading = (self.read)(printed).unwrap_or_else(unspoken);
+        reading.session = reading.session.or_else(|| self.session(printed.out));
         reading.usage = reading.usage.plausible();
         if reading.outcome == RunOutcome::SessionMissing {
             // The session named here was never begun.
@@ -183,6 +181,12 @@ impl CodingAgent {
             }
         }
         reading
+    }
+
+    /// Finds the session that the agent itself names in the first lines of its output.
+    pub fn session(&self, out: &str) -> Option<SessionId> {
+        let at = self.session_at?;
+        events(out).find_map(|event| session_named(text_at(&event, at)))
     }
 
     /// Returns the words in which the agent says that its model failed and that it asks again, if it said nothing else: an
@@ -246,7 +250,7 @@ impl CodingAgent {
     }
 }
 
-fn ended(exit: exec::ChildExit) -> String {
+pub(super) fn ended(exit: exec::ChildExit) -> String {
     if exit.timed_out {
         "was stopped because its time was over".into()
     } else if exit.cancelled {

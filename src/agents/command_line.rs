@@ -2,7 +2,6 @@
 //! program without a memory of its sessions needs a wrapper, or has to evaluate `command_type`.
 
 use super::{AgentJob, AgentProcess};
-use crate::exec::Stdin;
 use crate::volumes::Folder;
 
 /// A command line in which `{prompt_file}`, `{session}`, `{workspace}` and `{report}` stand for values.
@@ -25,11 +24,7 @@ impl CommandTemplate {
             name: "The command".into(),
             argv: self.0.iter().map(|word| fill(word, &values)).collect(),
             set: Vec::new(),
-            stdin: if named {
-                Stdin::Nothing
-            } else {
-                Stdin::Text(job.command.render())
-            },
+            stdin: (!named).then(|| job.command.render().into_bytes()),
         }
     }
 }

@@ -7,12 +7,11 @@ use super::AgentRefusal;
 use super::agent_acts::{AgentAct, complains, gets, uses};
 use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
-    AgentInvocation, AgentRun, RunOutput, RunSession, events, is, is_uuid, number_at,
-    session_named, status_in, text_at, tokens_at,
+    AgentInvocation, AgentRun, RunOutput, RunSession, events, is, is_uuid, number_at, status_in,
+    text_at, tokens_at,
 };
 use super::permissions::Commands;
-use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
-use crate::plan::SessionId;
+use super::run_outcome::{ModelFault, RunOutcome, RunReading};
 use crate::wire::text::one_line;
 
 pub(super) static AGENT: CodingAgent = CodingAgent {
@@ -37,7 +36,7 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     read,
     exact: None,
     acts,
-    session,
+    session_at: Some("/session_id"),
     asks_again,
     fits: |_, _, _| Ok(()),
     login,
@@ -89,8 +88,7 @@ fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
     let all: Vec<Value> = events(printed.out).collect();
     let in_err = || fault(&last_object(printed.err)?);
     let Some(result) = all.iter().rev().find(|event| is(event, "result")) else {
-        let outcome = RunOutcome::Model(in_err()?);
-        return Some(RunReading::new(outcome, RunUsage::default()));
+        return Some(RunReading::of(RunOutcome::Model(in_err()?)));
     };
     let outcome = if text_at(result, "/status") == "success" {
         RunOutcome::Done(last_message(&all))
@@ -130,11 +128,6 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
         "result" | "init" => Vec::new(),
         _ => return None,
     })
-}
-
-fn session(out: &str) -> Option<SessionId> {
-    let init = events(out).find(|event| is(event, "init"))?;
-    session_named(text_at(&init, "/session_id"))
 }
 
 fn asks_again(line: &str) -> bool {

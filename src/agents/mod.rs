@@ -8,7 +8,6 @@ mod claude;
 mod codex;
 mod coding_agent;
 mod command_line;
-mod earlier_commands;
 mod gemini;
 mod opencode;
 mod permissions;
@@ -21,10 +20,10 @@ mod task_files;
 
 use std::path::{Path, PathBuf};
 
-use crate::exec::{self, Stdin};
+use crate::exec;
 use crate::plan::SessionId;
-use crate::volumes::{Folder, Volumes};
-use crate::wire::command_file::CommandFile;
+use crate::volumes::{Folder, Volumes, VolumesError};
+use crate::wire::command_file::{CommandFile, CommandType};
 
 pub use agent_acts::{AgentAct, ToolAnswer, acts};
 pub use agent_program::{CodingAgent, Login, ProgramVersion};
@@ -35,11 +34,10 @@ pub use prompt::PromptKind;
 pub use ran_commands::ran_commands;
 pub use run_outcome::{ModelFault, NextRun, RunOutcome, RunReading, RunUsage};
 pub use shell_blocks::Shell;
-pub use substitute_report::RunSummary;
 pub use task_files::not_named;
 
 /// An agent by its kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Agent {
     /// Runs the shell blocks of a task's own description.
     Shell(Shell),
@@ -50,7 +48,7 @@ pub enum Agent {
 }
 
 /// A coding agent with its settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct CodingAgentSetup {
     pub kind: &'static CodingAgent,
     pub allow: Permissions,
@@ -91,7 +89,7 @@ pub struct AgentProcess {
     pub argv: Vec<String>,
     /// Variables that are set for it.
     pub set: Vec<(String, String)>,
-    pub stdin: Stdin,
+    pub stdin: Option<Vec<u8>>,
 }
 
 /// How a step ended.
@@ -133,9 +131,12 @@ impl AgentRefusal {
 }
 
 impl Agent {
-    /// Returns whether it sees only the files that it is given.
-    pub fn is_given_files(&self) -> bool {
-        matches!(self, Self::Coding(setup) if setup.kind.needs_history)
+    /// Returns which coding agent it is, if its output is known.
+    pub fn kind(&self) -> Option<&'static CodingAgent> {
+        match self {
+            Self::Shell(_) | Self::Command(_) => None,
+            Self::Coding(coder) => Some(coder.kind),
+        }
     }
 
     /// Finds an agent by its name; `argv` is what the person gave after `--`.
@@ -190,10 +191,7 @@ impl Agent {
     /// Returns the variables that the agent gets although the configuration does not name them, separated by
     /// blanks.
     pub fn env(&self) -> &'static str {
-        match self {
-            Self::Shell(_) | Self::Command(_) => "",
-            Self::Coding(coder) => coder.kind.env,
-        }
+        self.kind().map_or("", |kind| kind.env)
     }
 }
 
@@ -245,10 +243,32 @@ impl<'a> AgentJob<'a> {
         }
     }
 
-    /// Returns the last command before this one of the same task, or of the same session where no task is named.
-    pub fn earlier(&self) -> Option<CommandFile> {
-        let mut earlier = earlier_commands::commands(self.volumes, self.command).ok()?;
-        earlier.find(|earlier| earlier.id != self.command.id)
+    /// Returns the claimed commands of the same task or request up to this one, the newest first; for a command without either,
+    /// those of the same session.
+    ///
+    /// # Errors
+    /// The folder cannot be listed. Files that cannot be read are left out.
+    fn commands(&self) -> Result<impl Iterator<Item = CommandFile>, VolumesError> {
+        let (volumes, command) = (self.volumes, self.command);
+        let mut ids = volumes.taken()?;
+        ids.retain(|id| *id <= command.id);
+        Ok(ids.into_iter().rev().filter_map(move |id| {
+            let earlier = volumes.find_command(Folder::CommandsProcessed, &id)?;
+            let same = if command.task.is_some() {
+                earlier.plan == command.plan && earlier.task == command.task
+            } else if command.request_id.is_some() {
+                earlier.plan == command.plan && earlier.request_id == command.request_id
+            } else {
+                command.session.is_some() && earlier.session == command.session
+            };
+            (same && earlier.kind != CommandType::End).then_some(earlier)
+        }))
+    }
+
+    /// Returns those of them that came before this one.
+    pub fn earlier(&self) -> impl Iterator<Item = CommandFile> {
+        let commands = self.commands().into_iter().flatten();
+        commands.filter(|earlier| earlier.id != self.command.id)
     }
 }
 

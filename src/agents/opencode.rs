@@ -9,12 +9,11 @@ use super::AgentRefusal;
 use super::agent_acts::{AgentAct, complains, gets, says, uses};
 use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
-    AgentInvocation, AgentRun, RunOutput, RunSession, dollars_at, events, is, number_at,
-    session_named, text_at,
+    AgentInvocation, AgentRun, RunOutput, RunSession, dollars_at, events, is, number_at, text_at,
 };
 use super::permissions::Commands;
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
-use crate::plan::{SessionId, Time};
+use crate::plan::Time;
 use crate::wire::text::{one_line, printable};
 
 /// A service that asks for a wait of at least this long has reached a usage limit; a shorter wait is a pause.
@@ -38,7 +37,7 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     read,
     exact: Some(exact),
     acts,
-    session,
+    session_at: Some("/sessionID"),
     asks_again: |_| false,
     fits: |_, _, _| Ok(()),
     login,
@@ -120,10 +119,6 @@ fn step_usage(step: &Value) -> RunUsage {
         output_tokens: tokens("output").saturating_add(tokens("reasoning")),
         cost_usd: dollars_at(step, "/part/cost").unwrap_or(0.0),
     }
-}
-
-fn session(out: &str) -> Option<SessionId> {
-    events(out).find_map(|event| session_named(text_at(&event, "/sessionID")))
 }
 
 fn login(variable: Variables<'_>) -> Login {

@@ -3,11 +3,10 @@
 
 use std::path::Path;
 
+use super::AgentJob;
 use super::shell_blocks::begins_task;
 use super::substitute_report::block;
 use super::task_files::file_options;
-use super::{AgentJob, earlier_commands};
-use crate::volumes::Volumes;
 use crate::wire::command_file::CommandFile;
 use crate::wire::text::{clip, printable};
 
@@ -54,15 +53,14 @@ impl AgentJob<'_> {
             PromptKind::Interrupted => {
                 "You were interrupted while you worked on this. Look at what is there already, and go on.\n\n".into()
             }
-            PromptKind::Lost => lost(self.volumes, self.command),
+            PromptKind::Lost => lost(self),
         };
         prelude + work(&self.command.body)
     }
 
     /// Returns the options that hand the files of the task to aider: those that any of its commands names.
     pub fn file_options(&self) -> Vec<String> {
-        let commands = earlier_commands::commands(self.volumes, self.command);
-        let commands = commands.into_iter().flatten();
+        let commands = self.commands().into_iter().flatten();
         let texts = commands.map(|earlier| work(&earlier.body).to_owned());
         file_options(&texts.collect::<Vec<_>>().join("\n"), &self.workspace)
     }
@@ -75,16 +73,14 @@ fn work(body: &str) -> &str {
 }
 
 /// Returns what a new session needs to know of the lost one: its commands and reports.
-fn lost(volumes: &Volumes, command: &CommandFile) -> String {
-    let earlier: Vec<CommandFile> = earlier_commands::commands(volumes, command)
-        .map(|found| found.filter(|earlier| earlier.id != command.id).collect())
-        .unwrap_or_default();
+fn lost(job: &AgentJob<'_>) -> String {
+    let earlier: Vec<CommandFile> = job.earlier().collect();
     let first = earlier.iter().find(|earlier| begins_task(earlier));
     let task = first.or(earlier.last()).map(|first| work(&first.body));
     let task = task.map(|task| format!("The task as it was given:\n\n{}\n\n", indented(task)));
     let report = earlier
         .iter()
-        .find_map(|earlier| volumes.read_report(&earlier.id))
+        .find_map(|earlier| job.volumes.read_report(&earlier.id))
         .map(|report| format!("The last report on it:\n\n{}\n\n", indented(&report)));
     format!(
         "This is a new session: the earlier one is lost, its files are not. Look at the workspace first, keep what is right, \
@@ -105,7 +101,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::volumes::Folder;
+    use crate::volumes::{Folder, Volumes};
 
     fn command(id: &str, kind: &str, body: &str) -> CommandFile {
         let text = format!(
@@ -116,8 +112,7 @@ mod tests {
 
     #[test]
     fn prompt_names_report_path_in_workspace() {
-        let root = tempfile::tempdir().unwrap();
-        let volumes = Volumes::open(root.path()).unwrap();
+        let (_root, volumes) = Volumes::temporary();
         for how in ["How to report", "报告方式"] {
             let body =
                 format!("# 1 · x\n\nDo it.\n\n## {how}\n\nto `/elsewhere/r.md`, then rename");
@@ -137,8 +132,7 @@ mod tests {
 
     #[test]
     fn new_session_prompt_contains_earlier_command() {
-        let root = tempfile::tempdir().unwrap();
-        let volumes = Volumes::open(root.path()).unwrap();
+        let (_root, volumes) = Volumes::temporary();
         for (id, kind, body) in [
             ("task-1", "new", "# The whole task\n\nin detail"),
             ("task-2", "continue", "mend it"),

@@ -142,12 +142,17 @@ pub struct RunReading {
 
 impl RunReading {
     /// Makes the reading of a run that names no session.
-    pub fn new(outcome: RunOutcome, usage: RunUsage) -> Self {
+    pub(super) fn new(outcome: RunOutcome, usage: RunUsage) -> Self {
         Self {
             outcome,
             session: None,
             usage,
         }
+    }
+
+    /// Makes the reading of a run that says nothing but how it ended.
+    pub fn of(outcome: RunOutcome) -> Self {
+        Self::new(outcome, RunUsage::default())
     }
 }
 

@@ -3,10 +3,8 @@
 
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
-use super::{AgentJob, AgentProcess, AgentRefusal, earlier_commands};
-use crate::exec::Stdin;
+use super::{AgentJob, AgentProcess, AgentRefusal};
 use crate::plan::Origin;
-use crate::volumes::Volumes;
 use crate::wire::command_file::{CommandFile, CommandType, sections};
 
 /// The built-in agent that runs shell blocks.
@@ -30,7 +28,7 @@ impl Shell {
         let first = if begins_task(command) || whole {
             command.clone()
         } else {
-            first_command(job.volumes, command)?
+            first_command(job)?
         };
         // The description may have changed since the task began.
         let of_person = [&first, command].map(|command| command.origin) == [Origin::Person; 2];
@@ -46,7 +44,7 @@ impl Shell {
             name: format!("Block {} of {count}", index + 1),
             argv: [shell, "-e", "-c", &script].map(str::to_owned).to_vec(),
             set: Vec::new(),
-            stdin: Stdin::Nothing,
+            stdin: None,
         };
         Ok(blocks.into_iter().enumerate().map(step).collect())
     }
@@ -58,17 +56,17 @@ pub(super) fn begins_task(command: &CommandFile) -> bool {
 }
 
 /// Finds the command with which the task of this command began, among the claimed commands.
-fn first_command(volumes: &Volumes, command: &CommandFile) -> Result<CommandFile, AgentRefusal> {
+fn first_command(job: &AgentJob<'_>) -> Result<CommandFile, AgentRefusal> {
     let unknown = |reason: &str| {
         let way_out = "start the task anew, so that its whole description is in the command";
         AgentRefusal::new(reason, way_out)
     };
-    if command.plan.is_none() || command.task.is_none() {
+    if job.command.plan.is_none() || job.command.task.is_none() {
         let reason = "the command goes on with a task and does not name it";
         return Err(unknown(reason));
     }
-    let earlier = earlier_commands::commands(volumes, command)
-        .map_err(|error| unknown(&format!("{:#}", anyhow::Error::new(error))))?;
+    let earlier = job.commands();
+    let earlier = earlier.map_err(|error| unknown(&format!("{:#}", anyhow::Error::new(error))))?;
     // A task that was begun anew has more than one beginning: the last one counts. Where a session continues over several
     // tasks, the task's first command is no `new` one.
     let mut first = None;
@@ -152,7 +150,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::volumes::Folder;
+    use crate::volumes::{Folder, Volumes};
 
     fn command(front: &str, body: &str) -> CommandFile {
         let text = format!("---\nsession_id: auto\n{front}\n---\n\n{body}\n");
@@ -175,8 +173,7 @@ mod tests {
 
     impl Given {
         fn with(commands: &[&CommandFile]) -> Self {
-            let root = tempfile::tempdir().unwrap();
-            let volumes = Volumes::open(root.path()).unwrap();
+            let (root, volumes) = Volumes::temporary();
             for command in commands {
                 let path = volumes.command(Folder::CommandsProcessed, &command.id);
                 fs::write(path, command.render()).unwrap();

@@ -1,11 +1,13 @@
 //! The report that a worker writes for an agent that wrote none. It contains only what is known: a program that ended well is
 //! not yet a success, unless the program was the whole task.
 
-use super::run_outcome::{RunOutcome, RunUsage};
+use super::coding_agent::ended;
+use super::run_outcome::{RunOutcome, RunReading};
 use super::{
     AgentJob, AgentRefusal, CodingAgentSetup, CommandTemplate, MOST_PRINTED, ProcessEnd, Shell,
 };
-use crate::plan::{Collaboration, Report, ReportStatus, SessionId};
+use crate::plan::{Collaboration, Report, ReportStatus, and_more};
+use crate::wire::Problem;
 use crate::wire::report_file::{ReportFile, parse};
 use crate::wire::text::{clip, one_line, printable, time_text};
 
@@ -74,24 +76,14 @@ fn of_processes(
     file
 }
 
-/// The result of all runs of a coding agent on one command.
-#[derive(Debug)]
-pub struct RunSummary {
-    pub outcome: RunOutcome,
-    pub session: Option<SessionId>,
-    /// The usage of all runs.
-    pub usage: RunUsage,
-    /// What the person should know about these runs.
-    pub notes: Vec<String>,
-}
-
 impl CodingAgentSetup {
-    /// Returns the report on a job: the agent's own, where it left one in the workspace (`left`) or as its last message, else
+    /// Returns the report on a job, of what all its runs came to, with what a person should know about them: the agent's own, where it left one in the workspace (`left`) or as its last message, else
     /// one that is made from its output: never more than PARTIAL_SUCCESS, as the agent's words about itself make no success.
     pub fn report(
         &self,
         job: &AgentJob<'_>,
-        course: &RunSummary,
+        course: &RunReading,
+        mut pitfalls: Vec<String>,
         left: Option<&[u8]>,
     ) -> ReportFile {
         let name = self.kind.name;
@@ -100,13 +92,11 @@ impl CodingAgentSetup {
             RunOutcome::Done(text) | RunOutcome::Refused { text, .. } => text.trim(),
             _ => "",
         };
-        let mut pitfalls = course.notes.clone();
         let read = |bytes: &[u8]| parse(&format!("report-{}.md", job.command.id), bytes);
         let left = left.map(read);
         let unread = matches!(left, Some(Err(_)));
         if let Some(Err(problems)) = &left {
-            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-            let problems = one_line(&problems.join("; "), 300);
+            let problems = one_line(&Problem::join(problems, "; "), 300);
             let unread = format!("The report that {name} wrote cannot be read");
             pitfalls.push(format!("{unread}: {problems}."));
         }
@@ -257,10 +247,7 @@ impl RunOutcome {
             Self::Refused { what, .. } if report.question.is_none() => {
                 let first = what.first().map(String::as_str).unwrap_or_default();
                 let first = one_line(first, 120).replace('`', "'");
-                let more = match what.len() {
-                    0 | 1 => String::new(),
-                    count => format!(" and {} more", count - 1),
-                };
+                let more = and_more(what.len().saturating_sub(1));
                 report.question = Some(format!(
                     "{name} was not allowed to do `{first}`{more}. How is it to go on? To allow it: `[worker] allow` in config.toml, then start plan-agent again."
                 ));
@@ -306,14 +293,7 @@ fn how(step: &ProcessEnd) -> String {
             let most = MOST_PRINTED >> 20;
             format!("{name} was stopped because it printed more than {most} MiB.")
         }
-        Ok(outcome) if outcome.timed_out => {
-            format!("{name} was stopped because its time was over.")
-        }
-        Ok(outcome) => match (outcome.exit, outcome.signal) {
-            (Some(exit), _) => format!("{name} ended with exit code {exit}."),
-            (None, Some(signal)) => format!("{name} was ended by signal {signal}."),
-            (None, None) => format!("{name} did not end by itself."),
-        },
+        Ok(exit) => format!("{name} {}.", ended(*exit)),
     }
 }
 

@@ -10,9 +10,9 @@ use anyhow::anyhow;
 use super::args::{AgentArgs, FILES};
 use super::model_choice::on_path;
 use super::{App, Failure, Result};
-use crate::agents::{Agent, CodingAgent, CodingAgentSetup, Login, Permissions, ProgramVersion};
+use crate::agents::{Agent, CodingAgent, Login, Permissions, ProgramVersion};
 use crate::config::{Config, Environment};
-use crate::exec::{self, ChildOutput, ChildSpec, Stdin};
+use crate::exec::{self, ChildOutput, ChildSpec};
 use crate::wire::text::one_line;
 
 /// Some of the programs take seconds to start on a busy machine.
@@ -66,7 +66,7 @@ impl AgentArgs {
         if self.allow_shell {
             agent = agent.allow_shell();
         }
-        let Agent::Coding(CodingAgentSetup { kind, .. }) = agent else {
+        let Some(kind) = agent.kind() else {
             return Ok(Some(agent));
         };
         let allow = Permissions::parse(&app.config.worker.allow)?;
@@ -81,9 +81,7 @@ impl AgentArgs {
 impl App {
     /// Returns what may keep an agent from reaching its model, as far as this can be seen without running it.
     pub fn doubt(&self, agent: &Agent) -> Option<String> {
-        let Agent::Coding(CodingAgentSetup { kind, .. }) = agent else {
-            return None;
-        };
+        let kind = agent.kind()?;
         match self.login(kind) {
             Login::NotSeen(what) => Some(format!("{} may not be logged in: {what}", kind.name)),
             Login::Found(_) | Login::Unknown => None,
@@ -153,7 +151,7 @@ async fn version_text(path: &Path) -> Result<String, String> {
         argv: vec![path.to_string_lossy().into_owned(), "--version".into()],
         cwd: std::env::temp_dir(),
         env: exec::environment_of_agent(&[], "", set.to_vec()),
-        stdin: Stdin::Nothing,
+        stdin: None,
         deadline: TIMEOUT,
     };
     let outcome = exec::run(&spec, &output, |_| {}, pending()).await;

@@ -159,26 +159,16 @@ impl App {
             workspace: PathBuf::from(&head.workspace),
             mission: config.mission_folder(Path::new(&head.workspace)),
             worktrees: self.worktrees(head),
-            prepare: config.run.prepare.clone(),
+            config: Arc::new(config.clone()),
             policy: prepared.policy.clone(),
             prompts: Arc::clone(&prepared.prompts),
             models: prepared.models.clone(),
-            checks: config.checks.clone(),
-            judging: Arc::new(JudgingFiles::new(
-                Path::new(&head.workspace),
-                &config.run.protect,
-                &config.run.may_change,
-                config.checks.values().map(|check| check.argv.as_slice()),
-            )),
+            judging: Arc::new(JudgingFiles::new(Path::new(&head.workspace), config)),
             team: team.map(Arc::new),
             role_prompts: Arc::new(prompts.unwrap_or_default()),
-            timing: config.timing,
             human_wait,
             started_workers: StartedWorkers::none(),
             gives_files: false,
-            hooks: config.hooks.clone(),
-            notify: config.notify.clone(),
-            folder: config.folder().to_owned(),
             program: self.program.to_string(),
             notice: notice(),
         }
@@ -196,11 +186,9 @@ impl App {
                 plans: None,
                 root: self.volumes.root().to_owned(),
             },
-            timing: self.config.timing,
+            config: Arc::new(self.config.clone()),
             program: self.program.to_string(),
             notice: notice(),
-            max_parallel: self.config.run.max_parallel,
-            max_plans: self.config.run.max_plans,
             ends_when,
         }
     }
@@ -235,7 +223,8 @@ impl Work {
         let mut settings = app.settings(&self.prepared, head, human_wait);
         workers.configure(&mut settings)?;
         let general = workers.general.as_ref();
-        settings.gives_files = general.is_some_and(Agent::is_given_files);
+        let kind = general.and_then(Agent::kind);
+        settings.gives_files = kind.is_some_and(|kind| kind.needs_history);
         let roles = in_process_roles::ready(&settings, app, head.is_isolated());
         let roles = Box::pin(roles).await?;
         daemon::set_torn_aside(&settings, app.store().await?).await?;

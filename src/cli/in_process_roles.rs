@@ -20,7 +20,7 @@ use crate::volumes::Folder;
 use crate::wire::Problem;
 use crate::wire::team_file::{RoleKind, RoleSpec, StepDoes};
 use crate::wire::text::one_line;
-use crate::worker::in_process::{InProcessRole, InProcessRoles, Member, RoleHost};
+use crate::worker::in_process::{InProcessRole, InProcessRoles, RoleHost};
 
 /// The servers whose tools roles use, as far as they run.
 #[derive(Debug, Default)]
@@ -131,7 +131,7 @@ pub async fn ready(
     let model = settings.models.as_ref().map(|models| RoleModel {
         model: models.plan.clone(),
         prompts: Arc::clone(&settings.prompts),
-        away: settings.timing.plan.away,
+        away: settings.config.timing.plan.away,
     });
     let toolbox = Toolbox::new(store.clone(), config, "role");
     let toolbox = toolbox.with_plan(settings.plan.clone());
@@ -152,7 +152,7 @@ pub async fn ready(
         // A role may always ask its language model.
         let actions = [role.actions.as_slice(), &[ASK.to_owned()]].concat();
         let (store, model, volumes) = (store.clone(), model.clone(), volumes.clone());
-        let checks = settings.checks.clone();
+        let checks = settings.config.checks.clone();
         // A role is made each time it is given something to do.
         let make = move |framework: Arc<dyn Framework>, workspace: &Path| {
             let workplace = Workplace {
@@ -177,11 +177,9 @@ pub async fn ready(
         return Ok(None);
     }
     let member = |role: &RoleSpec| {
-        let prompt = settings.role_prompts.get(&role.id).cloned();
-        Some(Member {
+        Some(OtherRole {
             id: role.id.parse().ok()?,
             description: role.description.clone(),
-            prompt: prompt.unwrap_or_default(),
         })
     };
     let host = RoleHost {
@@ -193,6 +191,7 @@ pub async fn ready(
         clock: app.clock,
         prompts: Arc::clone(&settings.prompts),
         members: team.team.roles.iter().filter_map(member).collect(),
+        role_prompts: Arc::clone(&settings.role_prompts),
         residents,
     };
     let inside = InProcessRoles::new(host).map_err(|faults| {

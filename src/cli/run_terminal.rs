@@ -23,7 +23,7 @@ use super::{App, Ended, Exit, Output, Result, complain, shown_from_here};
 use crate::daemon::DaemonEnd;
 use crate::plan::{
     Event, HumanQuestion, ModelQuestion, Plan, PlanId, PlanPolicy, PlanState, QuestionId,
-    ReviewPolicy, Row, Task, TaskId, TaskState,
+    ReviewPolicy, Row, Task, TaskId, TaskState, and_more,
 };
 use crate::store::{Change, Store};
 use crate::view::{self, EventView, RepeatedFailures, Style};
@@ -403,10 +403,7 @@ fn made_files(plan: &Plan) -> String {
         None => shown_from_here(&Path::new(&head.workspace).join(file)),
     });
     let shown: Vec<String> = shown.map(|file| format!("`{file}`")).collect();
-    let more = match files.len().saturating_sub(MOST) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let more = and_more(files.len().saturating_sub(MOST));
     match shown.as_slice() {
         [] => String::new(),
         shown => format!("It was to write: {}{more}.\n", shown.join(", ")),

@@ -12,7 +12,7 @@ use super::{App, Failure, Result, complain};
 use crate::agents;
 use crate::bounded_read;
 use crate::config::Config;
-use crate::plan::TaskId;
+use crate::plan::{TaskId, and_more};
 use crate::role::ACTIONS;
 use crate::tools::Dialect;
 use crate::trust::{Parts, content_hash};
@@ -178,10 +178,7 @@ impl App {
         file.refuse(found.open.iter().filter_map(stranger).collect())?;
         let mut unassigned = found.open.iter().filter(|(_, role)| role.is_none());
         if let (true, Some((first, _))) = (file.roles_only, unassigned.next()) {
-            let more = match unassigned.count() {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
+            let more = and_more(unassigned.count());
             let hint = team.assignee_hint();
             complain(&format!(
                 "! task {first}{more} without an assignee: {ONLY_ITS_OWN}; {hint}\n"

@@ -147,7 +147,7 @@ pub(super) fn apply_result(draft: &mut Draft<'_>, input: &EffectResult) -> Resul
         EffectResult::Branch(BranchReport::Elsewhere { found, reason }) => {
             draft.branch_elsewhere(found, reason)
         }
-        EffectResult::Asked(asked) => apply_model_answer(draft, ModelOutcome::clone(asked)),
+        EffectResult::Asked(Some(asked)) => apply_model_answer(draft, ModelOutcome::clone(asked)),
         _ => Ok(()),
     }
 }

@@ -7,6 +7,7 @@ use std::future::{Future, pending};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Result;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::plan::Time;
@@ -19,7 +20,7 @@ const LONGEST: Duration = Duration::from_secs(4);
 
 /// Effects by their keys, whose texts say what they do; each returns a `D`.
 pub(super) struct Effects<K, D> {
-    running: JoinSet<anyhow::Result<D>>,
+    running: JoinSet<Result<D>>,
     keys: HashMap<Id, K>,
     /// Also effects that have ended, until the caller says how: their results may have to be committed first.
     under_way: BTreeSet<K>,
@@ -46,7 +47,7 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Effects<K, D> {
         &mut self,
         key: K,
         now: Time,
-        effect: impl Future<Output = anyhow::Result<D>> + Send + 'static,
+        effect: impl Future<Output = Result<D>> + Send + 'static,
     ) {
         if self.may_start(&key, now) {
             let id = self.running.spawn(effect).id();
@@ -59,7 +60,7 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Effects<K, D> {
         &mut self,
         key: K,
         now: Time,
-        effect: impl FnOnce() -> anyhow::Result<D> + Send + 'static,
+        effect: impl FnOnce() -> Result<D> + Send + 'static,
     ) {
         if self.may_start(&key, now) {
             let id = self.running.spawn_blocking(effect).id();
@@ -87,7 +88,7 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Effects<K, D> {
     }
 
     /// Waits until an effect ends, for ever if none runs. A dropped future loses no result.
-    pub async fn next(&mut self) -> (K, anyhow::Result<D>) {
+    pub async fn next(&mut self) -> (K, Result<D>) {
         while let Some(done) = self.running.join_next_with_id().await {
             if let Some(ended) = self.ended(done) {
                 return ended;
@@ -97,15 +98,12 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Effects<K, D> {
     }
 
     /// Returns an effect that has ended, if one has.
-    pub fn try_next(&mut self) -> Option<(K, anyhow::Result<D>)> {
+    pub fn try_next(&mut self) -> Option<(K, Result<D>)> {
         let done = self.running.try_join_next_with_id()?;
         self.ended(done)
     }
 
-    fn ended(
-        &mut self,
-        done: Result<(Id, anyhow::Result<D>), JoinError>,
-    ) -> Option<(K, anyhow::Result<D>)> {
+    fn ended(&mut self, done: Result<(Id, Result<D>), JoinError>) -> Option<(K, Result<D>)> {
         let (id, result) = match done {
             Ok((id, result)) => (id, result),
             Err(error) => (error.id(), Err(error.into())),

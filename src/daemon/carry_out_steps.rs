@@ -206,12 +206,10 @@ impl DaemonSettings {
         task: TaskId,
         repairs: Option<&Attempt>,
     ) -> Result<OutgoingCommand, Refusal> {
-        let plan = draft.plan();
-        let unknown = || Refusal::UnknownTask(task.to_string());
-        let task = plan.task(task).ok_or_else(unknown)?;
+        let (plan, task) = (draft.plan(), draft.task(task)?);
         let id = new_command();
-        let (kind, session, content) = next_command(plan, task, repairs);
-        let body = self.body(plan, task, &id, content, plan.head().language());
+        let (kind, session, content) = next_command(plan, &task, repairs);
+        let body = self.body(plan, &task, &id, content, plan.head().language());
         let command = CommandFile {
             id: id.clone(),
             created_at: Some(draft.now()),
@@ -227,7 +225,6 @@ impl DaemonSettings {
             body,
             ..CommandFile::default()
         };
-        let number = task.number;
         let issue = NewCommand {
             id: id.clone(),
             kind,
@@ -236,10 +233,10 @@ impl DaemonSettings {
         };
         if task.programs.is_none() {
             let names = plan.head().policy.checks.iter().chain(&task.checks);
-            let checks = names.filter_map(|name| self.checks.get(name));
-            draft.found_programs(number, exec::programs(checks))?;
+            let checks = names.filter_map(|name| self.config.checks.get(name));
+            draft.found_programs(task.number, exec::programs(checks))?;
         }
-        draft.issue(number, issue)?;
+        draft.issue(task.number, issue)?;
         Ok(OutgoingCommand::of(draft.plan(), &draft.attempt(&id)?))
     }
 

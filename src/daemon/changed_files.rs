@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::DaemonSettings;
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use super::report_parsing::ParsedReport;
+use super::{BY, DaemonSettings};
 use crate::agents::ran_commands;
 use crate::exec::{
     self, FileListing, Filters, Git, GitError, GitSnapshots, Project, examine, remove_folder,
@@ -308,7 +308,8 @@ impl PlanRun {
                 Ok(())
             };
             let why = "what git knows of the workspace";
-            self.record(why, record).await?;
+            let plan = &self.settings.plan;
+            self.store.change(plan, BY, why, record).await?;
         }
         Ok(())
     }
@@ -406,7 +407,7 @@ fn ran(
     folder: &str,
     changes: &ChangedFiles,
 ) -> Vec<RanCommand> {
-    let checks = settings.checks.iter();
+    let checks = settings.config.checks.iter();
     let checks = checks.map(|(name, check)| (name.clone(), check.argv.join(" ")));
     ran_commands(printed, folder, &changes.files, &checks.collect::<Vec<_>>())
 }

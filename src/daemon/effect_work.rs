@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, Result, anyhow};
 use jiff::tz::TimeZone;
 
 use super::apply_input::apply_model_answer;
@@ -17,6 +17,7 @@ use crate::llm::questions::{self, Audit, Unrendered};
 use crate::plan::{
     AskId, Attempt, AttemptState, CheckResult, CommandId, Draft, FileProperty, ModelCost,
     ModelQuestionKind, PendingMerge, Plan, PlanSpec, Refusal, ReplanEdit, Task, Time, Verdict,
+    and_more,
 };
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
@@ -64,10 +65,10 @@ pub(super) struct NoAnswer {
 ///
 /// # Errors
 /// The model gave no usable plan; the goal is kept.
-pub async fn make_plan(settings: &DaemonSettings, store: &Store) -> anyhow::Result<()> {
+pub async fn make_plan(settings: &DaemonSettings, store: &Store) -> Result<()> {
     anyhow::ensure!(settings.models.is_some(), "no language model is configured");
     make_workspace(&settings.workspace)?;
-    let (first, mut said) = (settings.timing.plan.away, String::new());
+    let (first, mut said) = (settings.config.timing.plan.away, String::new());
     loop {
         let asked = ask(settings, store, ModelQuestionKind::Plan).await?;
         let asked = asked.context("the budget allows no call")?;
@@ -105,14 +106,14 @@ pub(super) async fn ask(
     settings: &DaemonSettings,
     store: &Store,
     subject: ModelQuestionKind,
-) -> anyhow::Result<Option<ModelOutcome>> {
+) -> Result<Option<ModelOutcome>> {
     let models = settings.models.as_ref();
     let models = models.context("no language model is configured")?;
     let facts = match &subject {
         ModelQuestionKind::Plan => super::workspace_facts::of_workspace(&settings.workspace).await,
         _ => String::new(),
     };
-    let checks: Vec<String> = settings.checks.keys().cloned().collect();
+    let checks: Vec<String> = settings.config.checks.keys().cloned().collect();
     let (about, team) = (subject.clone(), settings.team.clone());
     let begin = move |draft: &mut Draft<'_>, left_of_day: u32| {
         let ask = draft.begin_ask(&about)?;
@@ -213,7 +214,7 @@ pub(super) async fn check(
     runs: &ProofRuns,
     clock: Clock,
     command: &CommandId,
-) -> anyhow::Result<CheckOutcome> {
+) -> Result<CheckOutcome> {
     let (settings, id, of) = (&runs.settings, command.clone(), runs.clone());
     let known = runs.store.read(&settings.plan, move |plan, _| {
         let attempt = plan.attempt(&id)?;
@@ -262,7 +263,7 @@ async fn merge(
     (task, attempt): (&Task, u32),
     named: Option<&str>,
     checked: &mut CheckOutcome,
-) -> anyhow::Result<Option<CheckFolder>> {
+) -> Result<Option<CheckFolder>> {
     let (plan, results) = (&settings.plan, &mut checked.results);
     worktrees::fail_untouched(plan, gathering, task, results).await?;
     if results.iter().any(|result| !result.passed) {
@@ -290,11 +291,7 @@ async fn merge(
 }
 
 /// Checks that a folder has the files that a task is to produce, then those that prove its criteria.
-pub(super) async fn produced(
-    task: &Task,
-    folder: &Path,
-    since: Time,
-) -> anyhow::Result<Vec<CheckResult>> {
+pub(super) async fn produced(task: &Task, folder: &Path, since: Time) -> Result<Vec<CheckResult>> {
     let (produces, folder) = (task.produces.clone(), folder.to_owned());
     let properties: Vec<FileProperty> = task.criteria.files().cloned().collect();
     let check = move || {
@@ -315,10 +312,7 @@ pub(super) fn warn_of_unread_files(settings: &DaemonSettings) {
     if shown.is_empty() {
         return;
     }
-    let more = match hidden.len() {
-        0 => String::new(),
-        count => format!(" and {count} more"),
-    };
+    let more = and_more(hidden.len());
     let folder = settings.volumes.path(Folder::ReportsPending);
     let (folder, shown) = (folder.display(), shown.join(", "));
     let text = format!("unread files are left in `{folder}`: {shown}{more}");
@@ -328,12 +322,12 @@ pub(super) fn warn_of_unread_files(settings: &DaemonSettings) {
 /// Runs blocking work where blocking is allowed.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, crate::volumes::VolumesError> + Send + 'static,
-) -> anyhow::Result<T> {
+) -> Result<T> {
     Ok(tokio::task::spawn_blocking(work).await??)
 }
 
 /// Makes the folder that agents work in.
-pub(super) fn make_workspace(workspace: &Path) -> anyhow::Result<()> {
+pub(super) fn make_workspace(workspace: &Path) -> Result<()> {
     std::fs::create_dir_all(workspace)
         .with_context(|| format!("failed to make the workspace `{}`", workspace.display()))
 }

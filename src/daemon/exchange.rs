@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::background_effects::Effects;
 use super::effect_work::blocking;
 use super::input_routing::{FoundInput, RoutingTable, Stranger};
-use super::report_parsing::{self, ParsedReport};
+use super::report_parsing::{ParsedReport, parse};
 use super::{FolderSettings, role_requests};
 use crate::plan::{HumanQuestion, PlanId, QuestionId, Refusal, Time};
 use crate::plan_time::Clock;
@@ -165,7 +165,7 @@ impl Exchange {
         if !self.may_scan(now) || self.check_at > now {
             return false;
         }
-        self.check_at = now.plus(self.settings.timing.scan);
+        self.check_at = now.plus(self.settings.config.timing.scan);
         self.watch.check()
     }
 
@@ -202,7 +202,7 @@ impl Exchange {
         let Some(mut scanner) = self.scanner.take() else {
             return;
         };
-        self.scan_at = now.plus(self.settings.timing.scan);
+        self.scan_at = now.plus(self.settings.config.timing.scan);
         let commands: Vec<_> = self.routes.commands().cloned().collect();
         let questions: Vec<_> = self.routes.questions().cloned().collect();
         let quick = scanner.last_listed() <= QUICK_SCAN;
@@ -210,14 +210,7 @@ impl Exchange {
         let clock = self.clock;
         let scan = move || {
             let scan = scanner.scan(&commands, &questions, most);
-            let scanned = scan.map(|mut scan| {
-                let found = FoundInput {
-                    reports: report_parsing::reports(&mut scan, now, &clock),
-                    replies: report_parsing::replies(&mut scan),
-                    signs: std::mem::take(&mut scan.signs),
-                };
-                (found, scan, now)
-            });
+            let scanned = scan.map(|mut scan| (parse(&mut scan, now, &clock), scan, now));
             (scanner, scanned)
         };
         if quick {
@@ -264,7 +257,7 @@ impl Exchange {
         let now = self.clock.now();
         for (name, filed) in filings {
             let wait = match filed {
-                ReportDisposition::Processed => self.settings.timing.filing,
+                ReportDisposition::Processed => self.settings.config.timing.filing,
                 ReportDisposition::Stale | ReportDisposition::Rejected(_) => {
                     tracing::warn!(name, ?filed, "a report that does not count");
                     Duration::ZERO
@@ -446,7 +439,11 @@ impl Exchange {
 
 /// Makes a scanner that has read no file yet.
 fn scanner(settings: &FolderSettings, watch: &Watch) -> Scanner {
-    Scanner::new(&settings.volumes, watch.hints(), settings.timing.scan)
+    Scanner::new(
+        &settings.volumes,
+        watch.hints(),
+        settings.config.timing.scan,
+    )
 }
 
 async fn find_question(

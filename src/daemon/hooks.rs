@@ -9,13 +9,13 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use tokio::time::sleep;
 
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use super::{DaemonSettings, LoopView};
 use crate::config::HooksConfig;
-use crate::exec::{self, ChildExit, ChildSpec, MarkKind, ProcessMark, Stdin, environment};
+use crate::exec::{self, ChildExit, ChildSpec, MarkKind, ProcessMark, environment};
 use crate::own_files;
 use crate::plan::{Plan, QuestionId, Time};
 use crate::store::Store;
@@ -42,38 +42,6 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The log of the hooks begins anew at this size; the one before it is kept.
 const LOG_SIZE: u64 = 256 * 1024;
 
-/// What a hook is called for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Hook {
-    /// A person is asked something.
-    Question,
-    /// The plan has ended.
-    Finish,
-    /// The plan has changed.
-    Change,
-}
-
-impl Hook {
-    /// Returns the key of the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Question => "on_question",
-            Self::Finish => "on_finish",
-            Self::Change => "on_change",
-        }
-    }
-
-    /// Returns the command that is configured, if one is.
-    fn command(self, hooks: &HooksConfig) -> Option<&Vec<String>> {
-        let command = match self {
-            Self::Question => &hooks.on_question,
-            Self::Finish => &hooks.on_finish,
-            Self::Change => &hooks.on_change,
-        };
-        command.as_ref()
-    }
-}
-
 /// What was reported to the hooks.
 #[derive(Debug, Default)]
 pub(super) struct HookState {
@@ -89,6 +57,18 @@ pub(super) enum HookNews {
     Question(QuestionId),
     Change(i64),
     Finish,
+}
+
+impl HookNews {
+    /// Returns the key of the configuration, and the command that it has, if it has one.
+    fn configured<'a>(&self, hooks: &'a HooksConfig) -> (&'static str, Option<&'a Vec<String>>) {
+        let (key, command) = match self {
+            Self::Question(_) => ("on_question", &hooks.on_question),
+            Self::Finish => ("on_finish", &hooks.on_finish),
+            Self::Change(_) => ("on_change", &hooks.on_change),
+        };
+        (key, command.as_ref())
+    }
 }
 
 impl HookState {
@@ -114,29 +94,23 @@ impl PlanRun {
         if let Some(id) = question {
             self.call_hook(HookNews::Question(id));
         }
-        if view.seq > self.hook_state.change {
-            self.call_hook(HookNews::Change(view.seq));
+        if view.demand.seq > self.hook_state.change {
+            self.call_hook(HookNews::Change(view.demand.seq));
         }
     }
 
     /// Reports the end of the plan to the hook and the person. Returns whether the daemon waits for one of them.
     pub(super) fn report_finish(&mut self) -> bool {
         // Both begin.
-        self.notify_of_finish() | self.call_finish_hook()
-    }
-
-    fn call_finish_hook(&mut self) -> bool {
-        !self.hook_state.finish && self.call_hook(HookNews::Finish)
+        let notifies = self.notify_of_finish();
+        let calls = !self.hook_state.finish && self.call_hook(HookNews::Finish);
+        notifies || calls
     }
 
     /// Returns whether there is such a hook.
     fn call_hook(&mut self, what: HookNews) -> bool {
-        let hook = match what {
-            HookNews::Question(_) => Hook::Question,
-            HookNews::Change(_) => Hook::Change,
-            HookNews::Finish => Hook::Finish,
-        };
-        let Some(argv) = hook.command(&self.settings.hooks).cloned() else {
+        let (hook, command) = what.configured(&self.settings.config.hooks);
+        let Some(argv) = command.cloned() else {
             return false;
         };
         let (settings, store) = self.handles();
@@ -159,7 +133,7 @@ pub(super) async fn call(
     what: HookNews,
     since: i64,
     now: Time,
-) -> anyhow::Result<(HookNews, Option<HookCall>)> {
+) -> Result<(HookNews, Option<HookCall>)> {
     let plan = &settings.plan;
     Ok(match what {
         HookNews::Question(id) => {
@@ -199,46 +173,43 @@ pub(super) async fn call(
 }
 
 /// Runs a hook to its end, and logs the outcome; a failure is reported to the person.
-async fn run(settings: &DaemonSettings, hook: Hook, argv: Vec<String>, call: String, now: Time) {
-    let hooks = &settings.hooks;
+async fn run(settings: &DaemonSettings, hook: &str, argv: Vec<String>, call: String, now: Time) {
+    let hooks = &settings.config.hooks;
     let spec = ChildSpec {
         argv,
-        cwd: settings.folder.clone(),
+        cwd: settings.config.folder().to_owned(),
         env: environment(&hooks.env),
-        stdin: Stdin::Text(call),
+        stdin: Some(call.into_bytes()),
         deadline: hooks.timeout,
     };
     let marks = settings.volumes.path(Folder::Active);
     // Each plan in the folder has its own.
-    let mark = format!("{}-{}", settings.plan, hook.as_str());
+    let mark = format!("{}-{hook}", settings.plan);
     let (ended, said) = match run_capped(&spec, &marks, &mark).await {
         Ok((outcome, said)) => (ended(outcome, hooks.timeout), said),
         Err(error) => (Err(format!("{error:#}")), String::new()),
     };
-    let name = hook.as_str();
     if let Err(failed) = &ended {
-        tracing::warn!(hook = name, failed, "a hook failed");
-        (settings.notice)(&format!("the hook `{name}` failed: {failed}"));
+        tracing::warn!(hook, failed, "a hook failed");
+        (settings.notice)(&format!("the hook `{hook}` failed: {failed}"));
     }
     let how = ended.unwrap_or_else(|failed| failed);
-    log(settings, now, &format!("{name}: {how}"), &said);
+    log(settings, now, &format!("{hook}: {how}"), &said);
 }
 
 /// Adds a line to the log of the hooks, and the words of others below it.
 pub(super) fn log(settings: &DaemonSettings, now: Time, line: &str, said: &str) {
     let log = settings.volumes.path(Folder::Logs).join("hooks.log");
-    let text = format!("{} {line}\n{}", time_text(now), indented(said));
+    let said = printable(said);
+    let said: String = said.lines().map(|line| format!("  {line}\n")).collect();
+    let text = format!("{} {line}\n{said}", time_text(now));
     if let Err(error) = append(&log, &text) {
         tracing::warn!(%error, path = %log.display(), "the log of the hooks cannot be written");
     }
 }
 
 /// Runs a hook, with a mark while it runs: after a kill of the daemon, the next one ends the hook.
-async fn run_capped(
-    spec: &ChildSpec,
-    marks: &Path,
-    mark: &str,
-) -> anyhow::Result<(ChildExit, String)> {
+async fn run_capped(spec: &ChildSpec, marks: &Path, mark: &str) -> Result<(ChildExit, String)> {
     let (mut mark, output) = ProcessMark::new(marks, MarkKind::Hook, mark)?
         .context("an earlier call of it still runs")?;
     let flood = async {
@@ -260,11 +231,6 @@ fn ended(outcome: ChildExit, timeout: Duration) -> Result<String, String> {
         (Some(code), _) => Err(format!("exit {code}")),
         (None, signal) => Err(format!("ended by signal {}", signal.unwrap_or_default())),
     }
-}
-
-fn indented(text: &str) -> String {
-    let text = printable(text);
-    text.lines().map(|line| format!("  {line}\n")).collect()
 }
 
 fn append(log: &Path, text: &str) -> std::io::Result<()> {

@@ -26,7 +26,7 @@ impl PlanRun {
         }
         let under_way = self.effects.under_way();
         if self.maintain_at <= self.world.now && !under_way.contains(&EffectKey::MaintainInternal) {
-            self.maintain_at = self.world.now.plus(self.settings.timing.inside);
+            self.maintain_at = self.world.now.plus(self.settings.config.timing.inside);
             let ((settings, store), clock) = (self.handles(), self.clock);
             self.spawn(EffectKey::MaintainInternal, async move {
                 let maintenance = Maintenance {
@@ -183,10 +183,9 @@ async fn is_awaited(store: &Store, head: &PlanHead) -> Result<bool, StoreError> 
 
 /// Returns the roles that work on a task of a plan, or on a request of another role.
 pub(super) fn at_work(plan: &Plan) -> BTreeSet<String> {
-    let begun = plan
-        .open_attempts()
-        .filter(|attempt| attempt.state == AttemptState::Open && attempt.claimed.is_some())
-        .filter_map(|attempt| plan.task(attempt.task)?.assignee.clone());
+    let claimed = plan.awaited_attempts();
+    let claimed = claimed.filter(|attempt| attempt.claimed.is_some());
+    let begun = claimed.filter_map(|attempt| plan.task(attempt.task)?.assignee.clone());
     let asked = plan.waits().map(|(_, wait)| wait.on.clone());
     begun.chain(asked).collect()
 }
@@ -217,8 +216,7 @@ mod tests {
     #[tokio::test]
     async fn aborts_only_children_of_daemon_plans() {
         let store = Store::in_memory(Time::default).await.unwrap();
-        let root = tempfile::tempdir().unwrap();
-        let volumes = Volumes::open(root.path()).unwrap();
+        let (_root, volumes) = Volumes::temporary();
         made(&store, "top", DAEMON, None).await;
         made(&store, "other", "somebody", None).await;
         let ours = [

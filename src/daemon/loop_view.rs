@@ -53,7 +53,6 @@ impl Demand {
 
 /// What the loop needs to know of the plan: small, whatever the size of the plan.
 pub(super) struct LoopView {
-    pub(super) seq: i64,
     pub(super) status: PlanState,
     pub(super) due: Due,
     pub(super) demand: Demand,
@@ -73,8 +72,7 @@ pub(super) struct LoopView {
 
 impl LoopView {
     pub(super) fn of(plan: &Plan, seq: i64, world: &Observations) -> Self {
-        let open = plan.open_attempts();
-        let open = open.filter(|attempt| attempt.state == AttemptState::Open);
+        let open = plan.awaited_attempts();
         let has_reported = |state| matches!(state, AttemptState::Reported | AttemptState::Judged);
         let recalls = plan.recalls();
         let recalls = recalls.filter(|attempt| !has_reported(attempt.state));
@@ -84,7 +82,6 @@ impl LoopView {
         let published = published.filter(|id| plan.ends_unpublished(id));
         let due = due(plan, world);
         Self {
-            seq,
             status: plan.status().clone(),
             demand: Demand::of(plan, seq, &due),
             due,

@@ -39,7 +39,6 @@ use crate::store::{Store, StoreError};
 use crate::volumes::{DaemonInfo, Folder, Volumes};
 pub use effect_work::make_plan;
 use exchange::Exchange;
-pub use hooks::Hook;
 use input_routing::FoundInput;
 pub use internal_plans::tidy as tidy_internal;
 use loop_view::LoopView;
@@ -167,7 +166,7 @@ impl Daemon {
             return;
         }
         self.stored = false;
-        self.look_at = now.plus(self.folder.timing.scan);
+        self.look_at = now.plus(self.folder.config.timing.scan);
         let looked = match self.plans.note_moved().await {
             Ok(()) => self.plans.take_up().await,
             Err(error) => Err(error),
@@ -407,7 +406,7 @@ fn end_of(run: &PlanRun, exchange: &Exchange, view: &LoopView, others: bool) -> 
         return None;
     }
     let (now, started) = (run.world.now, run.world.started);
-    let reported = run.mission.0 == view.seq && (others || exchange.filings.is_empty());
+    let reported = run.mission.0 == view.demand.seq && (others || exchange.filings.is_empty());
     if view.status.settled() {
         // A report may exist that an earlier daemon applied and did not file, or that came late. What an agent
         // writes long after the end delays nothing.

@@ -80,7 +80,7 @@ impl PlanRun {
     /// Notifies the person of the end of the plan. Returns whether the daemon waits for it.
     pub(super) fn notify_of_finish(&mut self) -> bool {
         let state = &self.notify_state;
-        if state.sent.finish || self.settings.notify.url.is_none() {
+        if state.sent.finish || self.settings.config.notify.url.is_none() {
             return false;
         }
         let now = self.world.now;
@@ -94,7 +94,7 @@ impl PlanRun {
     }
 
     fn notify(&mut self, news: HookNews) {
-        if self.settings.notify.url.is_none() {
+        if self.settings.config.notify.url.is_none() {
             return;
         }
         let now = self.world.now;
@@ -140,7 +140,7 @@ impl PlanRun {
     }
 
     fn drop_notification(&mut self, news: &HookNews, reason: &str) {
-        let url = self.settings.notify.url.as_ref();
+        let url = self.settings.config.notify.url.as_ref();
         let host = url.map(NotifyUrl::host).unwrap_or_default();
         let text = format!("the notification to {host} is dropped: {reason}");
         (self.settings.notice)(&text);
@@ -154,7 +154,7 @@ impl PlanRun {
 async fn send(settings: &DaemonSettings, call: &HookCall) -> Result<(), TryFailed> {
     let NotifyConfig {
         url, format, link, ..
-    } = &settings.notify;
+    } = &settings.config.notify;
     let Some(url) = url.as_ref().map(NotifyUrl::secret) else {
         return Ok(());
     };

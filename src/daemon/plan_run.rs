@@ -13,7 +13,7 @@ use super::background_effects::Effects;
 use super::carry_out_steps::{OutgoingCommand, draw_question_ids};
 use super::changed_files::{ChangeWatch, Inspected};
 use super::effect_work::{CheckOutcome, ModelOutcome};
-use super::hooks::{Hook, HookNews, HookState};
+use super::hooks::{HookNews, HookState};
 use super::input_routing::FoundInput;
 use super::internal_plans;
 use super::loop_view::Demand;
@@ -24,7 +24,7 @@ use super::worktrees::{self, BranchReport};
 use super::{BY, DaemonSettings, HumanWait, LoopView, PlanAtWork, StartedWorkers, effect_work};
 use crate::plan::{
     CheckBefore, CheckResult, CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan,
-    QuestionId, Refusal, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
+    QuestionId, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
 };
 use crate::plan_time::{Clock, LATE};
 use crate::store::{Store, StoreError};
@@ -48,7 +48,8 @@ pub(super) enum EffectKey {
     Branch,
     Ask(ModelQuestionKind),
     Mission,
-    Hook(Hook),
+    /// By its key of the configuration.
+    Hook(&'static str),
     Notify,
     MaintainInternal,
 }
@@ -65,7 +66,7 @@ impl fmt::Display for EffectKey {
             Self::Branch => "the branch of the results",
             Self::Ask(_) => "asking the model",
             Self::Mission => "MISSION.md",
-            Self::Hook(hook) => hook.as_str(),
+            Self::Hook(key) => key,
             Self::Notify => "notifying a person",
             Self::MaintainInternal => "looking after what roles do",
         })
@@ -85,9 +86,8 @@ pub(super) enum EffectResult {
     /// The results of silent checks, after so many later tasks.
     CheckedAgain(u32, Vec<CheckResult>),
     Branch(BranchReport),
-    Asked(Box<ModelOutcome>),
-    /// The budget allowed no call after all.
-    NotAsked,
+    /// `None` if the budget allowed no call after all.
+    Asked(Option<Box<ModelOutcome>>),
     MissionWritten(i64),
     HookCalled(HookNews),
     Notified(HookNews, Result<(), TryFailed>),
@@ -191,7 +191,7 @@ impl PlanRun {
         store.change(&plan, BY, "the daemon starts", start).await?;
         let earlier = store.read(&plan, |plan, _| recorded_runs(plan)).await?;
         tracing::info!(%plan, workspace = %settings.workspace.display(), "the daemon starts");
-        let waits = settings.timing.plan;
+        let waits = settings.config.timing.plan;
         Ok(Self {
             world: Observations {
                 waits,
@@ -254,16 +254,6 @@ impl PlanRun {
         read: impl FnOnce(&Plan, i64) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
         self.store.read(&self.settings.plan, read).await
-    }
-
-    /// Records in the plan what is found at the start; no decision follows yet.
-    pub async fn record(
-        &self,
-        why: &str,
-        record: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
-    ) -> Result<(), StoreError> {
-        let plan = &self.settings.plan;
-        self.store.change(plan, BY, why, record).await
     }
 
     /// Limits the lanes, as other plans need some; is turned once more if that makes a difference.
@@ -396,7 +386,7 @@ impl PlanRun {
 
     /// Starts everything that is missing.
     pub fn start(&mut self, view: &LoopView, shown: &BTreeSet<QuestionId>) {
-        self.wake_at = self.world.now.plus(self.settings.timing.scan);
+        self.wake_at = self.world.now.plus(self.settings.config.timing.scan);
         self.publish(view);
         for step in &view.due.steps {
             match step {
@@ -515,7 +505,7 @@ impl PlanRun {
             EffectResult::CheckedBefore(..) => "checks ran on the state before",
             EffectResult::CheckedAgain(..) => "checks ran again",
             EffectResult::Branch(_) => "looked at the branch of the results",
-            EffectResult::Asked(_) => "the model answered",
+            EffectResult::Asked(Some(_)) => "the model answered",
             _ => return Ok(()),
         };
         let input = Arc::clone(input);

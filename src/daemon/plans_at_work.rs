@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use anyhow::Result;
 use futures_util::future::{pending, select_all};
 use tokio::task::{Id, JoinError, JoinSet};
 
@@ -27,7 +28,7 @@ pub(super) struct PlansAtWork {
     pub runs: BTreeMap<PlanId, PlanRun>,
     /// Makes ready what a queued plan needs; `None` if this daemon takes none up.
     take_up: Option<Arc<TakeUp>>,
-    opening: JoinSet<anyhow::Result<PlanRun>>,
+    opening: JoinSet<Result<PlanRun>>,
     /// The plans that are being opened, with the tasks that open them.
     opened_by: BTreeMap<Id, PlanHead>,
     /// Where the plans at work write MISSION.md: the first one has the usual place.
@@ -40,11 +41,11 @@ pub(super) struct PlansAtWork {
 }
 
 /// What came of opening a plan.
-pub(super) type Opened = Result<(Id, anyhow::Result<PlanRun>), JoinError>;
+pub(super) type Opened = Result<(Id, Result<PlanRun>), JoinError>;
 
 /// Something that happened to a plan.
 pub(super) enum PlanEvent {
-    Effect(PlanId, EffectKey, anyhow::Result<EffectResult>),
+    Effect(PlanId, EffectKey, Result<EffectResult>),
     /// Workers have ended.
     Gone(PlanId),
     Opened(Box<Opened>),
@@ -157,13 +158,8 @@ impl PlansAtWork {
         let id = &listed.head.id;
         let at_work = self.runs.contains_key(id)
             || self.closes.contains(id)
-            || self.others().any(|head| head.id == *id);
+            || self.opened_by.values().any(|head| head.id == *id);
         !at_work && self.left.get(id) != Some(&listed.seq)
-    }
-
-    /// Returns the plans that are being opened.
-    fn others(&self) -> impl Iterator<Item = &PlanHead> {
-        self.opened_by.values()
     }
 
     /// Returns why a queued plan does not begin now, if it does not.
@@ -193,7 +189,7 @@ impl PlansAtWork {
             let (settings, isolated) = (&run.settings, run.demand.isolated);
             (&settings.plan, settings.workspace.as_path(), isolated)
         });
-        let opening = self.others().map(|head| {
+        let opening = self.opened_by.values().map(|head| {
             let isolated = head.is_isolated();
             (&head.id, Path::new(&head.workspace), isolated)
         });
@@ -205,7 +201,7 @@ impl PlansAtWork {
         }
         let busy = self.runs.values().filter(|run| !run.demand.rests).count();
         let busy = busy + self.opened_by.len();
-        let most = usize::try_from(self.folder.max_plans).unwrap_or(usize::MAX);
+        let most = usize::try_from(self.folder.config.run.max_plans).unwrap_or(usize::MAX);
         Ok((busy >= most.max(1)).then(|| {
             format!("for one of {busy} other plans to end or to ask (`run.max_plans` is {most})")
         }))
@@ -309,7 +305,7 @@ impl PlansAtWork {
     /// than another one wants; of equal ones the plan that began a task longest ago comes first.
     pub fn share_lanes(&mut self) {
         let several = self.runs.len() > 1;
-        let Some(most) = self.folder.max_parallel.filter(|_| several) else {
+        let Some(most) = self.folder.config.run.max_parallel.filter(|_| several) else {
             let alone = self.runs.values_mut();
             return alone.for_each(|run| run.set_lanes(None));
         };
@@ -371,11 +367,7 @@ fn fair_shares(wants: &[usize], mut lanes: usize) -> Vec<usize> {
 ///
 /// # Errors
 /// The plan cannot be read or started, or the workspace cannot be made.
-pub(super) async fn open(
-    at_work: PlanAtWork,
-    store: Store,
-    clock: Clock,
-) -> anyhow::Result<PlanRun> {
+pub(super) async fn open(at_work: PlanAtWork, store: Store, clock: Clock) -> Result<PlanRun> {
     let mut run = PlanRun::begin(at_work, store, clock).await?;
     run.inspect_first().await?;
     run.recover().await?;

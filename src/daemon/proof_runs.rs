@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use tokio::sync::Mutex;
 
 use super::DaemonSettings;
@@ -25,7 +25,7 @@ use crate::exec::{
 use crate::plan::proof::check_names;
 use crate::plan::{
     Attempt, AttemptState, Before, ChangeDetection, ChangedFiles, CheckBefore, CheckResult,
-    CommandId, PendingMerge, Plan, Proof, Task, TaskId, Time, awaits_before,
+    CommandId, PendingMerge, Plan, Proof, Task, TaskId, Time, and_more, awaits_before,
 };
 use crate::store::Store;
 use crate::volumes::Folder;
@@ -128,7 +128,7 @@ impl ProofRuns {
     }
 
     /// Runs the checks of a task on the state before its first attempt. `held` says that its command is kept until then.
-    pub async fn before(&self, task: TaskId, held: bool) -> anyhow::Result<Vec<CheckBefore>> {
+    pub async fn before(&self, task: TaskId, held: bool) -> Result<Vec<CheckBefore>> {
         let runs = self.clone();
         let read = move |plan: &Plan, _| runs.subject(plan, task);
         let subject = self.store.read(&self.settings.plan, read).await?;
@@ -147,7 +147,7 @@ impl ProofRuns {
 
     /// Returns whether a check needs no tests to fail.
     fn is_plain(&self, name: &str) -> bool {
-        let check = self.settings.checks.get(name);
+        let check = self.settings.config.checks.get(name);
         check.is_none_or(|check| check.plain)
     }
 
@@ -175,11 +175,7 @@ impl ProofRuns {
     }
 
     /// Waits until the checks have run on the state before, unless nothing waits for that any more.
-    async fn await_before(
-        &self,
-        command: &CommandId,
-        task: TaskId,
-    ) -> anyhow::Result<Vec<CheckBefore>> {
+    async fn await_before(&self, command: &CommandId, task: TaskId) -> Result<Vec<CheckBefore>> {
         let mut moved = self.store.moved();
         loop {
             moved.borrow_and_update();
@@ -213,7 +209,7 @@ fn own_files<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> Option<BTreeSet
 }
 
 impl Subject {
-    async fn outcomes(&self, tree: &str) -> anyhow::Result<Vec<CheckBefore>> {
+    async fn outcomes(&self, tree: &str) -> Result<Vec<CheckBefore>> {
         let mut earlier = self.runs.earlier.lock().await;
         let mut checks: Vec<&CheckConfig> = self.checks().collect();
         let is_new = |check: &&CheckConfig| !earlier.contains_key(&key(tree, &hash(check)));
@@ -264,7 +260,7 @@ impl Subject {
         command: &CommandId,
         merged: Option<(PendingMerge, CheckFolder)>,
         results: &mut Vec<CheckResult>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         results.extend(self.replaced().await?);
         if results.iter().any(|result| !result.passed) {
             return Ok(());
@@ -326,7 +322,7 @@ impl Subject {
     async fn compare(
         &self,
         merged: Option<&(PendingMerge, CheckFolder)>,
-    ) -> anyhow::Result<Option<Compared>> {
+    ) -> Result<Option<Compared>> {
         if self.names.is_empty() {
             return Ok(None);
         }
@@ -357,7 +353,7 @@ impl Subject {
     }
 
     /// Runs checks on a result with the files that judge as they were; those that fail so, as it was delivered.
-    async fn restored(&self, own: &Compared, merged: bool) -> anyhow::Result<Vec<CheckResult>> {
+    async fn restored(&self, own: &Compared, merged: bool) -> Result<Vec<CheckResult>> {
         let (place, files) = (&own.place, &own.changes.restored);
         let tree = place.with_files(&own.delivered, files).await?;
         place.lay_out(&tree).await?;
@@ -370,7 +366,7 @@ impl Subject {
         place.lay_out(&own.delivered).await?;
         self.prepare(place).await?;
         for result in results.iter_mut().filter(|result| !result.passed) {
-            let Some(check) = self.runs.settings.checks.get(&result.name) else {
+            let Some(check) = self.runs.settings.config.checks.get(&result.name) else {
                 continue;
             };
             let delivered = self.run(check, place.folder()).await?;
@@ -395,7 +391,7 @@ impl Subject {
         &self,
         compared: &Compared,
         results: Vec<&mut CheckResult>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let added = &compared.changes.added;
         if added.is_empty() || results.is_empty() {
             return Ok(());
@@ -445,7 +441,7 @@ impl Subject {
     }
 
     fn configured(&self) -> impl Iterator<Item = &CheckConfig> {
-        let checks = &self.runs.settings.checks;
+        let checks = &self.runs.settings.config.checks;
         self.names.iter().filter_map(|name| checks.get(name))
     }
 
@@ -455,10 +451,10 @@ impl Subject {
         checks.filter(|check| check.before != BeforeWork::Never)
     }
 
-    async fn all(&self, folder: &Path) -> anyhow::Result<Vec<CheckResult>> {
+    async fn all(&self, folder: &Path) -> Result<Vec<CheckResult>> {
         let mut results = Vec::new();
         for name in &self.names {
-            results.push(match self.runs.settings.checks.get(name) {
+            results.push(match self.runs.settings.config.checks.get(name) {
                 Some(check) => self.run(check, folder).await?,
                 None => CheckResult::failed(name, "not in the configuration any more"),
             });
@@ -466,16 +462,16 @@ impl Subject {
         Ok(results)
     }
 
-    async fn run(&self, check: &CheckConfig, folder: &Path) -> anyhow::Result<CheckResult> {
+    async fn run(&self, check: &CheckConfig, folder: &Path) -> Result<CheckResult> {
         run_check(&self.runs.settings, check, folder, &self.first).await
     }
 
-    async fn prepare(&self, place: &CheckFolder) -> anyhow::Result<Option<CheckResult>> {
+    async fn prepare(&self, place: &CheckFolder) -> Result<Option<CheckResult>> {
         prepare(&self.runs.settings, place, &self.first).await
     }
 
     /// Returns failed results of the checks whose programs are not those from before the work.
-    async fn replaced(&self) -> anyhow::Result<Vec<CheckResult>> {
+    async fn replaced(&self) -> Result<Vec<CheckResult>> {
         let before = self.task.programs.clone().unwrap_or_default();
         let checks: Vec<CheckConfig> = self.configured().cloned().collect();
         let find = move || replaced(&checks, &before);
@@ -504,10 +500,7 @@ fn hash(check: &CheckConfig) -> String {
 }
 
 /// Returns whether files had the properties that prove criteria of a task; `Err` says why no folder has the state before.
-async fn files_before(
-    task: &Task,
-    folder: Result<&Path, &String>,
-) -> anyhow::Result<Vec<CheckBefore>> {
+async fn files_before(task: &Task, folder: Result<&Path, &String>) -> Result<Vec<CheckBefore>> {
     let found = match folder {
         Ok(folder) => produced(task, folder, Time::default()).await?,
         Err(_) => Vec::new(),
@@ -596,7 +589,7 @@ pub(super) async fn run_check(
     check: &CheckConfig,
     folder: &Path,
     command: &CommandId,
-) -> anyhow::Result<CheckResult> {
+) -> Result<CheckResult> {
     let marks = settings.volumes.path(Folder::Active);
     let place = folder.file_name().unwrap_or_default().display();
     let name = format!("{command}-{place}");
@@ -612,8 +605,5 @@ pub(super) async fn run_check(
 fn named(files: &[TreeFile]) -> String {
     let names = files.iter().take(NAMED).map(|file| file.path.as_str());
     let names = names.collect::<Vec<_>>().join(", ");
-    match files.len().saturating_sub(NAMED) {
-        0 => names,
-        more => format!("{names} and {more} more"),
-    }
+    names + &and_more(files.len().saturating_sub(NAMED))
 }

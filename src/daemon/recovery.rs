@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::carry_out_steps::OutgoingCommand;
 use super::plan_run::PlanRun;
-use super::{DaemonSettings, effect_work};
-use crate::plan::{Attempt, AttemptState, CommandId, EndCommand, Plan, QuestionId, ROLE};
+use super::{BY, DaemonSettings, effect_work};
+use crate::plan::{CommandId, Draft, EndCommand, Plan, QuestionId, ROLE};
 use crate::store::Store;
 use crate::volumes::{CommandPlace, Volumes, VolumesError};
 use crate::wire::question_file;
@@ -63,7 +63,7 @@ type FileTexts = (
 );
 
 fn texts(plan: &Plan, waiting: &BTreeSet<CommandId>, program: &str) -> FileTexts {
-    let open = open(plan).filter(|attempt| !attempt.recall);
+    let open = plan.awaited_attempts().filter(|attempt| !attempt.recall);
     let open = open.map(|attempt| (attempt.id.clone(), attempt.text.clone()));
     // Of an `end` command that was claimed nothing is awaited.
     let ends = plan.sessions().filter_map(|session| session.end.clone());
@@ -81,13 +81,16 @@ impl PlanRun {
     /// withdrawn but not recorded as such.
     pub(super) async fn recover(&mut self) -> anyhow::Result<()> {
         let lost = self.read(|plan, _| {
-            let open = open(plan).map(|open| OutgoingCommand::of(plan, open));
+            let open = plan
+                .awaited_attempts()
+                .map(|open| OutgoingCommand::of(plan, open));
             let ends = plan.sessions().filter_map(OutgoingCommand::of_end);
             open.chain(ends).collect()
         });
         for id in self.put_back(lost.await?)? {
-            let why = "the command had been taken back";
-            self.record(why, move |draft| draft.withdrawn(&id)).await?;
+            let (plan, why) = (&self.settings.plan, "the command had been taken back");
+            let record = move |draft: &mut Draft<'_>| draft.withdrawn(&id);
+            self.store.change(plan, BY, why, record).await?;
         }
         Ok(())
     }
@@ -96,7 +99,9 @@ impl PlanRun {
     /// that were claimed.
     pub(super) async fn find_lost(&mut self) -> anyhow::Result<()> {
         let waiting = self.read(|plan, _| {
-            let unclaimed = open(plan).filter(|attempt| attempt.claimed.is_none());
+            let unclaimed = plan
+                .awaited_attempts()
+                .filter(|attempt| attempt.claimed.is_none());
             let commands = unclaimed.map(|attempt| OutgoingCommand::of(plan, attempt));
             commands.collect()
         });
@@ -120,9 +125,4 @@ impl PlanRun {
         }
         Ok(withdrawn)
     }
-}
-
-fn open(plan: &Plan) -> impl Iterator<Item = &Attempt> {
-    plan.open_attempts()
-        .filter(|attempt| attempt.state == AttemptState::Open)
 }

@@ -1,5 +1,6 @@
 //! Parses the files that a scan found, before they reach the plan: foreign text. Runs where blocking is allowed.
 
+use super::input_routing::FoundInput;
 use crate::plan::{AnswerChoice, CommandId, QuestionId, Report, Time};
 use crate::plan_time::Clock;
 use crate::volumes::{ArrivedReport, NOT_A_REPORT, Scan};
@@ -42,23 +43,19 @@ pub(super) struct UnreadableReport {
 /// What a person wrote into a question's file: the answer and its note, or why it is unusable.
 pub(super) type AnswerFile = Result<(AnswerChoice, String), String>;
 
-/// Reads every report of a scan.
-pub(super) fn reports(scan: &mut Scan, now: Time, clock: &Clock) -> Vec<ParsedReport> {
-    std::mem::take(&mut scan.reports)
-        .into_iter()
-        .map(|arrived| read(arrived, now, clock))
-        .collect()
-}
-
-/// Reads every question's file that was filled in.
-pub(super) fn replies(scan: &mut Scan) -> Vec<(QuestionId, AnswerFile)> {
-    std::mem::take(&mut scan.questions)
-        .into_iter()
-        .filter_map(|(id, text)| {
-            let answer = question_file::parse(&text).map_err(|problems| lines(&problems));
-            Some((id, answer.transpose()?))
-        })
-        .collect()
+/// Reads what a scan found: every report, and every question's file that was filled in.
+pub(super) fn parse(scan: &mut Scan, now: Time, clock: &Clock) -> FoundInput {
+    let reports = std::mem::take(&mut scan.reports).into_iter();
+    let replies = std::mem::take(&mut scan.questions).into_iter();
+    let reply = |(id, text): (QuestionId, String)| {
+        let answer = question_file::parse(&text).map_err(|problems| Problem::join(&problems, "; "));
+        Some((id, answer.transpose()?))
+    };
+    FoundInput {
+        reports: reports.map(|arrived| read(arrived, now, clock)).collect(),
+        replies: replies.filter_map(reply).collect(),
+        signs: std::mem::take(&mut scan.signs),
+    }
 }
 
 fn read(arrived: ArrivedReport, now: Time, clock: &Clock) -> ParsedReport {
@@ -69,10 +66,16 @@ fn read(arrived: ArrivedReport, now: Time, clock: &Clock) -> ParsedReport {
         Ok(_) if command.is_none() => Err(vec![Problem::new(NOT_A_REPORT)]),
         Ok(bytes) => report_file::parse(&name, &bytes),
     };
-    let content = match content {
-        Ok(file) => Ok(core(file, &hash, now, clock)),
+    let content = match content.map(ReportFile::into_report) {
+        Ok(report) => Ok(Report {
+            // The agent reads the wall clock, which may have been set since this process began.
+            blocked_until: report.blocked_until.map(|moment| clock.of_wall(moment)),
+            hash: hash.clone(),
+            received: now,
+            ..report
+        }),
         Err(problems) => Err(UnreadableReport {
-            reason: lines(&problems),
+            reason: Problem::join(&problems, "; "),
             explanation: report_file::rejection(&name, &problems),
         }),
     };
@@ -81,21 +84,5 @@ fn read(arrived: ArrivedReport, now: Time, clock: &Clock) -> ParsedReport {
         hash,
         command,
         content,
-    }
-}
-
-fn lines(problems: &[Problem]) -> String {
-    let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-    lines.join("; ")
-}
-
-fn core(file: ReportFile, hash: &str, now: Time, clock: &Clock) -> Report {
-    let report = file.into_report();
-    Report {
-        // The agent reads the wall clock, which may have been set since this process began.
-        blocked_until: report.blocked_until.map(|moment| clock.of_wall(moment)),
-        hash: hash.to_owned(),
-        received: now,
-        ..report
     }
 }

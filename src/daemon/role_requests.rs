@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::plan::{
-    AnswerChoice, AppliedReport, Attempt, AttemptKind, AttemptState, Collaboration, CommandId,
-    DAEMON, Draft, HumanQuestion, HumanQuestionKind, Plan, PlanId, QuestionId, ROLE, Refusal,
-    Report, ReportStatus, Time,
+    AnswerChoice, AppliedReport, Attempt, AttemptKind, Collaboration, CommandId, DAEMON, Draft,
+    HumanQuestion, HumanQuestionKind, Plan, PlanId, QuestionId, ROLE, Refusal, Report,
+    ReportStatus, Time,
 };
 use crate::role::WaitChain;
 use crate::store::{Store, StoreError};
 use crate::volumes::{Folder, ReportDisposition, Volumes};
-use crate::wire::command_file::{CommandFile, CommandType};
+use crate::wire::command_file::CommandType;
 
 use super::carry_out_steps::draw_question_ids;
 use super::effect_work::blocking;
@@ -77,12 +77,11 @@ pub(super) async fn ends_session(volumes: &Volumes, command: &CommandId) -> bool
     let (volumes, command) = (volumes.clone(), command.clone());
     let read = blocking(move || {
         let places = volumes.everywhere();
-        let texts = places.iter().flat_map(|place| {
+        let mut commands = places.iter().flat_map(|place| {
             let folders = [Folder::CommandsProcessed, Folder::CommandsPending];
-            folders.map(|folder| place.read_command(folder, &command).ok())
+            folders.map(|folder| place.find_command(folder, &command))
         });
-        let mut commands = texts.flatten().map(|text| CommandFile::parse(&text));
-        Ok(commands.any(|read| read.is_ok_and(|read| read.kind == CommandType::End)))
+        Ok(commands.any(|found| found.is_some_and(|found| found.kind == CommandType::End)))
     });
     read.await.unwrap_or(false)
 }
@@ -118,7 +117,7 @@ pub(super) struct RoleRequests<'a> {
 
 impl RoleRequests<'_> {
     pub async fn maintain(&self, now: Time) -> Result<(), StoreError> {
-        let repair = self.settings.timing.plan.repair;
+        let repair = self.settings.config.timing.plan.repair;
         let found = self.store.read(self.plan, move |plan, _| {
             let asked = plan.open_questions().filter_map(|question| {
                 let task = plan.task(question.task?)?;
@@ -195,7 +194,7 @@ impl RoleRequests<'_> {
     async fn repair_unreadable(&self, now: Time) -> Result<(), StoreError> {
         let settings = Arc::clone(self.settings);
         let repair = move |draft: &mut Draft<'_>| {
-            for attempt in unread(draft.plan(), now, settings.timing.plan.repair) {
+            for attempt in unread(draft.plan(), now, settings.config.timing.plan.repair) {
                 let rejected = attempt.rejected.as_ref();
                 let reason = rejected.map_or("", |rejected| &rejected.reason).to_owned();
                 if attempt.rejections < MOST_UNREADABLE {
@@ -252,10 +251,9 @@ fn issue_again(
 fn unread(plan: &Plan, now: Time, repair: Duration) -> Vec<Attempt> {
     let over = |attempt: &&Attempt| {
         let rejected = attempt.rejected.as_ref();
-        attempt.state == AttemptState::Open
-            && rejected.is_some_and(|rejected| rejected.at.plus(repair) <= now)
+        rejected.is_some_and(|rejected| rejected.at.plus(repair) <= now)
     };
-    plan.open_attempts().filter(over).cloned().collect()
+    plan.awaited_attempts().filter(over).cloned().collect()
 }
 
 fn no_answer(reason: &str, received: Time) -> Report {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
-use crate::config::{HooksConfig, NotifyConfig, Timing};
-use crate::exec::{CheckConfig, JudgingFiles};
+use crate::config::Config;
+use crate::exec::JudgingFiles;
 use crate::llm::{Model, Prompts};
 use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState};
 use crate::volumes::{DaemonInfo, LockPlace, Volumes};
@@ -24,14 +24,10 @@ pub struct FolderSettings {
     pub lock: LockPlace,
     /// What other processes may know of this one, but for its plans.
     pub info: DaemonInfo,
-    pub timing: Timing,
+    pub config: Arc<Config>,
     /// What a person types to call this program.
     pub program: String,
     pub notice: Notice,
-    /// The most tasks under way over all plans; `None` if only each plan has a limit.
-    pub max_parallel: Option<u32>,
-    /// The most plans that are carried out at once.
-    pub max_plans: u32,
     pub ends_when: EndsWhen,
 }
 
@@ -68,30 +64,21 @@ pub struct DaemonSettings {
     pub mission: PathBuf,
     /// The folder for the worktrees of the plan's tasks, where they get some; absolute.
     pub worktrees: PathBuf,
-    /// The person's command that makes a new worktree ready for work.
-    pub prepare: Option<CheckConfig>,
+    pub config: Arc<Config>,
     pub policy: PlanPolicy,
     pub prompts: Arc<Prompts>,
     /// The models that answer; `None` where rules decide.
     pub models: Option<Models>,
-    /// The checks that are configured, by name.
-    pub checks: BTreeMap<String, CheckConfig>,
     /// Which files judge results.
     pub judging: Arc<JudgingFiles>,
     /// The team that does the tasks; `None` if every worker does every task.
     pub team: Option<Arc<Team>>,
     /// What the commands of roles behind files say beside the task, by the ids of the roles.
     pub role_prompts: Arc<BTreeMap<String, String>>,
-    pub timing: Timing,
     pub human_wait: HumanWait,
     pub started_workers: StartedWorkers,
     /// The agent for tasks without a role sees only the files that it is given: its changes of others are put back.
     pub gives_files: bool,
-    /// The person's commands that are called when something happens.
-    pub hooks: HooksConfig,
-    pub notify: NotifyConfig,
-    /// The folder that they run in.
-    pub folder: PathBuf,
     /// What a person types to call this program, as in `plan-agent --config my.toml`.
     pub program: String,
     pub notice: Notice,

@@ -151,15 +151,13 @@ impl PlanRun {
         let ((settings, store), subject) = (self.handles(), subject.clone());
         self.spawn(EffectKey::Ask(subject.clone()), async move {
             let asked = effect_work::ask(&settings, &store, subject).await?;
-            Ok(asked.map_or(EffectResult::NotAsked, |asked| {
-                EffectResult::Asked(Box::new(asked))
-            }))
+            Ok(EffectResult::Asked(asked.map(Box::new)))
         });
     }
 
     pub(super) fn write_mission(&mut self, view: &LoopView) {
         let (shown, at) = self.mission;
-        if shown == view.seq {
+        if shown == view.demand.seq {
             return;
         }
         if at > self.world.now && !view.status.settled() {

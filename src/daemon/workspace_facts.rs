@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::exec::{Filters, Git, GitError, examine, link_free_access};
+use crate::exec::{Filters, Git, GitError, NOT_OF_THE_WORK, examine, link_free_access};
 use crate::wire::text::{clip, printable};
 
 /// Entries of the file tree.
@@ -16,17 +16,8 @@ const DEPTH: usize = 3;
 const DOCUMENT: usize = 2_000;
 /// The planner does without what git takes longer for.
 const GIT_DEADLINE: Duration = Duration::from_secs(5);
-/// Names that say nothing about a project.
-const SKIPPED: [&str; 8] = [
-    ".git",
-    ".plan-agent",
-    "target",
-    "node_modules",
-    ".venv",
-    "__pycache__",
-    "dist",
-    "MISSION.md",
-];
+/// Further names that say nothing about a project.
+const SKIPPED: [&str; 3] = ["target", "dist", "MISSION.md"];
 
 /// Describes a workspace. What cannot be read is left out.
 pub(super) async fn of_workspace(workspace: &Path) -> String {
@@ -74,6 +65,7 @@ async fn of_git(workspace: &Path) -> Result<String, GitError> {
 
 /// Lists the files breadth first, so that a deep corner does not crowd the rest out.
 fn tree(root: &Path) -> String {
+    let is_skipped = |name: &str| NOT_OF_THE_WORK.contains(&name) || SKIPPED.contains(&name);
     let mut text = String::new();
     let mut queue = VecDeque::from([(root.to_owned(), String::new(), 0)]);
     let mut left = ENTRIES;
@@ -88,7 +80,7 @@ fn tree(root: &Path) -> String {
                 let folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
                 (entry.file_name().to_string_lossy().into_owned(), folder)
             })
-            .filter(|(name, _)| !SKIPPED.contains(&name.as_str()))
+            .filter(|(name, _)| !is_skipped(name))
             .collect();
         names.sort();
         for (name, is_folder) in names {

@@ -2,9 +2,9 @@
 //! of the plan, and what is left in the end. The integration branch in the plan is the truth, and the project's
 //! branch follows it.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+
+use anyhow::Result;
 
 use super::proof_runs::run_check;
 use super::{BY, DaemonSettings};
@@ -13,6 +13,7 @@ use crate::exec::{
     BranchMove, CheckFolder, GitError, MERGED, Merged, Project, TaskWorktree, UNTOUCHED,
     own_filters, project_head, worktree_of,
 };
+use crate::own_files;
 use crate::plan::{
     Attempt, CheckResult, CommandId, Draft, IntegrationBranch, MERGE_CHECK, PendingMerge, Plan,
     PlanHead, PlanId, Repository, Task, TaskId,
@@ -106,7 +107,7 @@ impl WorktreeLayout {
         &self,
         settings: &DaemonSettings,
         command: &CommandId,
-    ) -> anyhow::Result<Option<String>> {
+    ) -> Result<Option<String>> {
         let place = match self.make().await {
             Err(error) if refuses_for_good(&error) => {
                 return Ok(Some(format!("git cannot make the worktree: {error}")));
@@ -145,8 +146,8 @@ pub(super) async fn prepare(
     settings: &DaemonSettings,
     place: &CheckFolder,
     command: &CommandId,
-) -> anyhow::Result<Option<CheckResult>> {
-    let Some(prepare) = &settings.prepare else {
+) -> Result<Option<CheckResult>> {
+    let Some(prepare) = &settings.config.run.prepare else {
         return Ok(None);
     };
     if place.prepared().exists() {
@@ -164,7 +165,7 @@ pub(super) async fn prepare(
 ///
 /// # Errors
 /// The workspace is no project that can have worktrees.
-pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> anyhow::Result<bool> {
+pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> Result<bool> {
     let known = store.read(&settings.plan, |plan, _| {
         let (head, worked) = (plan.head(), plan.attempts().next().is_some());
         let isolated = head.line.is_some() || head.isolated == Some(true) && !worked;
@@ -181,8 +182,7 @@ pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> anyhow::R
     let folder = line.as_ref().map(|line| PathBuf::from(&line.folder));
     let folder = folder.filter(|folder| folder.is_dir());
     let folder = folder.unwrap_or_else(|| settings.worktrees.clone());
-    let mut private = DirBuilder::new();
-    private.recursive(true).mode(0o700).create(&folder)?;
+    own_files::make_folder(&folder)?;
     let project = Project::open(&settings.workspace, &repository, &folder).await?;
     if let Err(error) = keep_out_of_git(&settings.workspace) {
         tracing::warn!(%error, "the folder of agents is not kept out of git");
@@ -213,7 +213,7 @@ pub(super) async fn merge(
     task: &Task,
     attempt: u32,
     named: Option<&str>,
-) -> anyhow::Result<Result<(PendingMerge, CheckFolder), CheckResult>> {
+) -> Result<Result<(PendingMerge, CheckFolder), CheckResult>> {
     let (project, line) = (gathering.project().await?, &gathering.line);
     let number = task.number;
     let title = format!("Task {number}: {}", one_line(&task.name, TITLE));
@@ -301,7 +301,7 @@ pub(super) async fn fail_untouched(
     gathering: &Gathering,
     task: &Task,
     results: &mut [CheckResult],
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let (project, line) = (gathering.project().await?, &gathering.line);
     let place = worktree_of(plan, line, task.number);
     for (path, result) in task.produces.iter().zip(results) {
@@ -328,7 +328,7 @@ pub(super) async fn move_branch(
     settings: &DaemonSettings,
     gathering: &Gathering,
     settled: bool,
-) -> anyhow::Result<BranchReport> {
+) -> Result<BranchReport> {
     let line = &gathering.line;
     match try_move(settings, gathering).await {
         // A plan that has ended does not wait until the branch can be moved.
@@ -347,10 +347,7 @@ pub(super) async fn move_branch(
     }
 }
 
-async fn try_move(
-    settings: &DaemonSettings,
-    gathering: &Gathering,
-) -> anyhow::Result<BranchReport> {
+async fn try_move(settings: &DaemonSettings, gathering: &Gathering) -> Result<BranchReport> {
     let (project, line) = (gathering.project().await?, &gathering.line);
     let branch = IntegrationBranch::branch(&settings.plan);
     let shown = line.shown.as_deref();
@@ -397,7 +394,7 @@ async fn try_move(
 }
 
 /// Removes the worktrees whose work was all accepted. What cannot be removed stays.
-pub(super) async fn clean_up(settings: &DaemonSettings, store: &Store) -> anyhow::Result<()> {
+pub(super) async fn clean_up(settings: &DaemonSettings, store: &Store) -> Result<()> {
     let known = store.read(&settings.plan, |plan, _| {
         let worked = |task: &&Task| plan.attempts_of(task.number).next().is_some();
         let tasks = plan.tasks().filter(worked).map(|task| task.number);

@@ -8,14 +8,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::git::{Git, GitError, blocking};
+use super::git::{Git, Result, blocking};
 use super::produced_files::{changed_at, written_at};
 use super::tree_changes::{TreeChange, tree_changes};
 use crate::plan::{ChangeDetection, ChangedFiles, Time};
 use crate::wire::text::one_line;
 
 /// Folders whose content is not part of the work.
-const SKIPPED: [&str; 5] = [
+pub const NOT_OF_THE_WORK: [&str; 5] = [
     ".git",
     ".plan-agent",
     "node_modules",
@@ -101,7 +101,7 @@ impl FileListing {
             for entry in names {
                 let (path, name) = (entry.path(), entry.file_name());
                 let name = name.to_string_lossy();
-                if SKIPPED.contains(&name.as_ref()) || left_out.contains(&path) {
+                if NOT_OF_THE_WORK.contains(&name.as_ref()) || left_out.contains(&path) {
                     continue;
                 }
                 let shown = one_line(&format!("{prefix}{name}"), PATH);
@@ -138,17 +138,13 @@ impl FileListing {
             }
             None => stamp.written >= wall,
         };
-        let written = self
-            .files
-            .iter()
-            .filter(|(path, stamp)| is_news(path, stamp))
-            .map(|(path, _)| path.clone());
-        let removed = before
-            .filter(|_| self.complete)
-            .into_iter()
-            .flat_map(|before| before.files.keys())
-            .filter(|path| !self.files.contains_key(*path))
-            .map(|path| ChangedFiles::removed(path));
+        let written = self.files.iter();
+        let written = written.filter(|(path, stamp)| is_news(path, stamp));
+        let written = written.map(|(path, _)| path.clone());
+        let known = before.filter(|_| self.complete).into_iter();
+        let known = known.flat_map(|before| before.files.keys());
+        let removed = known.filter(|path| !self.files.contains_key(*path));
+        let removed = removed.map(|path| ChangedFiles::removed(path));
         let seen = match began {
             _ if !self.complete => ChangeDetection::Part,
             Some(_) => ChangeDetection::Listing,
@@ -161,7 +157,7 @@ impl FileListing {
 /// Git snapshots of a folder. Their index and objects are kept outside the person's repository, whose own do not change.
 #[derive(Clone, Debug)]
 pub struct GitSnapshots {
-    git: Git,
+    pub(super) git: Git,
     index: PathBuf,
     left_out: Vec<String>,
 }
@@ -187,15 +183,11 @@ impl GitSnapshots {
         })
     }
 
-    pub(super) fn git(&self) -> &Git {
-        &self.git
-    }
-
     /// Takes a snapshot of all files that git does not ignore, and returns its id.
     ///
     /// # Errors
     /// The error of git, such as that it takes too long.
-    pub async fn record(&self) -> Result<String, GitError> {
+    pub async fn record(&self) -> Result<String> {
         if !self.index.exists() {
             self.git.begin_index().await;
         }
@@ -214,7 +206,7 @@ impl GitSnapshots {
         }
     }
 
-    async fn add(&self) -> Result<String, GitError> {
+    async fn add(&self) -> Result<String> {
         let left_out: Vec<&str> = self.left_out.iter().map(String::as_str).collect();
         self.git.add_all(&left_out).await?;
         self.git.line("write-tree", &[]).await
@@ -224,12 +216,7 @@ impl GitSnapshots {
     ///
     /// # Errors
     /// One of the snapshots no longer exists, or the error of git.
-    pub async fn changes(
-        &self,
-        old: &str,
-        new: &str,
-        since: Time,
-    ) -> Result<ChangedFiles, GitError> {
+    pub async fn changes(&self, old: &str, new: &str, since: Time) -> Result<ChangedFiles> {
         let changed = tree_changes(&self.git, [old, new]).await?;
         let folder = self.git.folder().to_owned();
         let losses = self.losses(old, new).await?;
@@ -251,7 +238,7 @@ impl GitSnapshots {
     }
 
     /// Returns which files of the old snapshot lost most of their lines, with words for that.
-    async fn losses(&self, old: &str, new: &str) -> Result<BTreeMap<String, String>, GitError> {
+    async fn losses(&self, old: &str, new: &str) -> Result<BTreeMap<String, String>> {
         let diff = "diff-tree -r -z --no-renames --numstat";
         let said = self.git.line(diff, &[old, new]).await?;
         let mut losses = BTreeMap::new();

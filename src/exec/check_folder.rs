@@ -2,15 +2,15 @@
 //! as they were, and the state before with the tests that a result adds.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use super::git::{Git, GitError};
+use super::git::{Git, GitError, Result};
 use super::inline_tests;
 use super::judging_files::JudgingFiles;
 use super::manifests;
 use super::tree_changes::{TreeChange, tree_changes};
 use super::worktree::{Project, literal};
+use crate::own_files::remove_if_there;
 
 /// The mode of a file that may be executed.
 const EXECUTABLE: &str = "100755";
@@ -92,7 +92,7 @@ impl CheckFolder {
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub async fn lay_out(&self, tree: &str) -> Result<(), GitError> {
+    pub async fn lay_out(&self, tree: &str) -> Result<()> {
         self.git.bytes("read-tree --reset -u", &[tree]).await?;
         self.clean().await
     }
@@ -101,11 +101,8 @@ impl CheckFolder {
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub(super) async fn clean(&self) -> Result<(), GitError> {
-        match fs::remove_file(&self.prepared) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
+    pub(super) async fn clean(&self) -> Result<()> {
+        remove_if_there(&self.prepared)?;
         // What another tree has left, such as what it was built into, could stand in for what this one lacks.
         // Cargo compares each source with what it was built into, and a whole build for each result would take long.
         let but = match self.folder().join("Cargo.toml").is_file() {
@@ -127,7 +124,7 @@ impl CheckFolder {
         &self,
         trees: [&str; 2],
         files: &JudgingFiles,
-    ) -> Result<JudgingChanges, GitError> {
+    ) -> Result<JudgingChanges> {
         let mut changes = JudgingChanges::default();
         let (mut before, mut after) = (Vec::new(), Vec::new());
         for change in tree_changes(&self.git, trees).await? {
@@ -169,7 +166,7 @@ impl CheckFolder {
     }
 
     /// Returns the texts of files, with their paths.
-    async fn texts(&self, files: &[(String, String)]) -> Result<Vec<(String, String)>, GitError> {
+    async fn texts(&self, files: &[(String, String)]) -> Result<Vec<(String, String)>> {
         let ids: String = files.iter().map(|(_, id)| format!("{id}\n")).collect();
         let git = self.git.clone().with_input(ids.into_bytes());
         let said = git.bytes("cat-file --batch", &[]).await?;
@@ -195,7 +192,7 @@ impl CheckFolder {
         trees: [&str; 2],
         change: &TreeChange,
         files: &JudgingFiles,
-    ) -> Result<bool, GitError> {
+    ) -> Result<bool> {
         let is_file = |mode: &str| mode.starts_with("100");
         if change.status == "D" || !is_file(&change.modes[1]) || change.status == "T" {
             return Ok(true);
@@ -211,7 +208,7 @@ impl CheckFolder {
     }
 
     /// Returns whether a manifest differs otherwise than in its dependencies and the like.
-    async fn differs(&self, change: &TreeChange, files: &JudgingFiles) -> Result<bool, GitError> {
+    async fn differs(&self, change: &TreeChange, files: &JudgingFiles) -> Result<bool> {
         let [old, new] = &change.ids;
         let old = match &*change.status {
             "A" => Vec::new(),
@@ -222,7 +219,7 @@ impl CheckFolder {
     }
 
     /// Returns whether a section that a file changes names tests.
-    async fn names_tests(&self, [old, new]: [&str; 2], path: &str) -> Result<bool, GitError> {
+    async fn names_tests(&self, [old, new]: [&str; 2], path: &str) -> Result<bool> {
         let diff = "diff --no-ext-diff --no-textconv --text -U100000";
         let words = [old, new, "--", &literal(path)];
         let said = self.git.bytes(diff, &words).await?;
@@ -235,7 +232,7 @@ impl CheckFolder {
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub async fn with_files(&self, tree: &str, files: &[TreeFile]) -> Result<String, GitError> {
+    pub async fn with_files(&self, tree: &str, files: &[TreeFile]) -> Result<String> {
         let aside = tempfile::tempdir()?;
         let git = self.git.clone().with_index(&aside.path().join("index"));
         git.bytes("read-tree", &[tree]).await?;
@@ -279,11 +276,11 @@ impl super::GitSnapshots {
     ///
     /// # Errors
     /// The folder cannot be created.
-    pub fn check_folder(&self, folder: &Path) -> Result<CheckFolder, GitError> {
+    pub fn check_folder(&self, folder: &Path) -> Result<CheckFolder> {
         fs::create_dir_all(folder)?;
         let index = folder.with_extension("index");
         drop(fs::remove_file(folder.with_extension("index.lock")));
-        let git = self.git().in_folder(folder).with_index(&index);
+        let git = self.git.in_folder(folder).with_index(&index);
         let prepared = folder.with_extension("prepared");
         Ok(CheckFolder::new(git, prepared, None))
     }

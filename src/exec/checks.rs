@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use super::child_output::ChildOutput;
-use super::process_group::{ChildSpec, Stdin, environment, run};
+use super::process_group::{ChildSpec, environment, run};
 use super::process_mark::{MarkKind, ProcessMark};
 use super::test_summary;
 use crate::config::CheckConfig;
@@ -58,7 +58,7 @@ async fn run_into(
         argv: check.argv.clone(),
         cwd: cwd.to_owned(),
         env: environment(&check.env),
-        stdin: Stdin::Nothing,
+        stdin: None,
         deadline: check.timeout,
     };
     let [begin, _] = output.lengths();

@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::child_output::ChildOutput;
-use super::process_group::{ChildSpec, Stdin, environment, run};
+use super::process_group::{ChildSpec, environment, run};
 use super::repository_config::{RepositoryPlace, locate};
 use crate::foreign_files::open_plain;
 use crate::plan::Repository;
 use crate::wire::text::{clip, printable};
 
-pub use error::GitError;
+pub use error::{GitError, Result};
 use guarded_folder::lay_out;
 
 /// The least version of git with which this is tested. 2.38 was the first that could merge without a work tree.
@@ -86,7 +86,7 @@ pub struct Git {
     lock: Option<PathBuf>,
     /// The folder for new objects in place of the repository.
     objects: Option<PathBuf>,
-    input: Stdin,
+    input: Option<Vec<u8>>,
 }
 
 /// Where git works, and with which configuration.
@@ -121,7 +121,7 @@ impl Git {
             index: None,
             lock: None,
             objects: None,
-            input: Stdin::Nothing,
+            input: None,
         }
     }
 
@@ -129,11 +129,7 @@ impl Git {
     ///
     /// # Errors
     /// The work tree has another repository by now, or the folder cannot be created.
-    pub async fn open(
-        folder: &Path,
-        repository: &Repository,
-        ours: &Path,
-    ) -> Result<Self, GitError> {
+    pub async fn open(folder: &Path, repository: &Repository, ours: &Path) -> Result<Self> {
         let place = GitPlace::Guarded {
             git_dir: PathBuf::from(&repository.git_dir),
             common: ours.to_owned(),
@@ -205,7 +201,7 @@ impl Git {
 
     /// Sets the standard input of each command.
     pub(super) fn with_input(mut self, input: Vec<u8>) -> Self {
-        self.input = Stdin::Bytes(input);
+        self.input = Some(input);
         self
     }
 
@@ -227,12 +223,9 @@ impl Git {
     ///
     /// # Errors
     /// It cannot be started, is ended by a signal, takes too long or prints too much.
-    pub async fn run(&self, command: &str, arguments: &[&str]) -> Result<GitOutput, GitError> {
-        let words: Vec<&str> = command
-            .split(' ')
-            .chain(arguments.iter().copied())
-            .collect();
-        let words = words.as_slice();
+    pub async fn run(&self, command: &str, arguments: &[&str]) -> Result<GitOutput> {
+        let words = command.split(' ').chain(arguments.iter().copied());
+        let words: &[&str] = &words.collect::<Vec<_>>();
         let output = self.output().await?;
         let [out, err] = output.lengths();
         let outcome = run(&self.spec(words), &output, |_| {}, std::future::pending())
@@ -268,7 +261,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::run`], or its exit code is not 0.
-    pub async fn bytes(&self, command: &str, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
+    pub async fn bytes(&self, command: &str, arguments: &[&str]) -> Result<Vec<u8>> {
         let said = self.run(command, arguments).await?;
         match said.exit {
             0 => Ok(said.out),
@@ -280,7 +273,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::bytes`].
-    pub async fn names(&self, command: &str, arguments: &[&str]) -> Result<Vec<String>, GitError> {
+    pub async fn names(&self, command: &str, arguments: &[&str]) -> Result<Vec<String>> {
         Ok(names(&self.bytes(command, arguments).await?))
     }
 
@@ -288,7 +281,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::bytes`].
-    pub async fn line(&self, command: &str, arguments: &[&str]) -> Result<String, GitError> {
+    pub async fn line(&self, command: &str, arguments: &[&str]) -> Result<String> {
         let bytes = self.bytes(command, arguments).await?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         Ok(text.trim_end_matches('\n').to_owned())
@@ -298,7 +291,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::run`], or any other exit code.
-    pub async fn holds(&self, command: &str, arguments: &[&str]) -> Result<bool, GitError> {
+    pub async fn holds(&self, command: &str, arguments: &[&str]) -> Result<bool> {
         let said = self.run(command, arguments).await?;
         match said.exit {
             0 => Ok(true),
@@ -311,7 +304,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::holds`].
-    pub async fn has(&self, commit: &str, history: &str) -> Result<bool, GitError> {
+    pub async fn has(&self, commit: &str, history: &str) -> Result<bool> {
         let is_ancestor = "merge-base --is-ancestor";
         self.holds(is_ancestor, &[commit, history]).await
     }
@@ -320,7 +313,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub async fn resolve(&self, name: &str) -> Result<Option<String>, GitError> {
+    pub async fn resolve(&self, name: &str) -> Result<Option<String>> {
         let command = "rev-parse --verify --quiet --end-of-options";
         let said = self.run(command, &[name]).await?;
         let text = String::from_utf8_lossy(&said.out);
@@ -333,7 +326,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::bytes`].
-    pub async fn snapshot(&self, left_out: &[&str]) -> Result<(String, Vec<String>), GitError> {
+    pub async fn snapshot(&self, left_out: &[&str]) -> Result<(String, Vec<String>)> {
         let aside = tempfile::tempdir()?;
         let git = self.clone().with_index(&aside.path().join("index"));
         git.begin_index().await;
@@ -373,7 +366,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Self::bytes`].
-    pub(super) async fn add_all(&self, left_out: &[&str]) -> Result<Vec<String>, GitError> {
+    pub(super) async fn add_all(&self, left_out: &[&str]) -> Result<Vec<String>> {
         let list = "ls-files -t --cached --others --exclude-standard -z";
         let listed = self.bytes(list, &[]).await?;
         let is_left_out = |name: &[u8]| {
@@ -423,7 +416,7 @@ impl Git {
         Ok(empty)
     }
 
-    async fn output(&self) -> Result<ChildOutput, GitError> {
+    async fn output(&self) -> Result<ChildOutput> {
         let Some(lock) = &self.lock else {
             return Ok(ChildOutput::nameless_apart()?);
         };
@@ -509,7 +502,7 @@ impl Git {
 ///
 /// # Errors
 /// As [`Git::run`].
-pub async fn git_version(folder: &Path) -> Result<Option<(u32, u32)>, GitError> {
+pub async fn git_version(folder: &Path) -> Result<Option<(u32, u32)>> {
     let git = Git::new(folder, GitPlace::Nowhere);
     Ok(version(&git.line("--version", &[]).await?))
 }
@@ -533,9 +526,12 @@ fn programs_outside(folder: &Path) -> OsString {
 }
 
 /// Refuses a work tree whose repository is no longer the recorded one.
-fn unchanged(folder: &Path, repository: &Repository) -> Result<(), GitError> {
+fn unchanged(folder: &Path, repository: &Repository) -> Result<()> {
     let now = locate(folder)?;
-    let was = RepositoryPlace::of(repository);
+    let was = RepositoryPlace {
+        git_dir: PathBuf::from(&repository.git_dir),
+        common_dir: PathBuf::from(&repository.common_dir),
+    };
     if now.as_ref() == Some(&was) {
         return Ok(());
     }
@@ -559,8 +555,8 @@ fn quoted_path(path: &Path) -> OsString {
 
 /// Runs disk operations on a blocking thread.
 pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, GitError> + Send + 'static,
-) -> Result<T, GitError> {
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(io::Error::from)?
 }

@@ -1,8 +1,11 @@
 //! Tests that stand among the sources, found line by line: which of them a result removes, skips or changes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
-use super::judging_files::known;
+use regex_lite::Regex;
+
+use crate::plan::test_commands::patterns;
 use crate::wire::text::one_line;
 
 /// The most tests of the files before, and of those after.
@@ -11,37 +14,40 @@ const MOST: usize = 5_000;
 /// The most characters of the names of each kind.
 const NAMES: usize = 100;
 
-/// What compares or fails in a test.
-const ASSERTION: &str = r"assert|expect\(|fail\(|panic!|\.should";
-
-/// What ends a test, a mark for one, and whatever is skipped in front of it.
-const DEFINITION: &str = r"\b(fn|def|class|mod|impl|struct|describe|xdescribe|suite)\b";
-
-/// What begins or ends a comment or a text of several lines.
-const LONG: &str = r#"/\*|\*/|"""|'''"#;
+patterns! {
+    /// What compares or fails in a test.
+    ASSERTION = r"assert|expect\(|fail\(|panic!|\.should";
+    /// What ends a test, a mark for one, and whatever is skipped in front of it.
+    DEFINITION = r"\b(fn|def|class|mod|impl|struct|describe|xdescribe|suite)\b";
+    /// What begins or ends a comment or a text of several lines.
+    LONG = r#"/\*|\*/|"""|'''"#;
+}
 
 /// How the tests of languages look: their files, what makes a function a test (nothing if its name does), the line that begins a
 /// test, with its name, and what skips it: above it, around it or among its lines. Go has its tests in files of their own.
-const LANGUAGES: [[&str; 4]; 3] = [
-    [
-        r"\.rs$",
-        r"#\[\s*(\w+::)*(test|rstest|test_case|quickcheck)\b",
-        r"\bfn\s+(\w+)",
-        r"#\[\s*(ignore\b|cfg\((any\(\)|FALSE|false)\)|cfg_attr\(.*\bignore\b)",
-    ],
-    [
-        r"\.py$",
-        "",
-        r"^\s*(?:async\s+)?def\s+(test\w*)",
-        r"@(\w+\.)*(skip|skipif|skipIf|skipUnless|xfail|expectedFailure)\b|\b(pytest\.skip|skipTest|SkipTest)\b",
-    ],
-    [
-        r"\.[cm]?[jt]sx?$",
-        "",
-        r#"^\s*(?:[xf]?it|x?test)(?:\.\w+)*\(\s*['"`](.*?)['"`]"#,
-        r"^\s*(xit|xtest|xdescribe|(it|test|describe|suite)(\.\w+)*\.(skip|todo))\b|\b(this|t)\.skip\(",
-    ],
-];
+static LANGUAGES: LazyLock<[[Regex; 4]; 3]> = LazyLock::new(|| {
+    let languages = [
+        [
+            r"\.rs$",
+            r"#\[\s*(\w+::)*(test|rstest|test_case|quickcheck)\b",
+            r"\bfn\s+(\w+)",
+            r"#\[\s*(ignore\b|cfg\((any\(\)|FALSE|false)\)|cfg_attr\(.*\bignore\b)",
+        ],
+        [
+            r"\.py$",
+            "",
+            r"^\s*(?:async\s+)?def\s+(test\w*)",
+            r"@(\w+\.)*(skip|skipif|skipIf|skipUnless|xfail|expectedFailure)\b|\b(pytest\.skip|skipTest|SkipTest)\b",
+        ],
+        [
+            r"\.[cm]?[jt]sx?$",
+            "",
+            r#"^\s*(?:[xf]?it|x?test)(?:\.\w+)*\(\s*['"`](.*?)['"`]"#,
+            r"^\s*(xit|xtest|xdescribe|(it|test|describe|suite)(\.\w+)*\.(skip|todo))\b|\b(this|t)\.skip\(",
+        ],
+    ];
+    languages.map(|texts| texts.map(|text| Regex::new(text).expect("a pattern")))
+});
 
 /// The path of a file, and its text.
 type Source = (String, String);
@@ -57,16 +63,13 @@ struct InlineTest<'a> {
 
 /// Returns whether files of this name may have tests among their sources.
 pub fn may_have_tests(path: &str) -> bool {
-    LANGUAGES
-        .iter()
-        .any(|[files, ..]| known(files).is_match(path))
+    LANGUAGES.iter().any(|[files, ..]| files.is_match(path))
 }
 
 /// Returns which tests are lost in files, which are given with their paths, such as `removes adds; skips waits`. A test that has
 /// moved to another file is still there.
 pub fn lost<'a>(old: &'a [Source], new: &'a [Source]) -> String {
-    let assertion = known(ASSERTION);
-    let asserts = |test: &InlineTest<'a>| assertion.find_iter(&test.text).count();
+    let asserts = |test: &InlineTest<'a>| ASSERTION.find_iter(&test.text).count();
     // However they are spread over lines.
     let statements = |test: &InlineTest<'a>| -> BTreeSet<String> {
         let text = test.text.replace(",)", ")");
@@ -104,11 +107,10 @@ pub fn lost<'a>(old: &'a [Source], new: &'a [Source]) -> String {
 fn tests<'a>(path: &'a str, text: &str) -> Vec<InlineTest<'a>> {
     let mut tests: Vec<InlineTest<'a>> = Vec::new();
     let mut languages = LANGUAGES.iter();
-    let Some(language) = languages.find(|[files, ..]| known(files).is_match(path)) else {
+    let language = languages.find(|[files, ..]| files.is_match(path));
+    let Some([_, mark, begin, skip]) = language else {
         return tests;
     };
-    let [_, mark, begin, skip] = language.map(known);
-    let [definition, assertion] = [DEFINITION, ASSERTION].map(known);
     let end = if path.ends_with(".rs") { "" } else { "\n" };
     let words_of = |line: &str| line.split_whitespace().collect::<String>() + end;
     let (mut open, mut skipped) = (None, Vec::new());
@@ -129,7 +131,7 @@ fn tests<'a>(path: &'a str, text: &str) -> Vec<InlineTest<'a>> {
         is_skipped |= skip.is_match(line);
         let name = begin.captures(line).and_then(|found| found.get(1));
         if let Some(name) = name.filter(|_| is_marked) {
-            let rest = Some(&line[name.end()..]).filter(|rest| assertion.is_match(rest));
+            let rest = Some(&line[name.end()..]).filter(|rest| ASSERTION.is_match(rest));
             tests.push(InlineTest {
                 path,
                 name: name.as_str().to_owned(),
@@ -137,7 +139,7 @@ fn tests<'a>(path: &'a str, text: &str) -> Vec<InlineTest<'a>> {
                 text: rest.map(words_of).unwrap_or_default(),
             });
             open = Some(indent);
-        } else if !definition.is_match(line) {
+        } else if !DEFINITION.is_match(line) {
             continue;
         } else if is_skipped {
             skipped.push(indent);
@@ -149,12 +151,12 @@ fn tests<'a>(path: &'a str, text: &str) -> Vec<InlineTest<'a>> {
 
 /// Returns the lines of a source that are not empty and no comment.
 fn code(text: &str) -> impl Iterator<Item = &str> {
-    let (mut inside, long) = (None, known(LONG));
+    let mut inside = None;
     text.lines().filter(move |line| {
         let (words, was) = (line.trim(), inside);
-        if long.find_iter(words).count() % 2 == 1 {
+        if LONG.find_iter(words).count() % 2 == 1 {
             // What begins in the middle of a line is no comment.
-            let first = long.find(words).is_some_and(|at| at.start() == 0);
+            let first = LONG.find(words).is_some_and(|at| at.start() == 0);
             inside = Some(first && !words.starts_with("*/")).filter(|_| was.is_none());
         }
         let ended = was.or(inside) != Some(true);

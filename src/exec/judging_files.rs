@@ -4,29 +4,28 @@ use std::path::Path;
 
 use regex_lite::Regex;
 
-/// Files that judge: those in folders of such names, and files of such names in any folder.
-const FILES: &str = r"(?is)(^|/)((tests?|__tests__|specs?|test[_-]?data|__snapshots__|__mocks__|\.github|\.gitlab|\.circleci|\.?ci)/.*|test(|[^/i][^/]*|i|i[^/n][^/]*|in|in[^/g][^/]*)\.py|[^/]*_test\.(py|go|rs|exs|rb|dart|c|cc|cpp)|tests?\.(py|rs|sh)|[^/]*_tests\.rs|([^/]*[._-])?(test|spec)\.[cm]?[jt]sx?|test-[^/]*\.[cm]?[jt]s|[^/]*_spec\.(rb|lua|js|ts)|(?-i:[^/]*Tests?\.(java|kt|cs|swift|scala|groovy)|[^/]*Spec\.(scala|groovy|kt))|[^/]*\.(snap|golden)|\.gitlab-ci\.yml|Jenkinsfile|azure-pipelines\.yml)$";
+use crate::config::Config;
+use crate::plan::test_commands::patterns;
 
-/// Files that configure only tests, or that a test runner loads before all others.
-const CONFIGURATION: &str = r"(?is)(^|/)(conftest\.py|pytest\.ini|pytest\.toml|(site|user)customize(\.py|/.*)|[^/]*\.(dist|egg)-info/.*|[^/]*\.pth|\.cargo/config(\.toml)?|(jest|vitest)\.(config|workspace)\.[cm]?[jt]s(on)?|\.mocharc\.[a-z]+|(unittest|pytest|_pytest)(\.py|/.*))$";
-
-/// Files of which a part may configure tests.
-const MANIFESTS: &str = r"(?is)(^|/)(package\.json|pyproject\.toml|setup\.(cfg|py)|tox\.ini|Cargo\.toml|(GNU)?makefile|[^/]*\.mk|build\.gradle(\.kts)?|go\.(mod|work)|composer\.json|\.npmrc|\.yarnrc(\.yml)?|bunfig\.toml|rust-toolchain(\.toml)?|\.config/nextest\.toml|vite\.config\.[cm]?[jt]s|\.babelrc|babel\.config\.[a-z]+)$";
-
-/// Shells, whose scripts hardly ever are what is checked, and other programs that run a script.
-const SHELLS: &str = r"^(.*/)?(sh|bash|dash|zsh|ksh|source|\.)$";
-const INTERPRETERS: &str =
-    r"^(.*/)?(sh|bash|dash|zsh|ksh|python[\d.]*|node|tsx|bun|deno|ruby|perl|php|lua|run)$";
-
-/// The ending of a script.
-const SCRIPT: &str = r"\.(sh|py|[cm]?[jt]s|rb|pl)$";
-
-/// Words before a command.
-const BEFORE: &str = r"^(!|if|then|else|do|while|exec|eval|time|env|timeout|nice|nohup|command|-.*|[\d.]+[smhd]?|.*=.*)$";
-
-/// Programs that only read the files that they name, or the output of another program.
-const READERS: &str =
-    r"^(.*/)?(\[+|test|[ef]?grep|rg|cat|diff|cmp|wc|head|tail|ls|sed|awk|jq|echo|printf)$";
+patterns! {
+    /// Files that judge: those in folders of such names, and files of such names in any folder.
+    FILES = r"(?is)(^|/)((tests?|__tests__|specs?|test[_-]?data|__snapshots__|__mocks__|\.github|\.gitlab|\.circleci|\.?ci)/.*|test(|[^/i][^/]*|i|i[^/n][^/]*|in|in[^/g][^/]*)\.py|[^/]*_test\.(py|go|rs|exs|rb|dart|c|cc|cpp)|tests?\.(py|rs|sh)|[^/]*_tests\.rs|([^/]*[._-])?(test|spec)\.[cm]?[jt]sx?|test-[^/]*\.[cm]?[jt]s|[^/]*_spec\.(rb|lua|js|ts)|(?-i:[^/]*Tests?\.(java|kt|cs|swift|scala|groovy)|[^/]*Spec\.(scala|groovy|kt))|[^/]*\.(snap|golden)|\.gitlab-ci\.yml|Jenkinsfile|azure-pipelines\.yml)$";
+    /// Files that configure only tests, or that a test runner loads before all others.
+    CONFIGURATION = r"(?is)(^|/)(conftest\.py|pytest\.ini|pytest\.toml|(site|user)customize(\.py|/.*)|[^/]*\.(dist|egg)-info/.*|[^/]*\.pth|\.cargo/config(\.toml)?|(jest|vitest)\.(config|workspace)\.[cm]?[jt]s(on)?|\.mocharc\.[a-z]+|(unittest|pytest|_pytest)(\.py|/.*))$";
+    /// Files of which a part may configure tests.
+    MANIFESTS = r"(?is)(^|/)(package\.json|pyproject\.toml|setup\.(cfg|py)|tox\.ini|Cargo\.toml|(GNU)?makefile|[^/]*\.mk|build\.gradle(\.kts)?|go\.(mod|work)|composer\.json|\.npmrc|\.yarnrc(\.yml)?|bunfig\.toml|rust-toolchain(\.toml)?|\.config/nextest\.toml|vite\.config\.[cm]?[jt]s|\.babelrc|babel\.config\.[a-z]+)$";
+    /// Shells, whose scripts hardly ever are what is checked, and other programs that run a script.
+    SHELLS = r"^(.*/)?(sh|bash|dash|zsh|ksh|source|\.)$";
+    INTERPRETERS = r"^(.*/)?(sh|bash|dash|zsh|ksh|python[\d.]*|node|tsx|bun|deno|ruby|perl|php|lua|run)$";
+    /// The ending of a script.
+    SCRIPT = r"\.(sh|py|[cm]?[jt]s|rb|pl)$";
+    /// Words before a command.
+    BEFORE = r"^(!|if|then|else|do|while|exec|eval|time|env|timeout|nice|nohup|command|-.*|[\d.]+[smhd]?|.*=.*)$";
+    /// Programs that only read the files that they name, or the output of another program.
+    READERS = r"^(.*/)?(\[+|test|[ef]?grep|rg|cat|diff|cmp|wc|head|tail|ls|sed|awk|jq|echo|printf)$";
+    /// The option of a shell that a line comes with.
+    LINE = "^-[a-z]*c$";
+}
 
 /// What ends a command in a line for a shell.
 const ENDS: [char; 8] = [';', '&', '|', '(', ')', '{', '`', '\n'];
@@ -34,9 +33,6 @@ const ENDS: [char; 8] = [';', '&', '|', '(', ')', '{', '`', '\n'];
 /// Tells which files of a project judge.
 #[derive(Clone, Debug)]
 pub struct JudgingFiles {
-    files: Regex,
-    configuration: Regex,
-    manifests: Regex,
     protect: Vec<Regex>,
     may_change: Vec<Regex>,
     named: NamedFiles,
@@ -56,31 +52,23 @@ struct NamedFiles {
 }
 
 impl JudgingFiles {
-    /// Takes the workspace, the patterns of the person, and the command lines of the checks.
-    pub fn new<'a>(
-        workspace: &Path,
-        protect: &[String],
-        may_change: &[String],
-        checks: impl Iterator<Item = &'a [String]>,
-    ) -> Self {
+    /// Takes the workspace, and of the configuration the patterns of the person and the command lines of the checks.
+    pub fn new(workspace: &Path, config: &Config) -> Self {
         let patterns = |list: &[String]| list.iter().filter_map(|text| glob(text)).collect();
         let mut named = NamedFiles::default();
-        for argv in checks {
-            named.read(workspace, argv);
+        for check in config.checks.values() {
+            named.read(workspace, &check.argv);
         }
         Self {
-            files: known(FILES),
-            configuration: known(CONFIGURATION),
-            manifests: known(MANIFESTS),
-            protect: patterns(protect),
-            may_change: patterns(may_change),
+            protect: patterns(&config.run.protect),
+            may_change: patterns(&config.run.may_change),
             named,
         }
     }
 
     /// Returns whether a file judges results.
     pub fn judges(&self, path: &str) -> bool {
-        let is_judge = self.files.is_match(path)
+        let is_judge = FILES.is_match(path)
             || self.named.scripts.iter().any(|script| script == path)
             || self.protect.iter().any(|pattern| pattern.is_match(path));
         is_judge && !self.may_change(path)
@@ -103,12 +91,12 @@ impl JudgingFiles {
 
     /// Returns whether a file only configures tests.
     pub fn configures(&self, path: &str) -> bool {
-        self.configuration.is_match(path) && !self.may_change(path)
+        CONFIGURATION.is_match(path) && !self.may_change(path)
     }
 
     /// Returns whether a part of a file may configure tests.
     pub fn is_manifest(&self, path: &str) -> bool {
-        self.manifests.is_match(path) && !self.may_change(path)
+        MANIFESTS.is_match(path) && !self.may_change(path)
     }
 
     /// Returns the same with further patterns of files that agents may change.
@@ -136,14 +124,13 @@ pub(super) fn scripts(argv: &[String]) -> Vec<String> {
 impl NamedFiles {
     /// Reads what a check names: in its own words, and in a line for a shell in those of each command.
     fn read(&mut self, workspace: &Path, argv: &[String]) {
-        let [interpreters, option, readers] = [INTERPRETERS, "^-[a-z]*c$", READERS].map(known);
         let words: Vec<&str> = argv.iter().map(String::as_str).collect();
-        self.command(workspace, "", &words, &interpreters);
-        let line = words.iter().position(|word| option.is_match(word));
+        self.command(workspace, "", &words, &INTERPRETERS);
+        let line = words.iter().position(|word| LINE.is_match(word));
         let line = line.and_then(|at| words.get(at + 1)).unwrap_or(&"");
         let line = line.replace("||", ";");
         let mut commands = line.split_inclusive(ENDS).peekable();
-        let (mut folder, shells) = (String::new(), known(SHELLS));
+        let mut folder = String::new();
         while let Some(command) = commands.next() {
             let words = |command: &'_ str| -> Vec<String> {
                 let words = command.trim_end_matches(ENDS).split_whitespace();
@@ -154,20 +141,19 @@ impl NamedFiles {
             let next = next.and_then(|next| words(next).first().cloned());
             // A script whose output another program judges is what is checked.
             let is_judged =
-                command.ends_with('|') && next.is_some_and(|next| readers.is_match(&next));
+                command.ends_with('|') && next.is_some_and(|next| READERS.is_match(&next));
             let own = words(command);
             let own: Vec<&str> = own.iter().map(String::as_str).collect();
             if let ["cd", into, ..] = own[..] {
                 folder = joined(&folder, into);
             }
-            let runs = if is_judged { &shells } else { &interpreters };
+            let runs: &Regex = if is_judged { &SHELLS } else { &INTERPRETERS };
             self.command(workspace, &folder, &own, runs);
         }
     }
 
     fn command(&mut self, workspace: &Path, folder: &str, words: &[&str], interpreters: &Regex) {
-        let [before, readers, script] = [BEFORE, READERS, SCRIPT].map(known);
-        let begin = words.iter().position(|word| !before.is_match(word));
+        let begin = words.iter().position(|word| !BEFORE.is_match(word));
         let words = &words[begin.unwrap_or(words.len())..];
         let Some(program) = words.first().copied() else {
             return;
@@ -189,7 +175,7 @@ impl NamedFiles {
             let mut plain = rest.iter().filter(|word| !is_option(word));
             let first = plain.next();
             // The value of an option is no script.
-            let second = plain.find(|word| options && script.is_match(word));
+            let second = plain.find(|word| options && SCRIPT.is_match(word));
             runs.extend(first.into_iter().chain(second).map(ToString::to_string));
         }
         self.programs.extend(runs.iter().cloned());
@@ -201,7 +187,7 @@ impl NamedFiles {
                 }
             }
         }
-        if !readers.is_match(program) {
+        if !READERS.is_match(program) {
             let named = words
                 .iter()
                 .flat_map(|word| [(*word).to_owned(), joined(folder, word)]);
@@ -237,10 +223,6 @@ fn inside(workspace: &Path, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-pub(super) fn known(text: &str) -> Regex {
-    Regex::new(text).expect("it is written above")
-}
-
 /// Reads a pattern: `*` and `?` stand for no `/`, `**` for anything; one without `/` is of names in any folder.
 fn glob(pattern: &str) -> Option<Regex> {
     let mut text = match pattern.contains('/') {
@@ -263,17 +245,18 @@ fn glob(pattern: &str) -> Option<Regex> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::CheckConfig;
 
     fn of(argv: &[&str]) -> JudgingFiles {
-        let argv: Vec<String> = argv.iter().map(ToString::to_string).collect();
-        let patterns = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let (protect, may) = (patterns(&["*.dat", "data/**"]), patterns(&["tests/free/*"]));
-        JudgingFiles::new(
-            Path::new("/w/p"),
-            &protect,
-            &may,
-            std::iter::once(&argv[..]),
-        )
+        let mut config = Config::default();
+        config.run.protect = ["*.dat", "data/**"].map(str::to_owned).to_vec();
+        config.run.may_change = vec!["tests/free/*".to_owned()];
+        let check = CheckConfig {
+            argv: argv.iter().map(ToString::to_string).collect(),
+            ..CheckConfig::default()
+        };
+        config.checks.insert("check".to_owned(), check);
+        JudgingFiles::new(Path::new("/w/p"), &config)
     }
 
     #[test]

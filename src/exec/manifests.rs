@@ -3,28 +3,30 @@
 
 use std::collections::BTreeSet;
 
-use regex_lite::Regex;
 use serde_json::{Map, Value};
 
 use super::judging_files::JudgingFiles;
+use crate::plan::test_commands::patterns;
 
 /// The most bytes of a manifest that are compared.
 const MOST: usize = 1024 * 1024;
 
-/// Manifests that are searched for words around what has changed.
-const SEARCHED: &str = r"(?i)(^|/)(setup\.cfg|tox\.ini|build\.gradle(\.kts)?|go\.mod)$";
-const MAKEFILE: &str = r"(?i)(^|/)(GNU)?makefile$";
-/// The first line of a rule with one target, in which nothing is expanded.
-const RULE: &str = r"^([\w-]+):([\w./ -]*)(#[^$\\]*)?$";
-/// What may make a word of a Makefile name a target without being seen.
-const HIDES: &str = r"(^|\n)\s*(-?s?include|define)\b|\$[({]eval\b";
+patterns! {
+    /// Manifests that are searched for words around what has changed.
+    SEARCHED = r"(?i)(^|/)(setup\.cfg|tox\.ini|build\.gradle(\.kts)?|go\.mod)$";
+    MAKEFILE = r"(?i)(^|/)(GNU)?makefile$";
+    /// The first line of a rule with one target, in which nothing is expanded.
+    RULE = r"^([\w-]+):([\w./ -]*)(#[^$\\]*)?$";
+    /// What may make a word of a Makefile name a target without being seen.
+    HIDES = r"(^|\n)\s*(-?s?include|define)\b|\$[({]eval\b";
+}
 
 /// What a table of dependencies has in place of a version where files of the project stand in for them.
 const LOCAL: [&str; 4] = ["\"path\":", "file:", "link:", "portal:"];
 
 /// Returns whether only the words around its changes say what a manifest has of tests.
 pub(super) fn is_searched(path: &str) -> bool {
-    matches(SEARCHED, path)
+    SEARCHED.is_match(path)
 }
 
 /// Returns whether two versions of a manifest differ in what may be of tests. One that cannot be read does.
@@ -44,16 +46,12 @@ pub(super) fn differ(path: &str, versions: [&[u8]; 2], files: &JudgingFiles) -> 
     };
     if versions.iter().any(|version| version.len() > MOST) {
         true
-    } else if matches(MAKEFILE, path) {
+    } else if MAKEFILE.is_match(path) {
         makefiles_differ([old, new], files)
     } else {
         let (old, new) = (read(old), read(new));
         old.is_none() || old != new
     }
-}
-
-fn matches(pattern: &str, text: &str) -> bool {
-    Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text))
 }
 
 /// Removes the tables of dependencies, except what stands in for them in the project, and what is empty.
@@ -116,7 +114,7 @@ fn makefiles_differ(versions: [&str; 2], files: &JudgingFiles) -> bool {
         targets.map(str::to_owned).collect()
     };
     let (old, new) = (targets(&both[0]), targets(&both[1]));
-    let hides = versions.iter().any(|text| matches(HIDES, text));
+    let hides = versions.iter().any(|text| HIDES.is_match(text));
     let is_named = |name: &str| {
         let others = both.iter().flatten();
         let mut others = others.filter(|block| block.target != Some(name) && !block.is_phony());
@@ -152,7 +150,6 @@ impl Block<'_> {
 }
 
 fn blocks(text: &str) -> Vec<Block<'_>> {
-    let rule = Regex::new(RULE).ok();
     let (mut blocks, mut goes_on, mut is_first) = (Vec::<Block<'_>>::new(), false, true);
     for line in text.lines() {
         let comment = line.trim().is_empty() || line.starts_with('#');
@@ -164,7 +161,7 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
             }
             _ if comment && !goes_on => {}
             _ => {
-                let target = rule.as_ref().and_then(|rule| rule.captures(line));
+                let target = RULE.captures(line);
                 let target = target.and_then(|found| Some(found.get(1)?.as_str()));
                 // Make runs the first target unasked, and makes the Makefile itself.
                 let may_go = !is_first && !line.to_lowercase().contains("makefile");
@@ -188,14 +185,22 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::config::{CheckConfig, Config};
 
     #[test]
     fn changes_of_manifests_are_of_tests_unless_of_dependencies_and_lone_targets() {
         let check = ["make".to_owned(), "test".to_owned()];
         let script = ["sh".to_owned(), "check.sh".to_owned()];
-        let files =
-            |argv: &[String]| JudgingFiles::new(Path::new("/w"), &[], &[], std::iter::once(argv));
-        let (made, scripted) = (files(&check), files(&script));
+        let files = |argv: [String; 2]| {
+            let mut config = Config::default();
+            let check = CheckConfig {
+                argv: argv.to_vec(),
+                ..CheckConfig::default()
+            };
+            config.checks.insert("check".to_owned(), check);
+            JudgingFiles::new(Path::new("/w"), &config)
+        };
+        let (made, scripted) = (files(check), files(script));
         let package = r#"{"scripts": {"test": "jest"}}"#;
         let make = "PY = python3\ntest: all\n\t$(PY) -m unittest\nall:\n\techo\n";
         for (path, old, new, differs) in [

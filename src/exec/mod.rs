@@ -7,7 +7,6 @@ mod check_folder;
 mod check_programs;
 mod checks;
 mod child_output;
-mod cpu_time;
 mod git;
 mod inline_tests;
 mod judging_files;
@@ -23,16 +22,15 @@ mod tree_changes;
 mod worktree;
 
 pub use crate::config::CheckConfig;
-pub use changed_files::{FileListing, GitSnapshots};
+pub use changed_files::{FileListing, GitSnapshots, NOT_OF_THE_WORK};
 pub use check_folder::{CheckFolder, JudgingChanges, TreeFile};
 pub use check_programs::{programs, replaced};
 pub use checks::{check, check_marked};
 pub use child_output::{ChildOutput, alive, read_from, tail_of};
-pub use cpu_time::effort;
 pub use git::{Git, GitError};
 pub use judging_files::JudgingFiles;
 pub use process_group::{
-    ChildExit, ChildSpec, ExecError, GRACE, OF_THE_AGENT, Piped, ProcessGroup, Stdin, environment,
+    ChildExit, ChildSpec, ExecError, GRACE, OF_THE_AGENT, ProcessGroup, environment,
     environment_of_agent, piped, run, stop_group,
 };
 pub use process_mark::{MarkKind, ProcessMark, end_left_behind, left_behind};

@@ -41,14 +41,6 @@ const PASSED: [&str; 12] = [
     "XDG_RUNTIME_DIR",
 ];
 
-/// The standard input of a child.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stdin {
-    Nothing,
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
 /// The command to run.
 #[derive(Debug)]
 pub struct ChildSpec {
@@ -57,7 +49,8 @@ pub struct ChildSpec {
     pub cwd: PathBuf,
     /// The whole environment: see [`environment`].
     pub env: Vec<(OsString, OsString)>,
-    pub stdin: Stdin,
+    /// The standard input.
+    pub stdin: Option<Vec<u8>>,
     /// The longest time that it may run.
     pub deadline: Duration,
 }
@@ -158,7 +151,10 @@ pub async fn run(
     started: impl FnOnce(u32),
     cancel: impl Future<Output = Duration>,
 ) -> Result<ChildExit, ExecError> {
-    let mut group = spawn(spec, output)?;
+    let mut group = spawn(spec, || {
+        let (out, err) = (output.out.try_clone()?, output.err.try_clone()?);
+        Ok([stdin(spec.stdin.as_deref())?, out.into(), err.into()])
+    })?;
     started(group.id());
     let lost = |source| cannot_start(spec, source);
     let mut outcome = ChildExit::default();
@@ -182,7 +178,7 @@ pub async fn run(
     let ((), status) = tokio::join!(stop_group(group.id, grace), group.child.wait());
     outcome.ended(status.map_err(lost)?);
     outcome.lived = spec.deadline.saturating_sub(allowance.left());
-    group.disarm();
+    group.armed = false;
     Ok(outcome)
 }
 
@@ -216,7 +212,7 @@ fn kill(group: Pid) {
     kill_process_group(group, Signal::KILL).ok();
 }
 
-/// A process group with its first child. It is killed on drop, unless it has ended and was disarmed; then the exit status of the
+/// A process group with its first child. It is killed on drop, unless it has ended and is not armed; then the exit status of the
 /// child is collected in the background.
 pub struct ProcessGroup {
     child: Child,
@@ -229,10 +225,6 @@ impl ProcessGroup {
     pub fn id(&self) -> u32 {
         self.id.as_raw_pid().cast_unsigned()
     }
-
-    fn disarm(mut self) {
-        self.armed = false;
-    }
 }
 
 impl Drop for ProcessGroup {
@@ -243,43 +235,28 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// A child with pipes for its input and output.
-pub struct Piped {
-    pub stdin: ChildStdin,
-    pub stdout: ChildStdout,
-    pub group: ProcessGroup,
-}
-
-/// Starts a child with pipes; its standard error goes to that of `output`. The caller ends the child at its deadline and reads
-/// its output.
+/// Starts a child with pipes for its input and output; its standard error goes to that of `output`. The caller ends the child
+/// at its deadline and reads its output.
 ///
 /// # Errors
 /// When the child cannot be started.
-pub fn piped(spec: &ChildSpec, output: &ChildOutput) -> Result<Piped, ExecError> {
+pub fn piped(
+    spec: &ChildSpec,
+    output: &ChildOutput,
+) -> Result<(ChildStdin, ChildStdout, ProcessGroup), ExecError> {
     let streams = || {
         let err = output.err.try_clone()?;
         Ok([Stdio::piped(), Stdio::piped(), err.into()])
     };
-    let mut group = spawn_with(spec, streams)?;
+    let mut group = spawn(spec, streams)?;
     let (stdin, stdout) = (group.child.stdin.take(), group.child.stdout.take());
-    let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
-        return Err(cannot_start(spec, io::Error::other("it has no pipes")));
-    };
-    Ok(Piped {
-        stdin,
-        stdout,
-        group,
-    })
+    match stdin.zip(stdout) {
+        Some((stdin, stdout)) => Ok((stdin, stdout, group)),
+        None => Err(cannot_start(spec, io::Error::other("it has no pipes"))),
+    }
 }
 
-fn spawn(spec: &ChildSpec, output: &ChildOutput) -> Result<ProcessGroup, ExecError> {
-    spawn_with(spec, || {
-        let (out, err) = (output.out.try_clone()?, output.err.try_clone()?);
-        Ok([stdin(&spec.stdin)?, out.into(), err.into()])
-    })
-}
-
-fn spawn_with(
+fn spawn(
     spec: &ChildSpec,
     streams: impl FnOnce() -> io::Result<[Stdio; 3]>,
 ) -> Result<ProcessGroup, ExecError> {
@@ -316,11 +293,9 @@ fn cannot_start(spec: &ChildSpec, source: io::Error) -> ExecError {
 }
 
 /// A file instead of a pipe: a child that does not read blocks nothing, and a child that reads reaches the end.
-fn stdin(stdin: &Stdin) -> io::Result<Stdio> {
-    let bytes = match stdin {
-        Stdin::Nothing => return Ok(Stdio::null()),
-        Stdin::Text(text) => text.as_bytes(),
-        Stdin::Bytes(bytes) => bytes,
+fn stdin(stdin: Option<&[u8]>) -> io::Result<Stdio> {
+    let Some(bytes) = stdin else {
+        return Ok(Stdio::null());
     };
     let mut file: File = tempfile::tempfile()?;
     file.write_all(bytes)?;
@@ -341,7 +316,7 @@ mod tests {
             argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
             cwd: std::env::temp_dir(),
             env: environment(&[]),
-            stdin: Stdin::Nothing,
+            stdin: None,
             deadline: LONG,
         }
     }
@@ -384,7 +359,7 @@ mod tests {
     async fn child_may_read_or_ignore_stdin() {
         let text = "line\n".repeat(100_000);
         let mut spec = sh("wc -l");
-        spec.stdin = Stdin::Text(text);
+        spec.stdin = Some(text.into_bytes());
         assert_eq!(outcome(&spec).await.1.trim(), "100000");
         spec.argv[2] = "true".into();
         assert!(outcome(&spec).await.0.success());

@@ -120,28 +120,26 @@ pub async fn end_left_behind(marks: &Path) {
 }
 
 /// Returns the process group that a mark names, or that it names none yet; `None` if the file is not a mark.
-fn signature(mark: &Path) -> Option<Option<Pid>> {
+fn signature(mark: &Path) -> Option<Option<u32>> {
     let name = mark.file_name()?.to_str()?;
     let mut kinds = MarkKind::ALL.into_iter();
     let (_, group) = kinds.find_map(|kind| name.rsplit_once(kind.ending()))?;
     if group.is_empty() {
         return Some(None);
     }
-    let group = group.strip_prefix('.')?.parse().ok();
-    let group = group.filter(|group| *group > 1).and_then(Pid::from_raw)?;
-    Some(Some(group))
+    let group: i32 = group.strip_prefix('.')?.parse().ok()?;
+    (group > 1).then_some(Some(group.cast_unsigned()))
 }
 
 /// Returns the process group that a process which is gone started with a file as its locked output. This is the named group, or
 /// else a group whose leader holds the lock, because its starter may have been killed before it could name the group. `None` if
 /// the lock belongs to another process.
-pub fn left_behind(output: &Path, named: Option<Pid>) -> Option<Pid> {
+pub fn left_behind(output: &Path, named: Option<u32>) -> Option<Pid> {
     let file = output.symlink_metadata().ok()?;
     let holder = |fits: &dyn Fn(&Process) -> bool| {
         let mut fitting = processes::all().filter(fits);
         fitting.find(|process| inherited(process, &file))
     };
-    let named = named.map(|group| group.as_raw_pid().cast_unsigned());
     let in_named = named.and_then(|named| holder(&|process| process.group == named));
     let found = in_named.or_else(|| holder(&|process| process.group == process.pid))?;
     Pid::from_raw(found.group.cast_signed())
@@ -191,16 +189,13 @@ mod tests {
     use std::future::pending;
 
     use super::*;
-    use crate::exec::{ChildSpec, Stdin, environment, run};
+    use crate::exec::{ChildSpec, environment, run};
 
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
     fn parses_group_from_mark_names_only() {
-        let group = |name| {
-            let signed = signature(Path::new(name))?;
-            Some(signed.map_or(0, Pid::as_raw_pid))
-        };
+        let group = |name| Some(signature(Path::new(name))?.unwrap_or(0));
         assert_eq!(group("active/task-1.check.4711"), Some(4711));
         assert_eq!(group("active/task-1.check"), Some(0));
         assert_eq!(group("active/1-2.question.4711"), Some(4711));
@@ -249,7 +244,7 @@ mod tests {
                 argv: ["sleep", "1000"].map(str::to_owned).to_vec(),
                 cwd: std::env::temp_dir(),
                 env: environment(&[]),
-                stdin: Stdin::Nothing,
+                stdin: None,
                 deadline: LONG,
             };
             let (started, group) = tokio::sync::oneshot::channel();

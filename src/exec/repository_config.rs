@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::git::{Git, GitError, blocking};
+use super::git::{Git, GitError, Result, blocking};
 use crate::foreign_files::{git_link, read_beginning};
 use crate::plan::Repository;
 
@@ -63,29 +63,11 @@ pub enum Filters {
     Kept,
 }
 
-/// Which settings are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ConfigScope {
-    /// The settings in effect: of the machine, of the person and of the repository.
-    All,
-    /// The settings of the repository only.
-    Own,
-}
-
 /// The place of a folder's repository, without links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RepositoryPlace {
     pub git_dir: PathBuf,
     pub common_dir: PathBuf,
-}
-
-impl RepositoryPlace {
-    pub fn of(repository: &Repository) -> Self {
-        Self {
-            git_dir: PathBuf::from(&repository.git_dir),
-            common_dir: PathBuf::from(&repository.common_dir),
-        }
-    }
 }
 
 impl fmt::Display for RepositoryPlace {
@@ -127,12 +109,12 @@ pub(super) fn locate(folder: &Path) -> io::Result<Option<RepositoryPlace>> {
 ///
 /// # Errors
 /// An entry exists but leads to no repository, git cannot read its configuration, or a filter in it runs a file of the folder.
-pub async fn examine(folder: &Path, filters: Filters) -> Result<Option<Repository>, GitError> {
+pub async fn examine(folder: &Path, filters: Filters) -> Result<Option<Repository>> {
     let place = folder.to_owned();
     let Some(found) = blocking(move || Ok(locate(&place)?)).await? else {
         return Ok(None);
     };
-    let configured = configured(folder, &found.git_dir, ConfigScope::All).await?;
+    let configured = configured(folder, &found.git_dir, &[]).await?;
     let path = |path: &Path| {
         let path = path.to_str().map(str::to_owned);
         path.ok_or_else(|| io::Error::other("the path of the repository is not UTF-8"))
@@ -174,12 +156,9 @@ pub async fn examine(folder: &Path, filters: Filters) -> Result<Option<Repositor
 ///
 /// # Errors
 /// Git cannot read its configuration.
-pub async fn own_filters(
-    folder: &Path,
-    repository: &Repository,
-) -> Result<Vec<(String, String)>, GitError> {
+pub async fn own_filters(folder: &Path, repository: &Repository) -> Result<Vec<(String, String)>> {
     let git_dir = Path::new(&repository.git_dir);
-    let mut own = configured(folder, git_dir, ConfigScope::Own).await?;
+    let mut own = configured(folder, git_dir, &["--local"]).await?;
     own.retain(|setting| is_program(&setting.0) && repository.settings.contains(setting));
     Ok(own)
 }
@@ -189,18 +168,15 @@ pub(super) fn is_program(name: &str) -> bool {
     name.starts_with("filter.") && !name.ends_with(".required")
 }
 
-/// Returns the settings that the person's git uses in a repository. Reading them runs no program.
+/// Returns the settings that the person's git uses in a repository: of the machine, of the person and of the repository, unless
+/// an option says otherwise. Reading them runs no program.
 pub(super) async fn configured(
     folder: &Path,
     git_dir: &Path,
-    scope: ConfigScope,
-) -> Result<Vec<(String, String)>, GitError> {
+    options: &[&str],
+) -> Result<Vec<(String, String)>> {
     let git = Git::configured(folder, git_dir).within(DEADLINE);
-    let own = match scope {
-        ConfigScope::Own => &["--local"][..],
-        ConfigScope::All => &[],
-    };
-    let listed = git.names("config --list --includes -z", own).await?;
+    let listed = git.names("config --list --includes -z", options).await?;
     // A name without a value means yes.
     let pair = |setting: String| match setting.split_once('\n') {
         Some((name, value)) => (name.to_owned(), value.to_owned()),

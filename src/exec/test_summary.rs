@@ -1,48 +1,29 @@
 //! What the output of a check says about its tests: how many ran, and why a failure is none of a test.
 
-use std::sync::LazyLock;
-
 use regex_lite::Regex;
 
-type Pattern = LazyLock<Regex>;
+use crate::plan::test_commands::patterns;
 
-macro_rules! pattern {
-    ($text:expr) => {
-        LazyLock::new(|| Regex::new($text).expect("the pattern stands here"))
-    };
+patterns! {
+    /// Lines that sum up tests by their outcome, of cargo, pytest, jest, vitest, mocha and node, and what of them ran.
+    SUMS = r"^(test result: |=* ?(no tests ran|\d+ [a-z]+(, \d+ [a-z]+)*) in [\d.]+s|Tests: .* total|Tests  .*\)$|No test(s| files) found|\d+ (passed|passing|failing)|[#ℹ] (pass|fail) )";
+    RAN = r"(\d+) (?:passed|failed|xfailed|xpassed|passing|failing)|(?:pass|fail) (\d+)";
+    /// What of them failed, and the line in which unittest says it.
+    FAILED = r"(\d+) failed|fail (\d+)|(?:failures|errors)=(\d+)";
+    FAILURES = r"^FAILED \(";
+    /// Lines with the number of tests that ran, of unittest and nextest; unittest counts skipped ones among them.
+    COUNTED = r"^(Ran|Summary \[.*\]) +(\d+) tests? (in|run)";
+    SKIPPED = r"^(OK|FAILED|NO TESTS RAN) \(.*skipped=(\d+)";
+    /// Lines for one package of Go, one task of Gradle or one test of TAP, and for none. Gradle may leave out what has not changed,
+    /// which says nothing.
+    ONE = r"^((ok +|FAIL)\t\S+\t|> Task \S*:test( FAILED)?$|(not )?ok \d+( [^#]*)?$)";
+    NONE = r"^(\? +\t|FAIL\t\S+ \[|ok .*\[no test|> Task \S*:test NO-SOURCE)";
+    /// What says that a program, a module or a file is missing.
+    MISSING = "command not found|[Nn]o such command|[Mm]issing script|Cannot find (module|package)|cannot find package|No module named|ModuleNotFoundError|ImportError|no required module provides|not a git repository|(cannot|can't) open( file)?|Could not resolve host";
+    ABSENT = "No such file or directory";
+    /// What says that the sources are not in order.
+    BROKEN = r"could not compile|\[(build|setup) failed\]|SyntaxError|errors? during collection|Test suite failed to run";
 }
-
-/// Lines that sum up tests by their outcome, of cargo, pytest, jest, vitest, mocha and node, and what of them ran.
-static SUMS: Pattern = pattern!(
-    r"^(test result: |=* ?(no tests ran|\d+ [a-z]+(, \d+ [a-z]+)*) in [\d.]+s|Tests: .* total|Tests  .*\)$|No test(s| files) found|\d+ (passed|passing|failing)|[#ℹ] (pass|fail) )"
-);
-static RAN: Pattern =
-    pattern!(r"(\d+) (?:passed|failed|xfailed|xpassed|passing|failing)|(?:pass|fail) (\d+)");
-
-/// What of them failed, and the line in which unittest says it.
-static FAILED: Pattern = pattern!(r"(\d+) failed|fail (\d+)|(?:failures|errors)=(\d+)");
-static FAILURES: Pattern = pattern!(r"^FAILED \(");
-
-/// Lines with the number of tests that ran, of unittest and nextest; unittest counts skipped ones among them.
-static COUNTED: Pattern = pattern!(r"^(Ran|Summary \[.*\]) +(\d+) tests? (in|run)");
-static SKIPPED: Pattern = pattern!(r"^(OK|FAILED|NO TESTS RAN) \(.*skipped=(\d+)");
-
-/// Lines for one package of Go, one task of Gradle or one test of TAP, and for none. Gradle may leave out what has not changed,
-/// which says nothing.
-static ONE: Pattern =
-    pattern!(r"^((ok +|FAIL)\t\S+\t|> Task \S*:test( FAILED)?$|(not )?ok \d+( [^#]*)?$)");
-static NONE: Pattern = pattern!(r"^(\? +\t|FAIL\t\S+ \[|ok .*\[no test|> Task \S*:test NO-SOURCE)");
-
-/// What says that a program, a module or a file is missing.
-static MISSING: Pattern = pattern!(
-    "command not found|[Nn]o such command|[Mm]issing script|Cannot find (module|package)|cannot find package|No module named|ModuleNotFoundError|ImportError|no required module provides|not a git repository|(cannot|can't) open( file)?|Could not resolve host"
-);
-static ABSENT: Pattern = pattern!("No such file or directory");
-
-/// What says that the sources are not in order.
-static BROKEN: Pattern = pattern!(
-    r"could not compile|\[(build|setup) failed\]|SyntaxError|errors? during collection|Test suite failed to run"
-);
 
 /// Returns how many tests ran, without those that were skipped; `None` if no summary is found. Summaries are added: some
 /// runners print one for each program. Where Go and Gradle say no numbers, packages and tasks count.

@@ -1,7 +1,6 @@
-//! How two trees of git differ, file by file.
+//! How two trees of git differ, file by file, and which links among the changes lead out of the project.
 
-use super::git::{Git, GitError};
-use super::worktree::leads_out;
+use super::git::{Git, Result};
 
 /// The mode of a symbolic link.
 const LINK: &str = "120000";
@@ -21,7 +20,7 @@ pub(super) struct TreeChange {
 ///
 /// # Errors
 /// As [`Git::bytes`].
-pub(super) async fn tree_changes(git: &Git, trees: [&str; 2]) -> Result<Vec<TreeChange>, GitError> {
+pub(super) async fn tree_changes(git: &Git, trees: [&str; 2]) -> Result<Vec<TreeChange>> {
     let diff = "diff-tree -r -z --no-renames --raw --no-abbrev";
     let said = git.bytes(diff, &trees).await?;
     let mut parts = said.split(|byte| *byte == 0);
@@ -47,12 +46,42 @@ impl TreeChange {
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub async fn leads_out(&self, git: &Git) -> Result<bool, GitError> {
+    pub async fn leads_out(&self, git: &Git) -> Result<bool> {
         let [_, id] = &self.ids;
         if self.modes[1] != LINK {
             return Ok(false);
         }
         let target = git.bytes("cat-file blob", &[id]).await?;
         Ok(leads_out(&self.path, &String::from_utf8_lossy(&target)))
+    }
+}
+
+/// Returns whether a link may lead out of the project. One that goes up behind a name may, as that may be a link itself.
+fn leads_out(path: &str, target: &str) -> bool {
+    let parts = target.split('/').filter(|part| !["", "."].contains(part));
+    let up = parts.clone().take_while(|part| *part == "..").count();
+    target.starts_with('/')
+        || up > path.matches('/').count()
+        || parts.skip(up).any(|part| part == "..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_within_the_project_lead_nowhere_else() {
+        for (path, target, out) in [
+            ("a", "b", false),
+            ("a/b", "../c", false),
+            ("a/b", "./../c/d", false),
+            ("a/b/c", "../../d", false),
+            ("a", "/tmp/b", true),
+            ("a", "../b", true),
+            ("a/b", "../../c", true),
+            ("a/b", "c/../d", true),
+        ] {
+            assert_eq!(leads_out(path, target), out, "{path} -> {target}");
+        }
     }
 }

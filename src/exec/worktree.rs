@@ -3,7 +3,6 @@
 //! not merged anywhere is never deleted.
 
 mod integration;
-mod links;
 mod project_check;
 mod ready_for_work;
 mod take_over;
@@ -15,13 +14,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::check_folder::CheckFolder;
-use super::git::{Git, GitError, blocking};
+use super::git::{Git, GitError, Result, blocking};
 use crate::foreign_files::git_link;
 use crate::plan::Repository;
 use unmergeable_content::{has_no_marks, nested, own_repositories};
 
 pub use integration::{BranchMove, Merged};
-pub(super) use links::leads_out;
 pub use project_check::{ProjectError, project_head};
 pub use take_over::TakeOver;
 
@@ -56,8 +54,8 @@ const NAMED: usize = 20;
 /// A project and the folder of its worktrees.
 #[derive(Clone, Debug)]
 pub struct Project {
+    /// Works in the project itself.
     git: Git,
-    root: PathBuf,
     folder: PathBuf,
     /// The folder in which the repository stores the data of single worktrees.
     worktrees: PathBuf,
@@ -75,15 +73,10 @@ impl Project {
     ///
     /// # Errors
     /// The project has another repository by now, or the folder cannot be created.
-    pub async fn open(
-        root: &Path,
-        repository: &Repository,
-        folder: &Path,
-    ) -> Result<Self, GitError> {
+    pub async fn open(root: &Path, repository: &Repository, folder: &Path) -> Result<Self> {
         let git = Git::open(root, repository, &folder.join(OURS)).await?;
         Ok(Self {
             git: git.within(DEADLINE),
-            root: root.to_owned(),
             folder: folder.to_owned(),
             worktrees: Path::new(&repository.common_dir).join("worktrees"),
         })
@@ -105,7 +98,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub async fn uncommitted(&self) -> Result<Vec<String>, GitError> {
+    pub async fn uncommitted(&self) -> Result<Vec<String>> {
         let changed = self.git.names("status --porcelain --no-renames -z", &[]);
         // Two letters for what happened and a space come first.
         let path = |line: &String| line.get(3..).map(str::to_owned);
@@ -116,7 +109,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::run`].
-    pub async fn branch(&self) -> Result<Option<String>, GitError> {
+    pub async fn branch(&self) -> Result<Option<String>> {
         let command = "symbolic-ref --quiet --short HEAD";
         let said = self.git.run(command, &[]).await?;
         let name = String::from_utf8_lossy(&said.out).trim().to_owned();
@@ -128,7 +121,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`], or the error of the file system.
-    pub async fn lay_out(&self, place: &TaskWorktree, start: &str) -> Result<(), GitError> {
+    pub async fn lay_out(&self, place: &TaskWorktree, start: &str) -> Result<()> {
         if let Some(git) = self.worktree(&place.folder).await? {
             if git.own_path(READY).exists() {
                 return Ok(());
@@ -158,12 +151,7 @@ impl Project {
     }
 
     /// Adds a worktree at a commit or branch, and writes its files.
-    async fn add_worktree(
-        &self,
-        folder: &Path,
-        options: &[&str],
-        commit: &str,
-    ) -> Result<(), GitError> {
+    async fn add_worktree(&self, folder: &Path, options: &[&str], commit: &str) -> Result<()> {
         let worktrees = self.worktrees.clone();
         blocking(move || Ok(fs::create_dir_all(worktrees)?)).await?;
         // The option occurs twice because a git that was killed on the way leaves the worktree locked.
@@ -185,7 +173,7 @@ impl Project {
     }
 
     /// Writes the files of a worktree in which no agent has worked, and marks it as ready.
-    async fn lay_out_files(&self, git: &Git) -> Result<(), GitError> {
+    async fn lay_out_files(&self, git: &Git) -> Result<()> {
         mark(git, BEGUN).await?;
         // The lock is from a git that was killed: commands wait until the last one has ended.
         drop(fs::remove_file(git.own_path("index.lock")));
@@ -200,7 +188,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::run`].
-    pub async fn worktree(&self, folder: &Path) -> Result<Option<Git>, GitError> {
+    pub async fn worktree(&self, folder: &Path) -> Result<Option<Git>> {
         let (place, worktrees) = (folder.to_owned(), self.worktrees.clone());
         let known = blocking(move || Ok(own_git_dir(&place, &worktrees).ok())).await?;
         let Some(git_dir) = known else {
@@ -215,7 +203,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::run`]. If it cannot be merged now because an agent still works there, this is only logged.
-    pub async fn begin_merge(&self, place: &TaskWorktree, commit: &str) -> Result<(), GitError> {
+    pub async fn begin_merge(&self, place: &TaskWorktree, commit: &str) -> Result<()> {
         let Some(git) = self.worktree(&place.folder).await? else {
             return Ok(());
         };
@@ -235,12 +223,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::holds`].
-    pub async fn untouched(
-        &self,
-        place: &TaskWorktree,
-        base: &str,
-        path: &str,
-    ) -> Result<bool, GitError> {
+    pub async fn untouched(&self, place: &TaskWorktree, base: &str, path: &str) -> Result<bool> {
         let Some(git) = self.worktree(&place.folder).await? else {
             return Ok(false);
         };
@@ -264,11 +247,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`], or it is unclear what the result is.
-    pub async fn commit_work(
-        &self,
-        place: &TaskWorktree,
-        message: &str,
-    ) -> Result<String, GitError> {
+    pub async fn commit_work(&self, place: &TaskWorktree, message: &str) -> Result<String> {
         let Some(git) = self.worktree(&place.folder).await? else {
             return Err(GitError::Unclear(format!(
                 "`{}` is no git worktree any more: its `.git` is not what it was.",
@@ -299,7 +278,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub async fn changed_existing(&self, tip: &str, head: &str) -> Result<Vec<String>, GitError> {
+    pub async fn changed_existing(&self, tip: &str, head: &str) -> Result<Vec<String>> {
         let diff = "diff --name-only --no-renames --diff-filter=MDT -z";
         let span = format!("{tip}...{head}");
         let mut changed = self.git.names(diff, &[&span, "--"]).await?;
@@ -318,7 +297,7 @@ impl Project {
         tip: &str,
         files: &[String],
         message: &str,
-    ) -> Result<String, GitError> {
+    ) -> Result<String> {
         let gone = || io::Error::other("the folder of the task is no worktree any more");
         let git = self.worktree(&place.folder).await?.ok_or_else(gone)?;
         mark(&git, KEEPING).await?;
@@ -338,11 +317,7 @@ impl Project {
         git.line("rev-parse HEAD", &[]).await
     }
 
-    async fn commit_all(
-        git: &Git,
-        place: &TaskWorktree,
-        message: &str,
-    ) -> Result<String, GitError> {
+    async fn commit_all(git: &Git, place: &TaskWorktree, message: &str) -> Result<String> {
         Self::back_on_branch(git, place).await?;
         let unmerged = git.names("diff --name-only --diff-filter=U -z", &[]);
         has_no_marks(&place.folder, unmerged.await?).await?;
@@ -374,12 +349,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`], or it is unclear.
-    pub async fn left_no_marks(
-        &self,
-        place: &TaskWorktree,
-        tip: &str,
-        head: &str,
-    ) -> Result<(), GitError> {
+    pub async fn left_no_marks(&self, place: &TaskWorktree, tip: &str, head: &str) -> Result<()> {
         let (list, span) = ("rev-list --merges --max-count=1", format!("{tip}..{head}"));
         if self.git.bytes(list, &[&span]).await?.is_empty() {
             return Ok(());
@@ -392,7 +362,7 @@ impl Project {
 
     /// Ensures that the worktree is on the task's branch. An agent may have continued on a branch of its own: if that branch
     /// contains everything, the task's branch is moved to it, and the other branch stays. Else it is unclear.
-    async fn back_on_branch(git: &Git, place: &TaskWorktree) -> Result<(), GitError> {
+    async fn back_on_branch(git: &Git, place: &TaskWorktree) -> Result<()> {
         let branch = format!("refs/heads/{}", place.branch);
         let on = git.run("symbolic-ref --quiet HEAD", &[]).await?;
         let on = String::from_utf8_lossy(&on.out).trim().to_owned();
@@ -422,7 +392,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`], or the error of the file system.
-    pub async fn check_out(&self, name: &str, commit: &str) -> Result<CheckFolder, GitError> {
+    pub async fn check_out(&self, name: &str, commit: &str) -> Result<CheckFolder> {
         let folder = self.folder.join(name);
         if let Some(git) = self.worktree(&folder).await? {
             // Only checks work here, and none runs now.
@@ -444,7 +414,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub async fn remove(&self, place: &TaskWorktree, tip: &str) -> Result<bool, GitError> {
+    pub async fn remove(&self, place: &TaskWorktree, tip: &str) -> Result<bool> {
         let Some(head) = self.at_branch(&place.branch).await? else {
             return Ok(!place.folder.exists());
         };
@@ -459,7 +429,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::run`].
-    pub async fn remove_checks(&self) -> Result<(), GitError> {
+    pub async fn remove_checks(&self) -> Result<()> {
         for name in [MERGED, BEFORE] {
             let folder = self.folder.join(name);
             if folder.exists() {
@@ -507,7 +477,7 @@ fn holds_only_its_link(folder: &Path) -> bool {
 }
 
 /// Creates an empty file in the data of a single worktree. It is never written through a link that an agent created there.
-async fn mark(git: &Git, name: &str) -> Result<(), GitError> {
+async fn mark(git: &Git, name: &str) -> Result<()> {
     let path = git.own_path(name);
     let make = move || match fs::File::create_new(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
@@ -543,12 +513,7 @@ pub enum DiffDetail {
 ///
 /// # Errors
 /// As [`Git::bytes`].
-pub async fn difference(
-    git: &Git,
-    from: &str,
-    to: &str,
-    extent: DiffDetail,
-) -> Result<Vec<u8>, GitError> {
+pub async fn difference(git: &Git, from: &str, to: &str, extent: DiffDetail) -> Result<Vec<u8>> {
     let kind = match extent {
         DiffDetail::Lines => "diff --patch",
         DiffDetail::Files => "diff --stat",

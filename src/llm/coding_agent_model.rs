@@ -13,9 +13,7 @@ use super::error::{Fault, LlmError, is_overflow, own_words};
 use super::{BoxFuture, LanguageModel, ModelReply, Request};
 use crate::agents::{AgentInvocation, CodingAgent, ModelFault, RunOutcome, RunOutput, RunReading};
 use crate::config::Config;
-use crate::exec::{
-    self, ChildOutput, ChildSpec, MarkKind, ProcessMark, Stdin, environment_of_agent,
-};
+use crate::exec::{self, ChildOutput, ChildSpec, MarkKind, ProcessMark, environment_of_agent};
 use crate::plan_time::Clock;
 
 /// The most output, in bytes; an agent that prints more is stopped. Its events repeat an answer of 64 KiB a few times.
@@ -102,7 +100,7 @@ impl AgentModel {
             argv,
             cwd: self.place.path().to_owned(),
             env: environment_of_agent(&self.config.worker.env, agent.env, set),
-            stdin: Stdin::Text(prompt(request)),
+            stdin: Some(prompt(request).into_bytes()),
             deadline: timeout,
         };
         let number = self.questions.fetch_add(1, Ordering::Relaxed);

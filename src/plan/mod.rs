@@ -57,6 +57,14 @@ pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+/// Returns what stands behind a list of which so many entries are hidden: ` and 3 more`, or nothing.
+pub fn and_more(hidden: usize) -> String {
+    match hidden {
+        0 => String::new(),
+        hidden => format!(" and {hidden} more"),
+    }
+}
+
 /// Returns the word with which serde writes a value of an enum.
 pub fn word(value: &impl Serialize) -> String {
     match json!(value) {

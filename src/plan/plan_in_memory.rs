@@ -349,6 +349,12 @@ impl Plan {
         self.attempts.open()
     }
 
+    /// Returns the attempts whose report is awaited, oldest first.
+    pub fn awaited_attempts(&self) -> impl Iterator<Item = &Attempt> {
+        let open = self.open_attempts();
+        open.filter(|attempt| attempt.state == AttemptState::Open)
+    }
+
     /// Returns the attempts whose commands must be withdrawn or whose agents must be asked to stop.
     pub fn recalls(&self) -> impl Iterator<Item = &Attempt> {
         self.recalls.iter().filter_map(|id| self.attempt(id))

@@ -22,8 +22,7 @@ use uuid::Uuid;
 
 use crate::config::McpConfig;
 use crate::exec::{
-    ChildOutput, ChildSpec, ExecError, MarkKind, Piped, ProcessGroup, ProcessMark, Stdin,
-    environment, piped,
+    ChildOutput, ChildSpec, ExecError, MarkKind, ProcessGroup, ProcessMark, environment, piped,
 };
 use crate::plan_time::TimeAllowance;
 use crate::wire::text::{clip, one_line, printable, quote};
@@ -162,7 +161,7 @@ impl McpServer {
             argv: self.config.command.clone(),
             cwd: self.cwd.clone(),
             env: environment(&self.config.env),
-            stdin: Stdin::Nothing,
+            stdin: None,
             deadline: self.config.timeout,
         };
         let (stdin, read, child) = self.child(&spec).map_err(|source| McpError::Start {
@@ -193,11 +192,7 @@ impl McpServer {
             Some((mark, output)) => (Some(mark), output),
             None => (None, ChildOutput::nameless().map_err(cannot)?),
         };
-        let Piped {
-            stdin,
-            stdout,
-            group,
-        } = piped(spec, &output)?;
+        let (stdin, stdout, group) = piped(spec, &output)?;
         if let Some(mark) = &mut mark {
             mark.name_group(group.id());
         }

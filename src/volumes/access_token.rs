@@ -117,7 +117,6 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
-    use crate::volumes::folder_layout::empty_volumes;
 
     fn write(volumes: &Volumes, text: &str, mode: u32) {
         fs::write(volumes.token_file().path(), text).unwrap();
@@ -126,26 +125,26 @@ mod tests {
 
     #[test]
     fn token_is_created_once_and_owner_readable() {
-        let (_root, volumes) = empty_volumes();
+        let (_root, volumes) = Volumes::temporary();
         let token = volumes.token_file().token().unwrap();
         assert_eq!(token.len(), 96);
         assert_eq!(volumes.token_file().token().unwrap(), token);
         let mode = fs::metadata(volumes.token_file().path()).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let (_other, other) = empty_volumes();
+        let (_other, other) = Volumes::temporary();
         assert_ne!(other.token_file().token().unwrap(), token);
     }
 
     #[test]
     fn existing_token_is_used() {
-        let (_root, volumes) = empty_volumes();
+        let (_root, volumes) = Volumes::temporary();
         write(&volumes, &format!("{}\n", "x".repeat(32)), 0o400);
         assert_eq!(volumes.token_file().token().unwrap(), "x".repeat(32));
     }
 
     #[test]
     fn rejects_unsafe_token_files() {
-        let (_root, volumes) = empty_volumes();
+        let (_root, volumes) = Volumes::temporary();
         let refused = || {
             let error = volumes.token_file().token().unwrap_err();
             std::error::Error::source(&error).unwrap().to_string()

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use tempfile::TempPath;
 
 pub(super) use crate::foreign_files::open_unblocked as open_regular;
-use crate::own_files;
+use crate::own_files::{self, remove_if_there};
 
 /// The most bytes of an archived file's name: with `.reason.md` added, it still fits into the 255 bytes of a file system.
 const LONGEST_NAME: usize = 245;
@@ -129,14 +129,9 @@ pub(super) fn replace(temp: &Path, path: &Path, text: &[u8], mode: u32) -> Resul
     fs::rename(temp, path).cannot("write", path)
 }
 
-/// Creates a new file in one step. Fails with `AlreadyExists` if a file exists, and does not change that file.
-pub(super) fn create(temp: &Path, path: &Path, text: &[u8], mode: u32) -> Result<()> {
-    Unpublished::write(temp, path, text, mode)?.publish()
-}
-
-/// As [`create`], where the file of another process is as good.
+/// Creates a new file in one step, unless one exists: the file of another process is as good.
 pub(super) fn create_once(temp: &Path, path: &Path, text: &[u8], mode: u32) -> Result<()> {
-    let created = create(temp, path, text, mode);
+    let created = Unpublished::write(temp, path, text, mode).and_then(Unpublished::publish);
     unless(io::ErrorKind::AlreadyExists, created).map(drop)
 }
 
@@ -144,7 +139,7 @@ pub(super) fn create_once(temp: &Path, path: &Path, text: &[u8], mode: u32) -> R
 #[derive(Debug)]
 pub struct Unpublished {
     temp: TempPath,
-    path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 impl Unpublished {
@@ -154,10 +149,6 @@ impl Unpublished {
             temp: TempPath::try_from_path(temp).cannot("write", temp)?,
             path: path.to_owned(),
         })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     pub(super) fn publish(self) -> Result<()> {
@@ -187,14 +178,6 @@ fn write_temp(temp: &Path, text: &[u8], mode: u32) -> Result<()> {
 pub(super) fn exists(path: &Path) -> Result<bool> {
     let found = fs::symlink_metadata(path).cannot("look at", path);
     Ok(unless(io::ErrorKind::NotFound, found)?.is_some())
-}
-
-/// Removes a file of this program; a missing file is fine.
-pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
 
 /// Renames a file, but never over another one: fails with `AlreadyExists` instead. Of two callers the second one fails with
@@ -305,8 +288,9 @@ mod tests {
         let (temp, path) = (root.path().join("temp"), root.path().join("file"));
         // A crash left half of it behind.
         fs::write(&temp, "hal").unwrap();
-        create(&temp, &path, b"whole", 0o644).unwrap();
-        let again = create(&temp, &path, b"other", 0o644).unwrap_err();
+        let create = |text| Unpublished::write(&temp, &path, text, 0o644)?.publish();
+        create(b"whole").unwrap();
+        let again = create(b"other").unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
         assert!(!temp.exists());

@@ -60,11 +60,11 @@ impl Volumes {
     /// As [`Volumes::publish`].
     pub fn prepare(&self, id: &CommandId, text: &str) -> Result<Unpublished> {
         let name = file_name(id.as_str())?;
-        let own = match self.own().next() {
-            // The text only has to be parsed if some roles have folders of their own.
-            Some(_) => assignee(text).and_then(|role| self.own_of(&role)),
-            None => None,
-        };
+        // The text only has to be parsed if some roles have folders of their own.
+        let roles = self.own().next();
+        let assignee = roles.and_then(|_| CommandFile::parse(text).ok()?.assignee);
+        let own =
+            assignee.and_then(|role| self.own().find(|own| own.role() == Some(role.as_str())));
         let there = own.unwrap_or_else(|| self.clone());
         let path = there.command(Folder::CommandsPending, id);
         let temp = there.temp("commands", &name);
@@ -76,7 +76,7 @@ impl Volumes {
     /// # Errors
     /// As [`Volumes::publish`].
     pub fn publish_prepared(&self, file: Unpublished, text: &str) -> Result<()> {
-        let path = file.path().to_owned();
+        let path = file.path.clone();
         match file.publish() {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let there = read_capped(&path, text.len() as u64);
@@ -117,9 +117,7 @@ impl Volumes {
     /// # Errors
     /// When a folder cannot be read.
     pub fn reported(&self, id: &CommandId) -> Result<bool> {
-        let pending = self.names(ReportsPending)?;
-        let mut arrived = pending.iter().filter_map(|name| command_of(name));
-        if arrived.any(|found| found == *id) {
+        if self.is_unread(id)? {
             return Ok(true);
         }
         // A report in an archive folder has the name with which it arrived. Only the two names of the protocol are checked, so
@@ -132,11 +130,22 @@ impl Volumes {
         Ok(false)
     }
 
-    /// Returns where the report of a command may be in some folders.
+    /// Returns whether a report for a command lies among those that have not been moved to an archive folder.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn is_unread(&self, id: &CommandId) -> Result<bool> {
+        let pending = self.names(ReportsPending)?;
+        let mut arrived = pending.iter().filter_map(|name| command_of(name));
+        Ok(arrived.any(|found| found == *id))
+    }
+
+    /// Returns where the report of a command may be in some folders: with its id, or with that without `task-`.
     fn reports(&self, id: &CommandId, folders: [Folder; 3]) -> impl Iterator<Item = PathBuf> {
+        let short = id.as_str().strip_prefix("task-").unwrap_or(id.as_str());
         folders.into_iter().flat_map(move |folder| {
             let folder = self.path(folder);
-            report_names(id).map(|name| folder.join(name))
+            [id.as_str(), short].map(|stem| folder.join(format!("report-{stem}.md")))
         })
     }
 
@@ -269,7 +278,13 @@ impl Volumes {
             .find_map(|path| read_text(&path, REPORT_CAP).ok())
     }
 
-    /// Reads a command in a given folder.
+    /// Reads a command in a given folder; `None` if it is not there, or cannot be read.
+    pub fn find_command(&self, folder: Folder, id: &CommandId) -> Option<CommandFile> {
+        let text = self.read_command(folder, id).ok()?;
+        CommandFile::parse(&text).ok()
+    }
+
+    /// Reads the text of a command in a given folder.
     ///
     /// # Errors
     /// When it does not exist there, is not a plain file, or is larger than the limit.
@@ -277,17 +292,6 @@ impl Volumes {
         let path = self.command(folder, id);
         read_text(&path, REPORT_CAP).cannot("read", &path)
     }
-}
-
-/// Returns the two names that the report of a command may have: with its id, or with that without `task-`.
-fn report_names(id: &CommandId) -> [String; 2] {
-    let short = id.as_str().strip_prefix("task-").unwrap_or(id.as_str());
-    [id.as_str(), short].map(|stem| format!("report-{stem}.md"))
-}
-
-/// Returns the role that must take a command; `None` if any worker may, or if the text cannot be parsed.
-fn assignee(text: &str) -> Option<String> {
-    CommandFile::parse(text).ok()?.assignee
 }
 
 /// Returns the file name for an id, or refuses an id that could lead to another place.
@@ -304,7 +308,6 @@ mod tests {
     use super::super::{Scanner, WatchHints};
     use super::*;
     use crate::config::Timing;
-    use crate::volumes::folder_layout::empty_volumes;
 
     fn id() -> CommandId {
         CommandId::new("task-0190a0b0-0000-7000-8000-000000000001")
@@ -312,7 +315,7 @@ mod tests {
 
     #[test]
     fn publish_is_idempotent_and_never_overwrites() {
-        let (_root, volumes) = empty_volumes();
+        let (_root, volumes) = Volumes::temporary();
         volumes.publish(&id(), "text").unwrap();
         volumes.publish(&id(), "text").unwrap();
         let error = volumes.publish(&id(), "other").unwrap_err();
@@ -323,7 +326,7 @@ mod tests {
 
     #[test]
     fn rejects_ids_that_leave_the_folder() {
-        let (root, volumes) = empty_volumes();
+        let (root, volumes) = Volumes::temporary();
         let long = "a".repeat(300);
         for hostile in ["../x", "/etc/x", "a/b", "", ".x", "a\0b", "ä", "x\n", &long] {
             let id = CommandId::new(hostile);
@@ -338,7 +341,7 @@ mod tests {
 
     #[test]
     fn finds_command_in_every_folder() {
-        let (_root, volumes) = empty_volumes();
+        let (_root, volumes) = Volumes::temporary();
         let found = |expected| assert_eq!(volumes.whereabouts(&id()).unwrap(), expected);
         found(CommandPlace::Nowhere);
         volumes.publish(&id(), "text").unwrap();
@@ -372,7 +375,7 @@ mod tests {
 
     #[test]
     fn role_commands_lie_in_role_folders() {
-        let (root, common) = empty_volumes();
+        let (root, common) = Volumes::temporary();
         let volumes = common.with_own(&["reviewer".to_owned()]).unwrap();
         let front = "session_id: auto\ncommand_type: new";
         let text = |assignee| format!("---\nid: {}\n{front}\nassignee: {assignee}\n---\n", id());
@@ -408,7 +411,7 @@ mod tests {
 
     #[test]
     fn recall_withdraws_or_marks_command() {
-        let (_root, volumes) = empty_volumes();
+        let (_root, volumes) = Volumes::temporary();
         let [waits, taken, reported, never] =
             ["task-1", "task-2", "task-3", "task-4"].map(CommandId::new);
         for id in [&waits, &taken, &reported] {
@@ -431,7 +434,7 @@ mod tests {
 
     #[test]
     fn failed_cancel_mark_is_retried() {
-        let (_root, volumes) = empty_volumes();
+        let (_root, volumes) = Volumes::temporary();
         let id = CommandId::new("task-1");
         volumes.publish(&id, "text").unwrap();
         volumes.claim(&id).unwrap();
@@ -446,7 +449,7 @@ mod tests {
 
     #[test]
     fn withdraw_and_claim_have_one_winner() {
-        let (_root, volumes) = empty_volumes();
+        let (_root, volumes) = Volumes::temporary();
         for round in 0..200 {
             let id = CommandId::new(format!("task-{round}"));
             volumes.publish(&id, "text").unwrap();

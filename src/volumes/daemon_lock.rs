@@ -9,9 +9,9 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::atomic_files::{Cannot, Result, VolumesError, read_capped, remove_if_there, replace};
+use super::atomic_files::{Cannot, Result, VolumesError, read_capped, replace};
 use super::folder_layout::Volumes;
-use crate::own_files::{self, FileId};
+use crate::own_files::{self, FileId, remove_if_there};
 use crate::plan::PlanId;
 use crate::processes::has_ended;
 
@@ -320,8 +320,7 @@ mod tests {
 
     #[test]
     fn second_daemon_learns_pid_of_first() {
-        let root = tempfile::tempdir().unwrap();
-        let volumes = Volumes::open(root.path()).unwrap();
+        let (root, volumes) = Volumes::temporary();
         assert_eq!(volumes.running(), None);
         let lock = volumes.lock().unwrap();
         volumes.announce(&info(&volumes)).unwrap();
@@ -356,8 +355,7 @@ mod tests {
 
     #[test]
     fn handed_over_lock_is_never_free() {
-        let root = tempfile::tempdir().unwrap();
-        let volumes = Volumes::open(root.path()).unwrap();
+        let (root, volumes) = Volumes::temporary();
         let handed = volumes.lock().unwrap().into_file().unwrap();
         assert!(volumes.lock().is_err());
         let stranger = File::open(root.path()).unwrap();
@@ -370,8 +368,7 @@ mod tests {
 
     #[test]
     fn dead_daemon_is_not_running() {
-        let root = tempfile::tempdir().unwrap();
-        let volumes = Volumes::open(root.path()).unwrap();
+        let (root, volumes) = Volumes::temporary();
         let note = serde_json::to_string(&DaemonInfo {
             pid: 1,
             ..info(&volumes)
@@ -388,8 +385,7 @@ mod tests {
 
     #[test]
     fn lock_removes_temp_files_of_killed_daemon() {
-        let root = tempfile::tempdir().unwrap();
-        let volumes = Volumes::open(root.path()).unwrap();
+        let (_root, volumes) = Volumes::temporary();
         let half = volumes.temp("commands", "task-a.md");
         fs::write(&half, "half").unwrap();
         let _lock = volumes.lock().unwrap();

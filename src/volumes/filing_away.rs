@@ -146,8 +146,7 @@ mod tests {
 
     #[test]
     fn report_is_rejected_only_with_reason() {
-        let root = tempfile::tempdir().unwrap();
-        let volumes = Volumes::open(root.path()).unwrap();
+        let (root, volumes) = Volumes::temporary();
         let pending = volumes.path(Folder::ReportsPending).join("report-a.md");
         let rejected = volumes.path(Folder::ReportsRejected);
         let temp = root.path().join("reports/.tmp");

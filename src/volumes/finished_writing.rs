@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::fs::Metadata;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::plan::Time;
-use crate::plan_time::Clock;
+use crate::plan_time::{Clock, time_of, wall};
 
 /// After a writer has closed the file: editors, and writers that truncate and then write, open it again within this time.
 const AFTER_CLOSE: Duration = Duration::from_millis(300);
@@ -115,7 +115,7 @@ impl FileAges {
     pub(super) fn new() -> Self {
         let clock = Clock::start();
         Self {
-            ahead: microseconds(SystemTime::now()) - clock.now().0,
+            ahead: wall().0 - clock.now().0,
             clock,
             set: None,
         }
@@ -129,7 +129,7 @@ impl FileAges {
     }
 
     fn age_at(&mut self, written: SystemTime, wall: SystemTime, now: Time) -> Option<Duration> {
-        let ahead = microseconds(wall) - now.0;
+        let ahead = time_of(wall).0 - now.0;
         let moved = Duration::from_micros(ahead.abs_diff(self.ahead));
         if moved >= CLOCK_SET {
             (self.ahead, self.set) = (ahead, Some(now));
@@ -138,11 +138,6 @@ impl FileAges {
         let known = self.set.is_none_or(|set| age < now.since(set));
         known.then_some(age)
     }
-}
-
-fn microseconds(wall: SystemTime) -> i64 {
-    let since_epoch = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// The known state of a file at the time of a scan.
@@ -177,6 +172,8 @@ pub(super) fn is_finished(file: FileObservation) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
     use super::*;
 
     #[test]
@@ -278,7 +275,7 @@ mod tests {
         let seconds = Duration::from_secs;
         // Begun at second 0 of the plan, which is `HOUR` by the wall clock.
         let begun = || FileAges {
-            ahead: microseconds(UNIX_EPOCH + seconds(HOUR)),
+            ahead: time_of(UNIX_EPOCH + seconds(HOUR)).0,
             clock: Clock::start(),
             set: None,
         };

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use rustix::fs::Access;
 
-use super::atomic_files::{Cannot, Result, VolumesError, remove_if_there};
-use crate::own_files;
+use super::atomic_files::{Cannot, Result, VolumesError};
+use crate::own_files::{self, remove_if_there};
 use crate::plan::{CommandId, PlanId};
 use crate::wire::text::safe_name;
 
@@ -162,12 +162,6 @@ impl Volumes {
     /// Returns the volumes of the roles whose commands are published in folders of their own.
     pub(super) fn own(&self) -> impl Iterator<Item = Self> {
         self.own.iter().map(|role| self.of_role(role))
-    }
-
-    /// Returns the volumes of a role, if its commands are published in folders of their own.
-    pub(super) fn own_of(&self, role: &str) -> Option<Self> {
-        let own = self.own.iter().find(|own| *own == role)?;
-        Some(self.of_role(own))
     }
 
     /// Returns all volumes in which commands may be: these volumes, and those of each role that has folders of its own by now,
@@ -337,12 +331,14 @@ impl Volumes {
     }
 }
 
-/// Makes the folders in a temporary one, for tests.
 #[cfg(test)]
-pub(super) fn empty_volumes() -> (tempfile::TempDir, Volumes) {
-    let root = tempfile::tempdir().unwrap();
-    let volumes = Volumes::open(root.path()).unwrap();
-    (root, volumes)
+impl Volumes {
+    /// Makes the folders in a temporary one.
+    pub(crate) fn temporary() -> (tempfile::TempDir, Self) {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Self::open(root.path()).unwrap();
+        (root, volumes)
+    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::atomic_files::{Cannot, Result, read_capped, remove_if_there, replace};
+use super::atomic_files::{Cannot, Result, read_capped, replace};
 use super::folder_layout::Volumes;
+use crate::own_files::remove_if_there;
 use crate::plan::{CommandId, Time};
 use crate::wire::text::{one_line, parse_time, time_text};
 

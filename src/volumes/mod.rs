@@ -11,7 +11,6 @@ mod finished_writing;
 mod folder_layout;
 mod folder_listing;
 mod heartbeat;
-mod open_questions;
 mod pairing_code;
 mod scan;
 mod torn_files;
@@ -20,7 +19,7 @@ mod workspace_inbox;
 mod workspace_mission;
 
 pub use access_token::TokenFile;
-pub use atomic_files::{Unpublished, VolumesError};
+pub use atomic_files::{Result, Unpublished, VolumesError};
 pub use command_files::{CommandPlace, Withdrawal};
 pub use daemon_lock::{DaemonFarewell, DaemonInfo, DaemonLock, LockError, LockPlace};
 pub use filing_away::ReportDisposition;

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::io::Errno;
 
-use super::atomic_files::{Cannot, HARD_LINK, Result, foreign, open_regular, too_large};
+use super::atomic_files::{Cannot, HARD_LINK, Result, foreign, open_regular, read_text, too_large};
 use super::finished_writing::{FileAges, FileObservation, WatchHints, is_finished};
 use super::folder_layout::{Folder, Volumes};
 use super::folder_listing::FolderListing;
 use super::heartbeat::Heartbeat;
 use crate::plan::{CommandId, QuestionId};
-use crate::wire::text::sha256;
+use crate::wire::text::{safe_name, sha256};
 
 /// The most bytes of a report, a command or a question.
 pub(super) const REPORT_CAP: u64 = 1024 * 1024;
@@ -460,6 +460,32 @@ impl Volumes {
         names.retain(|name| name != KEEPER);
         names.sort_unstable();
         names
+    }
+
+    /// Returns the ids of the questions in `questions/pending`.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed.
+    pub fn questions(&self) -> Result<Vec<QuestionId>> {
+        let names = self.names(Folder::QuestionsPending)?;
+        let id = |name: &String| {
+            let id = name.strip_prefix("question-")?.strip_suffix(".md")?;
+            safe_name(id).then(|| QuestionId::new(id))
+        };
+        Ok(names.iter().filter_map(id).collect())
+    }
+
+    /// Returns whether a question with that id has a file, open or answered. If that cannot be checked, the answer is no.
+    pub fn has_question(&self, id: &QuestionId) -> bool {
+        let filed = self.path(Folder::QuestionsAnswered);
+        let name = format!("question-{id}.md");
+        let places = [self.question(id), filed.join(name)];
+        places.iter().any(|path| fs::symlink_metadata(path).is_ok())
+    }
+
+    /// Reads an open question's file; `None` if no readable file exists.
+    pub fn read_question(&self, id: &QuestionId) -> Option<String> {
+        read_text(&self.question(id), REPORT_CAP).ok()
     }
 
     /// Returns the path of a question that awaits its answer.

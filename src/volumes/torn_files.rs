@@ -141,8 +141,7 @@ mod tests {
 
     #[test]
     fn torn_command_is_claimed_or_moved_once() {
-        let root = tempfile::tempdir().unwrap();
-        let volumes = Volumes::open(root.path()).unwrap();
+        let (_root, volumes) = Volumes::temporary();
         for round in 0..200 {
             let id = CommandId::new(format!("task-{round}"));
             volumes.publish(&id, "te").unwrap();

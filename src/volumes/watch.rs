@@ -294,8 +294,7 @@ mod tests {
 
     impl Given {
         fn new() -> Self {
-            let root = tempfile::tempdir().unwrap();
-            let volumes = Volumes::open(root.path()).unwrap();
+            let (root, volumes) = Volumes::temporary();
             let wake = Arc::new(Notify::new());
             let stored = Arc::new(Notify::new());
             fs::write(volumes.database(), "").unwrap();

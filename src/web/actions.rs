@@ -341,8 +341,8 @@ async fn edit(State(state): State<WebState>, Path(plan): Path<PlanId>, action: A
     let given = PlanToEdit::new(&seen, None);
     let edited = steering::read_edit(&given, &action.body.text, &head, fits);
     let edited = edited.map_err(|problems| {
-        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, problems.join("\n"))
+        let problems = Problem::join(&problems, "\n");
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, problems)
     })?;
     let act = move |draft: &mut Draft<'_>, _: &Body| {
         if edited.is_empty() {

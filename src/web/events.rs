@@ -21,7 +21,7 @@ use super::bounded::fit;
 use super::plans::{TASKS_OF_A_CHANGE, Wanted, change};
 use super::state::WebState;
 use crate::exec::read_from;
-use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId};
+use crate::plan::{Attempt, CommandId, Plan, PlanId, TaskId};
 use crate::store::{ListedPlan, StoreError, TalliedPlan};
 use crate::view::StateWord;
 use crate::volumes::Watch;
@@ -134,8 +134,7 @@ async fn outputs(
     outbox: &Outbox,
 ) -> Result<bool, Ended> {
     let open = |plan: &Plan, _| {
-        let open = plan.open_attempts();
-        let open = open.filter(|attempt| attempt.state == AttemptState::Open);
+        let open = plan.awaited_attempts();
         let of = |attempt: &Attempt| (attempt.id.clone(), attempt.task, attempt.number);
         open.filter(|attempt| attempt.claimed.is_some())
             .map(of)

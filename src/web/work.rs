@@ -1,7 +1,5 @@
 //! The endpoints that show work: what a task changed, what its agent says, and who is at work.
 
-use std::time::SystemTime;
-
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -13,6 +11,7 @@ use super::plans::{Wanted, no_task, task_id};
 use super::state::WebState;
 use crate::exec::{DiffDetail, DiffSource, diff_of, diff_project, find_diff, read_from};
 use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId};
+use crate::plan_time::time_of;
 use crate::store::ListedPlan;
 use crate::view::{Paint, agent_of};
 use crate::volumes::Volumes;
@@ -136,8 +135,7 @@ pub async fn workers(State(state): State<WebState>) -> ApiResult<Json<Value>> {
     for ListedPlan { head, .. } in state.store.plans().await? {
         if head.is_listed() && head.may_ask() {
             let read = |plan: &Plan, _| {
-                let open = plan.open_attempts();
-                let open = open.filter(|attempt| attempt.state == AttemptState::Open);
+                let open = plan.awaited_attempts();
                 let claimed = open.filter(|attempt| attempt.claimed.is_some());
                 claimed
                     .map(|attempt| at_work(plan, attempt))
@@ -182,8 +180,7 @@ fn with_signs(mut row: Value, command: &CommandId, folder: &str, volumes: &Volum
         .metadata()
         .and_then(|file| file.modified())
         .ok();
-    let beat = beat.and_then(|beat| beat.duration_since(SystemTime::UNIX_EPOCH).ok());
-    let beat = beat.map(|beat| time_text(crate::plan::Time::default().plus(beat)));
+    let beat = beat.map(|beat| time_text(time_of(beat)));
     let mut now = AgentNow::new(volumes.log(command, "out"), volumes.log(command, "err"));
     now.read();
     row["last_heartbeat"] = json!(beat);

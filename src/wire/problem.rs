@@ -17,6 +17,12 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Returns several problems as one text.
+    pub fn join(problems: &[Self], between: &str) -> String {
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        problems.join(between)
+    }
+
     /// Creates a problem of the whole text.
     pub fn new(message: impl Into<String>) -> Self {
         Self {

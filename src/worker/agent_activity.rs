@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::worker_loop::time_of;
 use crate::agents::CodingAgent;
-use crate::exec::{self, ChildOutput};
+use crate::exec::ChildOutput;
 use crate::plan::Time;
+use crate::plan_time::time_of;
+use crate::processes::effort;
 
 /// A process that computes that much of the time does something, even if it prints nothing, as aider does while it works.
 const LEAST_EFFORT: f64 = 0.05;
@@ -57,7 +58,7 @@ impl Pulse {
     ) -> bool {
         let since = self.at.elapsed();
         self.at = Instant::now();
-        let written = output.last_written().and_then(time_of);
+        let written = output.last_written().map(time_of);
         if written != self.written {
             self.written = written;
             self.effort = None;
@@ -69,7 +70,7 @@ impl Pulse {
         if self.asks_again.is_some() {
             return false;
         }
-        let effort = exec::effort(pid);
+        let effort = effort(pid);
         // The first number says nothing by itself.
         let before = self.effort.replace(effort).unwrap_or(effort);
         let spent = effort.saturating_sub(before);
@@ -93,7 +94,7 @@ mod tests {
         let output = ChildOutput::watch(&out, &err).unwrap();
         let pulse = |heard| Pulse::new(heard, [0, 0]);
         // A worker that takes over an agent which only waits does not make it seem alive.
-        let heard = output.last_written().and_then(time_of);
+        let heard = output.last_written().map(time_of);
         let pid = std::process::id();
         assert!(!pulse(heard).beats(&output, pid, None));
         assert!(pulse(None).beats(&output, pid, None));

@@ -4,20 +4,19 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::process::Pid;
 use tokio::time::sleep;
 
 use super::WorkerEvent;
 use super::coding_agent_run::SessionRun;
 use super::command_claim::Claim;
 use super::worker_loop::{
-    Doer, Finished, HeartbeatSource, LOOK, RUNS_ON, RunVitals, WorkStop, Worker, chain, now,
+    Doer, Finished, HeartbeatSource, LOOK, RUNS_ON, Result, RunVitals, WorkStop, Worker, chain,
 };
-use crate::agents::{Agent, AgentJob, AgentProcess, CodingAgent, MOST_PRINTED, ProcessEnd};
+use crate::agents::{Agent, AgentJob, AgentProcess, MOST_PRINTED, ProcessEnd};
 use crate::exec::{self, ChildOutput, ChildSpec, GRACE, stop_group};
 use crate::plan::CommandId;
-use crate::plan_time::TimeAllowance;
-use crate::volumes::{EXCHANGE, Folder, Heartbeat, VolumesError};
+use crate::plan_time::{TimeAllowance, wall};
+use crate::volumes::{EXCHANGE, Folder, Heartbeat, Volumes, VolumesError};
 use crate::wire::command_file::CommandFile;
 use crate::wire::text::one_line;
 
@@ -44,12 +43,7 @@ impl Doer for AgentDoer {
 
     /// For a command that was left behind, an agent that still runs is waited for first; if there is no report then and its
     /// output is none either, it is done again.
-    async fn run(
-        &self,
-        worker: &Worker,
-        claim: &Claim,
-        command: &CommandFile,
-    ) -> Result<Finished, WorkStop> {
+    async fn run(&self, worker: &Worker, claim: &Claim, command: &CommandFile) -> Result<Finished> {
         match self.finish(worker, claim, command).await {
             Err(WorkStop::Cancelled) => {
                 let err = worker.volumes.log(claim.id(), "err");
@@ -81,7 +75,7 @@ impl AgentDoer {
         worker: &Worker,
         claim: &Claim,
         command: &CommandFile,
-    ) -> Result<Finished, WorkStop> {
+    ) -> Result<Finished> {
         let (id, volumes) = (claim.id(), &worker.volumes);
         let life = volumes.read_life(id);
         let output = self.output(worker, id, &life).await?;
@@ -123,7 +117,7 @@ impl AgentDoer {
         worker: &Worker,
         id: &CommandId,
         life: &Heartbeat,
-    ) -> Result<ChildOutput, WorkStop> {
+    ) -> Result<ChildOutput> {
         let path = |kind| worker.volumes.log(id, kind);
         let (out, err) = (path("out"), path("err"));
         let logs = worker.volumes.path(Folder::Logs);
@@ -133,7 +127,7 @@ impl AgentDoer {
             return Ok(output);
         }
         tracing::info!(command = %id, "waits for an agent that was left behind");
-        let group = left_behind(&err, life.pid);
+        let group = exec::left_behind(&err, life.pid);
         let pid = group.map(|group| group.as_raw_pid().cast_unsigned());
         let vital = RunVitals::left_behind(id, life, pid);
         let stop = async |grace| {
@@ -147,7 +141,7 @@ impl AgentDoer {
             }
         };
         let watched = ChildOutput::watch(&out, &err).map_err(fault)?;
-        let source = HeartbeatSource::Agent(&watched, self.kind());
+        let source = HeartbeatSource::Agent(&watched, self.agent.kind());
         // Only the wall clock says how long it has run, and that may have been set; the daemon ends what is too old.
         let mut left = TimeAllowance::new(self.deadline);
         tokio::select! {
@@ -164,14 +158,6 @@ impl AgentDoer {
         // A process that left its group may still hold the file; it is checked again later.
         open()?.ok_or_else(|| still_runs(&err).into())
     }
-
-    /// Returns the coding agent whose output can be read.
-    fn kind(&self) -> Option<&'static CodingAgent> {
-        match &self.agent {
-            Agent::Coding(coder) => Some(coder.kind),
-            Agent::Shell(_) | Agent::Command(_) => None,
-        }
-    }
 }
 
 /// An agent at work on a command.
@@ -184,8 +170,8 @@ pub(super) struct CommandRun<'a> {
 
 impl CommandRun<'_> {
     /// Runs the steps one after the other up to the first that fails.
-    async fn run_all(&self, steps: Vec<AgentProcess>) -> Result<Vec<ProcessEnd>, WorkStop> {
-        let vital = RunVitals::new(&self.job.command.id, now());
+    async fn run_all(&self, steps: Vec<AgentProcess>) -> Result<Vec<ProcessEnd>> {
+        let vital = RunVitals::new(&self.job.command.id, wall());
         vital.current().session = Some(self.job.session.to_string());
         let mut left = self.doer.deadline;
         let mut all = Vec::new();
@@ -213,15 +199,12 @@ impl CommandRun<'_> {
         deadline: Duration,
         vital: &RunVitals<'_>,
         [most_out, most_err]: [usize; 2],
-    ) -> Result<ProcessEnd, WorkStop> {
+    ) -> Result<ProcessEnd> {
         let (worker, doer, output) = (self.worker, self.doer, self.output);
-        let source = HeartbeatSource::Agent(output, doer.kind());
+        let source = HeartbeatSource::Agent(output, doer.agent.kind());
         let [out, err] = output.lengths();
         let exchange = worker.volumes.root().display().to_string();
-        let path = doer
-            .path
-            .iter()
-            .map(|path| ("PATH".to_owned(), path.clone()));
+        let path = doer.path.clone().map(|path| ("PATH".to_owned(), path));
         let set = [(EXCHANGE.to_owned(), exchange)].into_iter();
         let set = set.chain(path).chain(step.set).collect();
         let spec = ChildSpec {
@@ -266,25 +249,20 @@ impl CommandRun<'_> {
     }
 }
 
-/// Ends the agent that a dead worker left behind with this output, if it still runs.
+/// Ends the agent that a dead worker left behind for a command, if it still runs. The noted process is only a hint: every
+/// program can write the heartbeat, and the worker may have gone before it could note the process.
 ///
 /// # Errors
 /// It cannot be ended now.
-pub(super) async fn end_left_behind(err: &Path, pid: Option<u32>) -> Result<(), VolumesError> {
-    if let Some(group) = left_behind(err, pid) {
+pub(super) async fn end_left_behind(volumes: &Volumes, id: &CommandId) -> Result<(), VolumesError> {
+    let err = volumes.log(id, "err");
+    if let Some(group) = exec::left_behind(&err, volumes.read_life(id).pid) {
         stop_group(group, GRACE).await;
     }
-    match exec::alive(err) {
-        true => Err(still_runs(err)),
+    match exec::alive(&err) {
+        true => Err(still_runs(&err)),
         false => Ok(()),
     }
-}
-
-/// Finds the group of such an agent. The noted process is only a hint: every program can write the heartbeat, and the worker
-/// may have gone before it could note the process.
-fn left_behind(err: &Path, noted: Option<u32>) -> Option<Pid> {
-    let noted = noted.and_then(|pid| Pid::from_raw(pid.cast_signed()));
-    exec::left_behind(err, noted)
 }
 
 fn grace(halt: &WorkStop) -> Duration {

@@ -1,8 +1,8 @@
 //! The commands that a person has allowed an agent. They stand in the plan alone: what an agent can write, as the file of its
 //! command, gives it no right.
 
-use super::worker_loop::now;
 use crate::plan::CommandId;
+use crate::plan_time::wall;
 use crate::store::{Store, StoreError};
 use crate::volumes::Volumes;
 
@@ -22,7 +22,7 @@ async fn read(volumes: &Volumes, command: &CommandId) -> Result<Vec<String>, Sto
     if !Store::exists(&file)? {
         return Ok(Vec::new());
     }
-    let store = Store::open_to_read(&file, now).await?;
+    let store = Store::open_to_read(&file, wall).await?;
     let mut allowed = Vec::new();
     let mut plan = store.plan_of(command).await?;
     for _ in 0..DEEPEST {

@@ -8,14 +8,15 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::agent_doer::CommandRun;
-use super::worker_loop::{Finished, HeartbeatSource, RunVitals, WorkStop, now};
+use super::worker_loop::{Finished, HeartbeatSource, Result, RunVitals};
 use super::{WorkerEvent, allowed_commands};
 use crate::agents::{
     AgentProcess, CodingAgentSetup, MOST_PRINTED, ModelFault, NextRun, PromptKind, RunOutcome,
-    RunOutput, RunReading, RunSession, RunSummary, RunUsage,
+    RunOutput, RunReading, RunSession, RunUsage,
 };
-use crate::exec::{self, ChildExit, Stdin};
-use crate::plan::SessionId;
+use crate::exec::{self, ChildExit};
+use crate::plan::{SessionId, Time};
+use crate::plan_time::wall;
 use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes};
 use crate::wire::command_file::{CommandFile, CommandType};
 use crate::wire::text::one_line;
@@ -57,7 +58,7 @@ impl<'a> SessionRun<'a> {
         at: &'a CommandRun<'a>,
         coder: &'a CodingAgentSetup,
         life: &Heartbeat,
-    ) -> Result<Finished, WorkStop> {
+    ) -> Result<Finished> {
         let mut run = Self {
             at,
             coder: with_allowed(coder, at).await,
@@ -75,14 +76,18 @@ impl<'a> SessionRun<'a> {
         finished
     }
 
-    async fn go(&mut self, life: &Heartbeat) -> Result<Finished, WorkStop> {
+    async fn go(&mut self, life: &Heartbeat) -> Result<Finished> {
         let since = life.started_at.filter(|_| life.run.is_some());
-        let since = since.map_or_else(SystemTime::now, super::worker_loop::system_time);
+        let system_time = |at: Time| SystemTime::UNIX_EPOCH + at.since(Time::default());
+        let since = since.map_or_else(SystemTime::now, system_time);
         if let Err(error) = self.inbox.open() {
             // The agent may report by its last message.
             tracing::debug!(%error, "no folder for reports in the workspace");
         }
-        let vital = RunVitals::new(&self.at.job.command.id, life.started_at.unwrap_or_else(now));
+        let vital = RunVitals::new(
+            &self.at.job.command.id,
+            life.started_at.unwrap_or_else(wall),
+        );
         let mut reading = life.run.map(|mark| self.collect(mark, life));
         let mut plan = self.begin();
         // What kept the agent from working may have been mended since.
@@ -189,7 +194,7 @@ impl<'a> SessionRun<'a> {
         &mut self,
         (session, prompt): RunPlan,
         vital: &RunVitals<'_>,
-    ) -> Result<RunReading, WorkStop> {
+    ) -> Result<RunReading> {
         let begins = !matches!(session, RunSession::Resume(_));
         let named = match &session {
             RunSession::Begin(session) | RunSession::Resume(session) => session.clone(),
@@ -199,13 +204,13 @@ impl<'a> SessionRun<'a> {
         let kind = self.coder.kind;
         let there = (kind.knows)(named.as_str()) && (!kind.needs_history || history.exists());
         if !begins && !there {
-            return Ok(empty_reading(RunOutcome::SessionMissing));
+            return Ok(RunReading::of(RunOutcome::SessionMissing));
         }
         let mut call = match self.coder.call(session, &self.at.job.workspace, &history) {
             Ok(call) => call,
             Err(unfit) => {
                 let said = format!("{unfit}; {}", unfit.way_out);
-                return Ok(empty_reading(RunOutcome::Usage(said)));
+                return Ok(RunReading::of(RunOutcome::Usage(said)));
             }
         };
         self.know_total(begins, self.at.output.lengths()[0]);
@@ -218,7 +223,7 @@ impl<'a> SessionRun<'a> {
             name: self.coder.kind.name.into(),
             argv: call.argv,
             set: call.set,
-            stdin: Stdin::Text(brief),
+            stdin: Some(brief.into_bytes()),
         };
         let [out, err] = self.at.output.lengths();
         // Before the process: the next worker after a crash finds the session, and where its output begins. Without that a
@@ -228,14 +233,14 @@ impl<'a> SessionRun<'a> {
         let caps = [MOST_OUT, MOST_ERR];
         let ended = self.at.run_step(step, self.left, vital, caps).await?;
         if ended.flooded {
-            return Ok(empty_reading(flooded()));
+            return Ok(flooded());
         }
         let exit = match ended.outcome {
             Ok(exit) => exit,
             Err(why) if self.at.job.workspace.is_dir() => {
-                return Ok(empty_reading(RunOutcome::Usage(why)));
+                return Ok(RunReading::of(RunOutcome::Usage(why)));
             }
-            Err(why) => return Ok(empty_reading(RunOutcome::Garbled(why))),
+            Err(why) => return Ok(RunReading::of(RunOutcome::Garbled(why))),
         };
         self.left = self.left.saturating_sub(exit.lived);
         let mut reading = self.read([&ended.out, &ended.err], Some(exit), begins);
@@ -248,13 +253,12 @@ impl<'a> SessionRun<'a> {
     fn collect(&mut self, mark: LogPosition, life: &Heartbeat) -> RunReading {
         let known = life.session.clone().map(SessionId::new);
         let [out, err] = self.at.output.lengths();
-        let most = MOST_PRINTED;
         let added = [out.saturating_sub(mark.out), err.saturating_sub(mark.err)];
-        if added.iter().any(|added| *added > most) {
-            self.at.output.cut([mark.out, mark.err], most);
+        if added.iter().any(|added| *added > MOST_PRINTED) {
+            self.at.output.cut([mark.out, mark.err], MOST_PRINTED);
             return RunReading {
                 session: known,
-                ..empty_reading(flooded())
+                ..flooded()
             };
         }
         let out = self.at.output.out_since(mark.out, MOST_OUT);
@@ -272,7 +276,7 @@ impl<'a> SessionRun<'a> {
             err,
             exit,
             begins,
-            now: now(),
+            now: wall(),
         })
     }
 
@@ -301,7 +305,7 @@ impl<'a> SessionRun<'a> {
             Some(reading.usage).filter(|usage| *usage != RunUsage::default())
         };
         let earlier = || {
-            let earlier = self.at.job.earlier()?;
+            let earlier = self.at.job.earlier().next()?;
             let path = self.at.worker.volumes.log(&earlier.id, "out");
             used(exec::tail_of(&path, MOST_EARLIER))
         };
@@ -314,7 +318,7 @@ impl<'a> SessionRun<'a> {
 
     /// Reports that the model is asked again, and when: to the person who watches, and by the heartbeat.
     fn report_fault(&self, fault: &ModelFault, wait: Duration, vital: &RunVitals<'_>) {
-        let until = now().plus(wait);
+        let until = wall().plus(wait);
         let status = fault.status_text();
         tracing::info!(command = %self.at.job.command.id, said = fault.said, status, "the model behind the agent failed, it is tried again");
         vital.current().blocked_until = Some(until);
@@ -323,7 +327,7 @@ impl<'a> SessionRun<'a> {
     }
 
     /// Waits, and shows meanwhile that this is wanted.
-    async fn pause(&mut self, wait: Duration, vital: &RunVitals<'_>) -> Result<(), WorkStop> {
+    async fn pause(&mut self, wait: Duration, vital: &RunVitals<'_>) -> Result<()> {
         let source = HeartbeatSource::Wanted(Some(self.at.output));
         tokio::select! {
             biased;
@@ -343,15 +347,16 @@ impl<'a> SessionRun<'a> {
             (RunOutcome::Model(fault), NextRun::Stop) => Some(fault.refusal()),
             _ => None,
         };
-        let course = RunSummary {
+        let course = RunReading {
             outcome,
             session: self.session.clone(),
             usage: self.usage,
-            notes: std::mem::take(&mut self.notes),
         };
         let bytes = left.as_ref().map(|(_, bytes)| bytes.as_slice());
+        let notes = std::mem::take(&mut self.notes);
+        let report = self.coder.report(self.at.job, &course, notes, bytes);
         Finished {
-            report: Some(self.coder.report(self.at.job, &course, bytes)),
+            report: Some(report),
             stop,
             left: Some((self.inbox.clone(), left.map(|(path, _)| path))),
         }
@@ -373,18 +378,11 @@ async fn with_allowed(coder: &CodingAgentSetup, at: &CommandRun<'_>) -> CodingAg
     coder
 }
 
-/// Returns the reading of a run that printed nothing of use.
-fn empty_reading(outcome: RunOutcome) -> RunReading {
-    RunReading {
-        outcome,
-        session: None,
-        usage: RunUsage::default(),
-    }
-}
-
-fn flooded() -> RunOutcome {
+fn flooded() -> RunReading {
     let most = MOST_PRINTED >> 20;
-    RunOutcome::Garbled(format!("it printed more than {most} MiB"))
+    RunReading::of(RunOutcome::Garbled(format!(
+        "it printed more than {most} MiB"
+    )))
 }
 
 /// Where an agent that has no sessions keeps what was said in one.

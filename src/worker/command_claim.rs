@@ -7,10 +7,11 @@ use std::io::{self, Read, Seek, Write};
 use std::time::{Duration, Instant};
 
 use super::RoleFilter;
+use super::agent_doer::end_left_behind;
+use super::worker_loop::RUNS_ON;
 use crate::own_files;
 use crate::plan::{CommandId, PlanId};
-use crate::volumes::{Folder, Heartbeat, Volumes, VolumesError};
-use crate::wire::command_file::CommandFile;
+use crate::volumes::{Folder, Heartbeat, Result, Volumes, VolumesError};
 use crate::wire::text::one_line;
 
 /// The most of a role that is written into a lock, in characters: more than the name of any that a team has.
@@ -76,7 +77,7 @@ impl Claimer<'_> {
         volumes: &Volumes,
         passed: &PassedOver,
         first: &BTreeSet<CommandId>,
-    ) -> Result<Option<Claim>, VolumesError> {
+    ) -> Result<Option<Claim>> {
         let mut of_another = None;
         for id in volumes.locked()? {
             if passed.has(&id) {
@@ -103,11 +104,7 @@ impl Claimer<'_> {
     }
 
     /// Takes a command that a dead worker left behind.
-    pub(super) fn take_up(
-        self,
-        volumes: &Volumes,
-        id: &CommandId,
-    ) -> Result<Option<Claim>, VolumesError> {
+    pub(super) fn take_up(self, volumes: &Volumes, id: &CommandId) -> Result<Option<Claim>> {
         let Some((mut claim, signed)) = Claim::lock(volumes, id, false)? else {
             return Ok(None);
         };
@@ -142,11 +139,7 @@ impl Claimer<'_> {
     ///
     /// # Errors
     /// What the file system says.
-    pub(super) fn take(
-        self,
-        volumes: &Volumes,
-        id: &CommandId,
-    ) -> Result<Option<Claim>, VolumesError> {
+    pub(super) fn take(self, volumes: &Volumes, id: &CommandId) -> Result<Option<Claim>> {
         let addressee = Addressee::of(volumes, Folder::CommandsPending, id);
         if !self.takes(volumes, &addressee) {
             return Ok(None);
@@ -181,11 +174,7 @@ impl Claimer<'_> {
 impl Claim {
     /// Locks a command's claim and returns with it the signature that was there. `None` if another worker has it, or if there
     /// is none and none is to be made.
-    fn lock(
-        volumes: &Volumes,
-        id: &CommandId,
-        make: bool,
-    ) -> Result<Option<(Self, String)>, VolumesError> {
+    fn lock(volumes: &Volumes, id: &CommandId, make: bool) -> Result<Option<(Self, String)>> {
         let path = volumes.claim_lock(id);
         let locked = || -> io::Result<Option<(File, String)>> {
             let mut options = OpenOptions::new();
@@ -221,7 +210,7 @@ impl Claim {
     }
 
     /// Writes into the lock who has the command: the agent, and on a second line the role that the command is assigned to.
-    fn sign(&mut self, agent: &str, assignee: Option<&str>) -> Result<(), VolumesError> {
+    fn sign(&mut self, agent: &str, assignee: Option<&str>) -> Result<()> {
         let text: Vec<&str> = [agent].into_iter().chain(assignee).collect();
         self.lock
             .set_len(0)
@@ -234,7 +223,7 @@ impl Claim {
     ///
     /// # Errors
     /// What the file system says; it is still the other's then.
-    pub(super) fn take_over(&mut self, agent: &str) -> Result<(), VolumesError> {
+    pub(super) fn take_over(&mut self, agent: &str) -> Result<()> {
         let addressee = Addressee::of(&self.volumes, Folder::CommandsProcessed, &self.id);
         // First: what the other printed must never be read as this one's.
         self.volumes.live(&self.id, &Heartbeat::default())?;
@@ -251,13 +240,13 @@ impl Claim {
     ///
     /// # Errors
     /// What the file system says; the command is taken up again then.
-    pub fn give_back(self) -> Result<(), VolumesError> {
+    pub fn give_back(self) -> Result<()> {
         self.volumes.release(&self.id)?;
         self.finish()
     }
 
     /// Lets go of a command that needs nothing more, and removes what it had in `active/`.
-    pub(super) fn finish(self) -> Result<(), VolumesError> {
+    pub(super) fn finish(self) -> Result<()> {
         // First: without it the command does not count as left behind, whatever else remains.
         let path = self.volumes.claim_lock(&self.id);
         fs::remove_file(&path).map_err(|error| VolumesError::new("remove", &path, error))?;
@@ -276,8 +265,7 @@ struct Addressee {
 impl Addressee {
     /// Reads it from a command's file; one that cannot be read is for all.
     fn of(volumes: &Volumes, folder: Folder, id: &CommandId) -> Self {
-        let text = volumes.read_command(folder, id).ok();
-        let Some(command) = text.and_then(|text| CommandFile::parse(&text).ok()) else {
+        let Some(command) = volumes.find_command(folder, id) else {
             return Self::default();
         };
         let assignee = command.assignee.as_deref();
@@ -286,4 +274,38 @@ impl Addressee {
             plan: command.plan,
         }
     }
+}
+
+/// Returns those of the commands that dead workers of an agent had, after it has ended what still runs for them. What has a
+/// report, or cannot be ended, is not among them.
+///
+/// # Errors
+/// What the file system says.
+pub async fn left_behind(
+    volumes: &Volumes,
+    agent: &str,
+    commands: &[CommandId],
+) -> Result<Vec<Claim>> {
+    let claimer = Claimer {
+        agent,
+        role: &RoleFilter::All,
+        plan: None,
+    };
+    let mut found = Vec::new();
+    for id in commands {
+        let Some(claim) = claimer.take_up(volumes, id)? else {
+            continue;
+        };
+        if claim.of_another {
+            continue;
+        }
+        match end_left_behind(volumes, id).await {
+            Err(error) if error.kind() == RUNS_ON => continue,
+            ended => ended?,
+        }
+        if !claim.volumes.reported(id)? {
+            found.push(claim);
+        }
+    }
+    Ok(found)
 }

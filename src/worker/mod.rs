@@ -8,7 +8,6 @@ mod allowed_commands;
 mod coding_agent_run;
 mod command_claim;
 pub mod in_process;
-mod left_behind;
 pub mod readable_output;
 mod role_filter;
 mod worker_loop;
@@ -26,8 +25,7 @@ use crate::plan::{PlanId, ReportStatus, Time};
 use crate::volumes::{Volumes, VolumesError};
 use agent_doer::AgentDoer;
 pub use agent_log::{AgentLog, AgentNow};
-pub use command_claim::Claim;
-pub use left_behind::left_behind;
+pub use command_claim::{Claim, left_behind};
 pub use role_filter::RoleFilter;
 use worker_loop::Worker;
 

@@ -61,8 +61,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 impl Given {
     fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
-        let volumes = Volumes::open(root.path()).unwrap();
+        let (root, volumes) = Volumes::temporary();
         Self { root, volumes }
     }
 
@@ -123,11 +122,22 @@ impl Given {
 
     async fn report(&self, id: &CommandId) -> Report {
         let path = self.volumes.report(id);
-        let claim = self.volumes.path(Folder::Active).join(format!("{id}.lock"));
+        let claim = self.volumes.claim_lock(id);
         // An agent may write its report in place: it is whole when the worker lets go of the command.
         until("no report", || path.exists() && !claim.exists()).await;
         let name = path.file_name().unwrap().to_str().unwrap();
         parse(name, &fs::read(&path).unwrap()).unwrap().report
+    }
+
+    fn end_of_session(&self, id: &str) -> CommandId {
+        let id = CommandId::new(id);
+        let text = format!("---\nid: {id}\nsession_id: s\ncommand_type: end\n---\n");
+        self.volumes.publish(&id, &text).unwrap();
+        id
+    }
+
+    fn whereabouts(&self, id: &CommandId) -> CommandPlace {
+        self.volumes.whereabouts(id).unwrap()
     }
 
     fn work_file(&self, name: &str) -> String {
@@ -240,9 +250,7 @@ async fn program_receives_prompt_and_placeholders() {
 #[tokio::test]
 async fn end_command_is_claimed_without_report() {
     let given = Given::new();
-    let id = CommandId::new("task-1");
-    let text = "---\nid: task-1\nsession_id: s\ncommand_type: end\n---\n";
-    given.volumes.publish(&id, text).unwrap();
+    let id = given.end_of_session("task-1");
     let running = given.start(shell());
     let taken = given.volumes.command(Folder::CommandsProcessed, &id);
     until("not taken", || taken.exists()).await;
@@ -255,9 +263,7 @@ async fn end_command_is_claimed_without_report() {
 async fn stopping_worker_claims_only_end_commands() {
     let given = Given::new();
     let work_left = given.of_person("task-1", "echo begun > made");
-    let end = CommandId::new("task-2");
-    let text = "---\nid: task-2\nsession_id: s\ncommand_type: end\n---\n";
-    given.volumes.publish(&end, text).unwrap();
+    let end = given.end_of_session("task-2");
     let worker = Worker {
         role: RoleFilter::All,
         plan: None,
@@ -274,9 +280,8 @@ async fn stopping_worker_claims_only_end_commands() {
         path: None,
     };
     worker.work(&doer).await.unwrap();
-    let whereabouts = |id| given.volumes.whereabouts(id).unwrap();
-    assert_eq!(whereabouts(&work_left), CommandPlace::Pending);
-    assert_eq!(whereabouts(&end), CommandPlace::Processed);
+    assert_eq!(given.whereabouts(&work_left), CommandPlace::Pending);
+    assert_eq!(given.whereabouts(&end), CommandPlace::Processed);
     given.at_rest().await;
 }
 
@@ -336,17 +341,13 @@ async fn next_worker_repeats_interrupted_command() {
 async fn orphan(given: &Given, id: &CommandId, script: &str, signed: bool) -> JoinHandle<()> {
     let volumes = &given.volumes;
     volumes.claim(id).unwrap();
-    fs::write(
-        volumes.path(Folder::Active).join(format!("{id}.lock")),
-        "shell",
-    )
-    .unwrap();
+    fs::write(volumes.claim_lock(id), "shell").unwrap();
     let (out, err) = (volumes.log(id, "out"), volumes.log(id, "err"));
     let spec = crate::exec::ChildSpec {
         argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
         cwd: volumes.path(Folder::Workspace),
         env: crate::exec::environment(&[]),
-        stdin: crate::exec::Stdin::Nothing,
+        stdin: None,
         deadline: LONG,
     };
     let (pid, started) = oneshot::channel();
@@ -424,7 +425,7 @@ async fn unkillable_agent_does_not_block_other_commands() {
     }
     let err = given.volumes.log(&id, "err");
     assert!(alive(&err), "it goes on");
-    let lock = given.volumes.path(Folder::Active).join("task-1.lock");
+    let lock = given.volumes.claim_lock(&id);
     assert!(lock.exists(), "nobody else may begin it");
     fs::write(given.volumes.path(Folder::Workspace).join("go"), "").unwrap();
     given.at_rest().await;
@@ -456,10 +457,7 @@ async fn withdrawn_command_is_not_run() {
     let running = given.start(shell());
     let next = given.of_person("task-2", "true");
     given.report(&next).await;
-    assert_eq!(
-        given.volumes.whereabouts(&id).unwrap(),
-        CommandPlace::Withdrawn
-    );
+    assert_eq!(given.whereabouts(&id), CommandPlace::Withdrawn);
     assert!(!given.volumes.path(Folder::Workspace).join("made").exists());
     running.stop().await;
 }
@@ -482,10 +480,7 @@ async fn protocol_example_script_works() {
         .unwrap();
     let report = given.report(&id).await;
     assert_eq!(report.status, ReportStatus::PartialSuccess);
-    assert_eq!(
-        given.volumes.whereabouts(&id).unwrap(),
-        CommandPlace::Processed
-    );
+    assert_eq!(given.whereabouts(&id), CommandPlace::Processed);
     agent.kill().await.unwrap();
 }
 

@@ -19,7 +19,9 @@ use crate::agents::{CodingAgent, MOST_PRINTED};
 use crate::config::Config;
 use crate::exec::ChildOutput;
 use crate::plan::{CommandId, PlanId, ReportStatus, SessionId, Time};
+use crate::plan_time::{time_of, wall};
 use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes, VolumesError, Watch};
+use crate::wire::Problem;
 use crate::wire::command_file::{CommandFile, CommandType};
 use crate::wire::report_file::{ReportFile, render};
 
@@ -58,7 +60,7 @@ pub(super) trait Doer {
         worker: &Worker,
         claim: &Claim,
         command: &CommandFile,
-    ) -> impl Future<Output = Result<Finished, WorkStop>> + Send;
+    ) -> impl Future<Output = Result<Finished>> + Send;
 
     /// Removes what is kept for a session that is over.
     fn forget(&self, _: &Worker, _: &CommandFile) {}
@@ -89,15 +91,6 @@ pub(super) struct Finished {
     pub(super) left: Option<(Inbox, Option<PathBuf>)>,
 }
 
-impl From<ReportFile> for Finished {
-    fn from(report: ReportFile) -> Self {
-        Self {
-            report: Some(report),
-            ..Self::default()
-        }
-    }
-}
-
 /// Why a command is left before its report is there.
 #[derive(Debug)]
 pub(super) enum WorkStop {
@@ -110,6 +103,9 @@ pub(super) enum WorkStop {
     /// The agent prints without end. The command goes on: this one has a report.
     Flooded,
 }
+
+/// What came of work on a command, or why it was left.
+pub(super) type Result<T, E = WorkStop> = std::result::Result<T, E>;
 
 impl From<VolumesError> for WorkStop {
     fn from(error: VolumesError) -> Self {
@@ -125,28 +121,23 @@ pub(super) struct RunVitals<'a> {
 
 impl<'a> RunVitals<'a> {
     pub(super) fn new(id: &'a CommandId, started: Time) -> Self {
-        let heartbeat = Heartbeat {
+        let heartbeat = Mutex::new(Heartbeat {
             started_at: Some(started),
             ..Heartbeat::default()
-        };
-        Self::with(id, heartbeat)
-    }
-
-    fn with(id: &'a CommandId, heartbeat: Heartbeat) -> Self {
-        let heartbeat = Mutex::new(heartbeat);
+        });
         Self { id, heartbeat }
     }
 
     /// Goes on with the heartbeat of a worker that is gone, whose agent may still run.
     pub(super) fn left_behind(id: &'a CommandId, life: &Heartbeat, pid: Option<u32>) -> Self {
-        let heartbeat = Heartbeat {
+        let heartbeat = Mutex::new(Heartbeat {
             pid,
-            started_at: life.started_at.or_else(|| Some(now())),
+            started_at: life.started_at.or_else(|| Some(wall())),
             blocked_until: None,
             model_fails: None,
             ..life.clone()
-        };
-        Self::with(id, heartbeat)
+        });
+        Self { id, heartbeat }
     }
 
     /// Begins a run.
@@ -261,8 +252,7 @@ impl Worker {
     async fn take_over(&self, doer: &impl Doer, mut claim: Claim) -> Result<Claim, VolumesError> {
         if claim.of_another {
             let id = claim.id();
-            let pid = self.volumes.read_life(id).pid;
-            end_left_behind(&self.volumes.log(id, "err"), pid).await?;
+            end_left_behind(&self.volumes, id).await?;
             tracing::info!(command = %id, "taken over from a worker of another agent");
             claim.take_over(doer.name())?;
         }
@@ -310,12 +300,15 @@ impl Worker {
         }
     }
 
-    async fn result(&self, doer: &impl Doer, claim: &Claim) -> Result<Finished, WorkStop> {
+    async fn result(&self, doer: &impl Doer, claim: &Claim) -> Result<Finished> {
         let id = claim.id();
         match read(&claim.volumes, Folder::CommandsProcessed, id) {
             // It may be that of a person.
             Err(_) if self.volumes.reported(id)? => Ok(Finished::default()),
-            Err(reason) => Ok(unread(id, &reason).into()),
+            Err(reason) => Ok(Finished {
+                report: Some(unread(id, &reason)),
+                ..Finished::default()
+            }),
             Ok(command) if command.kind == CommandType::End => {
                 doer.forget(self, &command);
                 Ok(Finished::default())
@@ -385,7 +378,7 @@ impl Worker {
                 && vital.session().is_none()
             {
                 searched = lengths[0];
-                let found = (kind.session)(&output.head_since(begun[0], HEAD));
+                let found = kind.session(&output.head_since(begun[0], HEAD));
                 if found.is_some() {
                     vital.current().session = found.map(|session| session.to_string());
                     // At once: without it a crash would lose the session.
@@ -431,7 +424,7 @@ impl Worker {
         last_written: Option<SystemTime>,
     ) -> Result<(), VolumesError> {
         let mut life = vital.current();
-        life.last_output_at = last_written.and_then(time_of);
+        life.last_output_at = last_written.map(time_of);
         life.machine = MACHINE.clone();
         self.volumes.live(vital.id, &life)
     }
@@ -464,10 +457,8 @@ impl Worker {
 
 fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<CommandFile, String> {
     let text = volumes.read_command(folder, id).map_err(chain)?;
-    let command = CommandFile::parse(&text).map_err(|problems| {
-        let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        problems.join("; ")
-    })?;
+    let command = CommandFile::parse(&text);
+    let command = command.map_err(|problems| Problem::join(&problems, "; "))?;
     match command.id == *id {
         true => Ok(command),
         false => Err("the id in the command is not that of its file".into()),
@@ -482,17 +473,4 @@ fn unread(id: &CommandId, reason: &str) -> ReportFile {
 
 pub(super) fn chain(error: impl std::error::Error + Send + Sync + 'static) -> String {
     format!("{:#}", anyhow::Error::new(error))
-}
-
-pub(super) fn now() -> Time {
-    time_of(SystemTime::now()).unwrap_or_default()
-}
-
-pub(super) fn time_of(time: SystemTime) -> Option<Time> {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    Some(Time::default().plus(since))
-}
-
-pub(super) fn system_time(time: Time) -> SystemTime {
-    SystemTime::UNIX_EPOCH + time.since(Time::default())
 }

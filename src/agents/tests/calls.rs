@@ -43,7 +43,7 @@ fn agents_apply_or_refuse_permissions() {
                 }
                 Err(unfit) => format!("refused: {unfit}"),
             };
-            if kind != &aider::AGENT || said.starts_with("refused") {
+            if kind.name != aider::AGENT.name || said.starts_with("refused") {
                 lines.push(format!("[{word}] {said}"));
             }
         }

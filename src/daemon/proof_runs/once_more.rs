@@ -35,7 +35,7 @@ impl Subject {
                 (false, false) => format!("with only what git keeps, and {without}"),
             };
             for result in results {
-                let Some(check) = self.runs.settings.checks.get(&result.name) else {
+                let Some(check) = self.runs.settings.config.checks.get(&result.name) else {
                     continue;
                 };
                 if !self.run(check, own.place.folder()).await?.passed {

@@ -34,7 +34,7 @@ impl ProofRuns {
             None => subject.workspace.clone(),
         };
         let mut results = Vec::new();
-        let checks = &self.settings.checks;
+        let checks = &self.settings.config.checks;
         for check in names.iter().filter_map(|name| checks.get(name)) {
             let mut run = subject.run(check, &place).await?;
             match (outcome(check, &run).outcome, run.tests) {

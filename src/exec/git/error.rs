@@ -43,6 +43,9 @@ pub enum GitError {
     Unclear(String),
 }
 
+/// The result of an operation with git.
+pub type Result<T, E = GitError> = std::result::Result<T, E>;
+
 impl GitError {
     /// Returns whether git took too long.
     pub fn late(&self) -> bool {

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use crate::exec::repository_config::is_program;
 use crate::foreign_files::keep_as;
+use crate::own_files::remove_if_there;
 use crate::plan::Repository;
 
 /// What this program's folder shares with the repository: nothing in it names a program.
@@ -35,10 +36,7 @@ pub(super) fn lay_out(repository: &Repository, ours: &Path) -> io::Result<()> {
         if fs::read_link(&link).is_ok_and(|found| found == target) {
             continue;
         }
-        match fs::remove_file(&link) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        remove_if_there(&link)?;
         match symlink(&target, &link) {
             // Another process was faster.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

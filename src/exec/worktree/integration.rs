@@ -2,7 +2,7 @@
 //! lost by that.
 
 use super::{Project, list};
-use crate::exec::git::{GitError, names};
+use crate::exec::git::{Result, names};
 use crate::wire::text::clip;
 
 /// The most characters of conflicts that are shown.
@@ -38,7 +38,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
-    pub async fn merge(&self, onto: &str, head: &str, message: &str) -> Result<Merged, GitError> {
+    pub async fn merge(&self, onto: &str, head: &str, message: &str) -> Result<Merged> {
         if self.git.has(head, onto).await? {
             return Ok(Merged::Commit(onto.to_owned()));
         }
@@ -68,7 +68,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
-    pub async fn join(&self, onto: &str, head: &str, message: &str) -> Result<Merged, GitError> {
+    pub async fn join(&self, onto: &str, head: &str, message: &str) -> Result<Merged> {
         if self.git.has(onto, head).await? {
             return Ok(Merged::Commit(head.to_owned()));
         }
@@ -76,7 +76,7 @@ impl Project {
     }
 
     /// Returns the conflicting places of the files in a tree that was merged aside.
-    async fn conflicts(&self, tree: &str, names: &[String]) -> Result<String, GitError> {
+    async fn conflicts(&self, tree: &str, names: &[String]) -> Result<String> {
         let mut shown = String::new();
         for name in names {
             if shown.len() >= SHOWN {
@@ -110,7 +110,7 @@ impl Project {
         branch: &str,
         to: &str,
         expected: Option<&str>,
-    ) -> Result<BranchMove, GitError> {
+    ) -> Result<BranchMove> {
         let name = format!("refs/heads/{branch}");
         let found = self.git.resolve(&name).await?;
         if found.as_deref() == Some(to) {
@@ -143,7 +143,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
-    pub async fn checked_out(&self, branch: &str) -> Result<Option<String>, GitError> {
+    pub async fn checked_out(&self, branch: &str) -> Result<Option<String>> {
         let list = self.git.names("worktree list --porcelain -z", &[]).await?;
         let (name, mut folder) = (format!("branch refs/heads/{branch}"), String::new());
         for (at, line) in list.into_iter().enumerate() {
@@ -163,13 +163,13 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::run`](crate::exec::Git::run).
-    pub async fn at_branch(&self, branch: &str) -> Result<Option<String>, GitError> {
+    pub async fn at_branch(&self, branch: &str) -> Result<Option<String>> {
         self.git.resolve(&format!("refs/heads/{branch}")).await
     }
 
     /// Returns the folder of the repository's first work tree.
     fn main_worktree(&self) -> String {
-        let common = self.worktrees.parent().unwrap_or(&self.root);
+        let common = self.worktrees.parent().unwrap_or(self.git.folder());
         match common.file_name() {
             Some(name) if name == ".git" => common.parent().unwrap_or(common),
             _ => common,

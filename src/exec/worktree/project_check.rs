@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::exec::git::{Git, GitError, LEAST, git_version};
-use crate::exec::repository_config::{ConfigScope, Filters, configured, examine, last, locate};
+use crate::exec::repository_config::{Filters, configured, examine, last, locate};
 use crate::plan::Repository;
 
 /// Why a folder is no project whose tasks can have worktrees.
@@ -94,7 +94,7 @@ async fn repository_of(root: &Path) -> Result<Repository, ProjectError> {
         return Err(without_its_own(root));
     };
     let git_dir = Path::new(&repository.git_dir);
-    let configured = configured(root, git_dir, ConfigScope::All).await?;
+    let configured = configured(root, git_dir, &[]).await?;
     if repository.git_dir == repository.common_dir && last(&configured, "core.bare") == Some("true")
     {
         return Err(ProjectError::Bare(root.to_owned()));

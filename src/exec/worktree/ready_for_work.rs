@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{AGENT_FOLDER, OURS, Project, check_folder};
 use crate::exec::check_folder::CheckFolder;
-use crate::exec::git::{GitError, blocking, names};
+use crate::exec::git::{Result, blocking, names};
 use crate::exec::link_free_access;
 use crate::foreign_files::{keep_as, read_beginning};
 
@@ -27,8 +27,11 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
-    pub(in crate::exec) async fn include(&self, worktree: &Path) -> Result<(), GitError> {
-        let (file, ours) = (self.root.join(NAME), self.folder.join(OURS).join("include"));
+    pub(in crate::exec) async fn include(&self, worktree: &Path) -> Result<()> {
+        let (file, ours) = (
+            self.git.folder().join(NAME),
+            self.folder.join(OURS).join("include"),
+        );
         let copy = ours.clone();
         let read = blocking(move || {
             let Ok(patterns) = read_beginning(&file, PATTERNS) else {
@@ -45,7 +48,7 @@ impl Project {
         let named = self.git.bytes(list, &[&from]).await?;
         let git = self.git.clone().with_input(named);
         let ignored = names(&git.run("check-ignore -z --stdin", &[]).await?.out);
-        let (root, worktree) = (self.root.clone(), worktree.to_owned());
+        let (root, worktree) = (self.git.folder().to_owned(), worktree.to_owned());
         blocking(move || {
             let wanted = ignored.iter().filter(|path| is_wanted(path, &patterns));
             let (mut files, mut bytes) = (0, 0);
@@ -69,7 +72,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::run`](crate::exec::Git::run).
-    pub async fn check_folder(&self, folder: &Path) -> Result<Option<CheckFolder>, GitError> {
+    pub async fn check_folder(&self, folder: &Path) -> Result<Option<CheckFolder>> {
         let git = self.worktree(folder).await?;
         Ok(git.map(|git| check_folder(git, self)))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{AGENT_FOLDER, Merged, Project, TaskWorktree, own_repositories};
-use crate::exec::git::{GitError, blocking};
+use crate::exec::git::{GitError, Result, blocking};
 
 /// Names that are no branches, below which the results are kept that were taken over as one commit.
 const SQUASHED: &str = "refs/plan-agent/squashed";
@@ -28,7 +28,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes), such as that another merge is unfinished.
-    pub async fn take_over(&self, commit: &str, message: &str) -> Result<TakeOver, GitError> {
+    pub async fn take_over(&self, commit: &str, message: &str) -> Result<TakeOver> {
         let from = self.git.line("rev-parse HEAD^{commit}", &[]).await?;
         if self.git.has(commit, &from).await? {
             return Ok(TakeOver::Already);
@@ -45,12 +45,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Self::take_over`].
-    pub async fn squash(
-        &self,
-        commit: &str,
-        message: &str,
-        plan: &str,
-    ) -> Result<TakeOver, GitError> {
+    pub async fn squash(&self, commit: &str, message: &str, plan: &str) -> Result<TakeOver> {
         let from = self.git.line("rev-parse HEAD^{commit}", &[]).await?;
         let joined = match self.join(&from, commit, message).await? {
             Merged::Commit(joined) => joined,
@@ -78,7 +73,7 @@ impl Project {
     }
 
     /// Moves the branch that is checked out forward.
-    async fn move_to(&self, from: String, to: String) -> Result<TakeOver, GitError> {
+    async fn move_to(&self, from: String, to: String) -> Result<TakeOver> {
         let changed = self.in_the_way(&from, &to).await?;
         if !changed.is_empty() {
             return Ok(TakeOver::Changed(changed));
@@ -90,7 +85,7 @@ impl Project {
     }
 
     /// Returns the files of the person that a move from a commit to another would change.
-    async fn in_the_way(&self, from: &str, to: &str) -> Result<Vec<String>, GitError> {
+    async fn in_the_way(&self, from: &str, to: &str) -> Result<Vec<String>> {
         let differs = async |words: &[&str]| {
             let diff = "diff --name-only --no-renames -z";
             let names = self.git.names(diff, &[words, &["--"]].concat()).await?;
@@ -100,7 +95,7 @@ impl Project {
         let mut own = differs(&[from]).await?;
         own.extend(differs(&["--cached", from]).await?);
         let added = differs(&["--diff-filter=A", from, to]).await?;
-        let (root, known) = (self.root.clone(), changed.clone());
+        let (root, known) = (self.git.folder().to_owned(), changed.clone());
         let untracked = blocking(move || {
             let there = |path: &String| {
                 let there = first_file(&root, path)?;
@@ -118,11 +113,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
-    pub async fn remove_worktree(
-        &self,
-        place: &TaskWorktree,
-        with_ignored: bool,
-    ) -> Result<bool, GitError> {
+    pub async fn remove_worktree(&self, place: &TaskWorktree, with_ignored: bool) -> Result<bool> {
         if !place.folder.exists() {
             return Ok(true);
         }
@@ -152,7 +143,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes), or it is elsewhere by now.
-    pub async fn delete_branch(&self, branch: &str, at: &str) -> Result<(), GitError> {
+    pub async fn delete_branch(&self, branch: &str, at: &str) -> Result<()> {
         let name = format!("refs/heads/{branch}");
         let delete = "update-ref --no-deref -d";
         self.git.bytes(delete, &[&name, at]).await.map(drop)
@@ -162,7 +153,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
-    pub async fn is_taken_over(&self, commit: &str) -> Result<bool, GitError> {
+    pub async fn is_taken_over(&self, commit: &str) -> Result<bool> {
         let contains = format!("--contains={commit}");
         let words = [&*contains, "refs/heads", "refs/remotes", SQUASHED];
         let list = "for-each-ref --format=%(refname)";
@@ -175,7 +166,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
-    pub async fn keep_aside(&self, name: &str, commit: &str) -> Result<(), GitError> {
+    pub async fn keep_aside(&self, name: &str, commit: &str) -> Result<()> {
         let update = "update-ref --no-deref";
         self.git.bytes(update, &[name, commit]).await.map(drop)
     }
@@ -183,15 +174,10 @@ impl Project {
 
 /// Returns the first part of a path that exists and is no folder.
 fn first_file(root: &Path, path: &str) -> Option<String> {
-    let mut part = String::new();
-    for name in path.split('/') {
-        part = if part.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{part}/{name}")
-        };
-        if !root.join(&part).symlink_metadata().ok()?.is_dir() {
-            return Some(part);
+    let ends = path.match_indices('/').map(|(at, _)| at);
+    for end in ends.chain([path.len()]) {
+        if !root.join(&path[..end]).symlink_metadata().ok()?.is_dir() {
+            return Some(path[..end].to_owned());
         }
     }
     // Whether a folder holds files of the person, git sees.

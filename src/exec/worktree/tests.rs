@@ -31,6 +31,13 @@ impl Given {
         })
     }
 
+    /// Makes a project, and the worktree of a task.
+    async fn with_worktree() -> Option<(Self, TaskWorktree)> {
+        let given = Self::new().await?;
+        let place = given.laid_out().await;
+        Some((given, place))
+    }
+
     fn place(&self) -> TaskWorktree {
         TaskWorktree {
             folder: self.root.path().join("trees/plan/task-1"),
@@ -84,10 +91,9 @@ fn git(place: &TaskWorktree, words: &[&str]) -> String {
 
 #[tokio::test]
 async fn worktree_is_created_once_and_repaired() {
-    let Some(given) = Given::new().await else {
+    let Some((given, place)) = Given::with_worktree().await else {
         return;
     };
-    let place = given.laid_out().await;
     fs::write(place.folder.join("a"), "changed\n").unwrap();
     given.laid_out().await;
     let text = || fs::read_to_string(place.folder.join("a")).unwrap();
@@ -145,10 +151,9 @@ async fn worktree_is_created_once_and_repaired() {
 
 #[tokio::test]
 async fn agent_changes_are_committed_on_task_branch() {
-    let Some(given) = Given::new().await else {
+    let Some((given, place)) = Given::with_worktree().await else {
         return;
     };
-    let place = given.laid_out().await;
     assert_eq!(given.kept().await, given.head, "nothing was done");
     // As the daemon does it: git takes the name of what it ignores for a mistake.
     let exclude = given.root.path().join("project/.git/info/exclude");
@@ -196,10 +201,9 @@ async fn agent_changes_are_committed_on_task_branch() {
 
 #[tokio::test]
 async fn conflict_is_resolved_in_worktree() {
-    let Some(given) = Given::new().await else {
+    let Some((given, place)) = Given::with_worktree().await else {
         return;
     };
-    let place = given.laid_out().await;
     fs::write(place.folder.join("a"), "ours\n").unwrap();
     let ours = given.kept().await;
     let (aside, theirs) = given.theirs().await;
@@ -242,10 +246,9 @@ async fn conflict_is_resolved_in_worktree() {
 
 #[tokio::test]
 async fn only_merged_clean_worktree_is_removed() {
-    let Some(given) = Given::new().await else {
+    let Some((given, place)) = Given::with_worktree().await else {
         return;
     };
-    let place = given.laid_out().await;
     let put_away = async |tip: &str| given.project.remove(&place, tip).await.unwrap();
     fs::write(place.folder.join("b"), "b\n").unwrap();
     assert!(!put_away(&given.head).await, "it is in no commit");
@@ -264,10 +267,9 @@ async fn only_merged_clean_worktree_is_removed() {
 
 #[tokio::test]
 async fn branch_moves_only_from_expected_commit() {
-    let Some(given) = Given::new().await else {
+    let Some((given, place)) = Given::with_worktree().await else {
         return;
     };
-    let place = given.laid_out().await;
     fs::write(place.folder.join("b"), "b\n").unwrap();
     let (first, second) = (given.head.clone(), given.kept().await);
     let moved = async |to: &str, expected: Option<&str>| {
@@ -299,10 +301,9 @@ async fn branch_moves_only_from_expected_commit() {
 
 #[tokio::test]
 async fn conflict_search_skips_pipes() {
-    let Some(given) = Given::new().await else {
+    let Some((_given, TaskWorktree { folder, .. })) = Given::with_worktree().await else {
         return;
     };
-    let folder = given.laid_out().await.folder;
     for (name, text) in [
         ("marked", "a\n<<<<<<< x\n=======\n>>>>>>> y\n"),
         ("plain", "=======\n"),
@@ -322,10 +323,9 @@ async fn conflict_search_skips_pipes() {
 
 #[tokio::test]
 async fn nested_repository_is_not_committed_or_deleted() {
-    let Some(given) = Given::new().await else {
+    let Some((given, place)) = Given::with_worktree().await else {
         return;
     };
-    let place = given.laid_out().await;
     let sub = place.folder.join("sub");
     fs::create_dir(&sub).unwrap();
     person::git(&sub, &["init", "--quiet"]);
@@ -358,10 +358,9 @@ async fn nested_repository_is_not_committed_or_deleted() {
 
 #[tokio::test]
 async fn finds_committed_conflict_marks() {
-    let Some(given) = Given::new().await else {
+    let Some((given, place)) = Given::with_worktree().await else {
         return;
     };
-    let place = given.laid_out().await;
     fs::write(place.folder.join("a"), "ours\n").unwrap();
     let marks = "<<<<<<< x\n=======\n>>>>>>> y\n";
     fs::write(place.folder.join("sample"), marks).unwrap();
@@ -385,10 +384,9 @@ async fn finds_committed_conflict_marks() {
 
 #[tokio::test]
 async fn locked_worktree_of_killed_git_is_recreated() {
-    let Some(given) = Given::new().await else {
+    let Some((given, place)) = Given::with_worktree().await else {
         return;
     };
-    let place = given.laid_out().await;
     let folder = place.folder.to_str().unwrap();
     let lock = "worktree lock --reason initializing";
     given.project.git.bytes(lock, &[folder]).await.unwrap();
@@ -399,10 +397,9 @@ async fn locked_worktree_of_killed_git_is_recreated() {
 
 #[tokio::test]
 async fn symbolic_branch_moves_without_its_target() {
-    let Some(given) = Given::new().await else {
+    let Some((given, place)) = Given::with_worktree().await else {
         return;
     };
-    let place = given.laid_out().await;
     fs::write(place.folder.join("b"), "b\n").unwrap();
     let head = given.kept().await;
     let repository = &given.project.git;
@@ -421,10 +418,9 @@ async fn symbolic_branch_moves_without_its_target() {
 
 #[tokio::test]
 async fn worktree_link_must_match_repository() {
-    let Some(given) = Given::new().await else {
+    let Some((given, place)) = Given::with_worktree().await else {
         return;
     };
-    let place = given.laid_out().await;
     let own = given.project.worktree(&place.folder).await.unwrap();
     let own = own.unwrap().own_path("");
     let (link, root) = (place.folder.join(".git"), given.root.path());
@@ -511,10 +507,9 @@ fn worktree_removal_does_not_block_event_loop() {
 
 #[tokio::test]
 async fn put_back_survives_kill_at_any_point() {
-    let Some(given) = Given::new().await else {
+    let Some((given, place)) = Given::with_worktree().await else {
         return;
     };
-    let place = given.laid_out().await;
     let write = |name: &str, text: &str| fs::write(place.folder.join(name), text).unwrap();
     let read = |name: &str| fs::read_to_string(place.folder.join(name)).unwrap();
     let git = given

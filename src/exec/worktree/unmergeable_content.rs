@@ -1,17 +1,41 @@
-//! What an agent leaves in a worktree that is not a result: nested repositories, and files with conflict marks.
+//! What an agent leaves in a worktree that is not a result: nested repositories, files with conflict marks, and links that
+//! lead out of the project, as what they show is in no commit.
 
 use std::io;
 use std::path::Path;
 
-use super::list;
-use crate::exec::git::{Git, GitError, blocking, names};
+use super::{Project, list};
+use crate::exec::git::{Git, GitError, Result, blocking, names};
+use crate::exec::tree_changes::tree_changes;
 use crate::foreign_files::read_beginning;
 
 /// The most bytes of a file that are searched for conflict marks.
 const MARKED: u64 = 4 * 1024 * 1024;
 
+impl Project {
+    /// Checks the links that are added or changed from one commit to another.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`], or it is unclear what the result is: a link is absolute or leads out of the project.
+    pub async fn no_links_out(&self, from: &str, to: &str) -> Result<()> {
+        let mut out = Vec::new();
+        for change in tree_changes(&self.git, [from, to]).await? {
+            if change.leads_out(&self.git).await? {
+                out.push(change.path);
+            }
+        }
+        if out.is_empty() {
+            return Ok(());
+        }
+        Err(GitError::Unclear(format!(
+            "A link leads out of the project: {}.\nWhat it shows is in no commit. Put the files themselves there, or a relative link within the project.",
+            list(&out)
+        )))
+    }
+}
+
 /// Returns the paths in the index that are repositories of their own; only they have their history.
-pub(super) async fn own_repositories(git: &Git) -> Result<Vec<String>, GitError> {
+pub(super) async fn own_repositories(git: &Git) -> Result<Vec<String>> {
     let format = "--format=%(objectmode) %(path)";
     let listed = git.names("ls-files -z", &[format]).await?;
     let own = |line: &String| {
@@ -23,7 +47,7 @@ pub(super) async fn own_repositories(git: &Git) -> Result<Vec<String>, GitError>
 }
 
 /// As [`own_repositories`], without the submodules of the project.
-pub(super) async fn nested(git: &Git) -> Result<Vec<String>, GitError> {
+pub(super) async fn nested(git: &Git) -> Result<Vec<String>> {
     let mut own = own_repositories(git).await?;
     if !own.is_empty() {
         let get = r"config -z --blob :.gitmodules --get-regexp ^submodule\..*\.path$";
@@ -41,7 +65,7 @@ pub(super) async fn nested(git: &Git) -> Result<Vec<String>, GitError> {
 ///
 /// # Errors
 /// It is unclear what the result is: a file has some.
-pub(super) async fn has_no_marks(folder: &Path, names: Vec<String>) -> Result<(), GitError> {
+pub(super) async fn has_no_marks(folder: &Path, names: Vec<String>) -> Result<()> {
     let folder = folder.to_owned();
     let look = move || {
         let marked = |name: &String| has_marks(&folder.join(name)).unwrap_or(false);

@@ -123,8 +123,8 @@ impl Draft<'_> {
 
     /// Notes a task on the attempts that are under way in the same folder, and returns their tasks.
     fn join_others(&mut self, task: TaskId) -> Vec<TaskId> {
-        let others = self.plan.open_attempts();
-        let others = others.filter(|other| other.task != task && other.state == AttemptState::Open);
+        let others = self.plan.awaited_attempts();
+        let others = others.filter(|other| other.task != task);
         let others: Vec<Attempt> = others.take(MAX_BESIDE).cloned().collect();
         let numbers = others.iter().map(|other| other.task).collect();
         for mut other in others {

@@ -318,7 +318,11 @@ impl<'a> Draft<'a> {
         self.events.push(event);
     }
 
-    fn task(&self, id: TaskId) -> Result<Task> {
+    /// Returns a copy of a task.
+    ///
+    /// # Errors
+    /// There is no such task.
+    pub fn task(&self, id: TaskId) -> Result<Task> {
         let task = self.plan.task(id).cloned();
         task.ok_or_else(|| Refusal::UnknownTask(id.to_string()))
     }

@@ -8,6 +8,7 @@ use super::{
     BelievedCriterion, CommandId, MERGE_CHECK, ModelCost, PendingMerge, RanCommand, RoleRequest,
     SessionId, TaskId, Time, words,
 };
+use crate::plan::and_more;
 
 /// What a command asks of the agent's session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -338,10 +339,7 @@ impl ChangedFiles {
             return none.to_owned();
         }
         let (named, others) = self.files.split_at(self.files.len().min(most));
-        let more = match others.len() + self.more {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let more = and_more(others.len() + self.more);
         format!("changed: {}{more}", named.join(", "))
     }
 }

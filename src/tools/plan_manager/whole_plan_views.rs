@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::*;
-use crate::plan::{Task, Tasks};
+use crate::plan::{Task, Tasks, and_more};
 use crate::tools::paging::{DEFAULT_LIMIT, MAX_LIMIT};
 use crate::view::mission;
 use crate::wire::graph_text;
@@ -153,12 +153,9 @@ fn line(plan: &Plan, task: &Task) -> String {
 
 /// Lists the first tasks, and says how many more there are.
 fn numbers(tasks: impl ExactSizeIterator<Item = TaskId>, most: usize) -> String {
-    let more = tasks.len().saturating_sub(most);
+    let more = and_more(tasks.len().saturating_sub(most));
     let named: Vec<String> = tasks.take(most).map(|task| task.to_string()).collect();
-    match more {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
-    }
+    named.join(", ") + &more
 }
 
 /// Finds out which tasks can be done in parallel, now and in later groups. It reads no more tasks than it names, and those that

@@ -16,8 +16,7 @@ struct Given {
 
 impl Given {
     fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
-        let volumes = Volumes::open(root.path()).unwrap();
+        let (root, volumes) = Volumes::temporary();
         let hints = WatchHints::default();
         Self {
             scanner: Scanner::new(&volumes, hints.clone(), Timing::default().scan),

@@ -10,6 +10,7 @@ mod shared_context;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::config::Config;
 use crate::llm::Prompts;
 use crate::plan::PlanId;
 use crate::plan_time::Clock;
-use crate::role::{Framework, Role, RoleId};
+use crate::role::{Framework, OtherRole, Role, RoleId};
 use crate::store::Store;
 use crate::volumes::Volumes;
 use lane_work::Lane;
@@ -47,16 +48,6 @@ pub struct InProcessRole {
     pub timeout: Duration,
 }
 
-/// One role of the team, as the others see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
-    pub id: RoleId,
-    /// What it is good for.
-    pub description: String,
-    /// The instructions for a role behind files, which are part of each of its commands; else empty.
-    pub prompt: String,
-}
-
 /// What the roles in the process work with.
 pub struct RoleHost {
     /// The plan that they work for.
@@ -70,7 +61,9 @@ pub struct RoleHost {
     /// Those from which commands for roles behind files are made.
     pub prompts: Arc<Prompts>,
     /// All roles of the team.
-    pub members: Vec<Member>,
+    pub members: Vec<OtherRole>,
+    /// The instructions for roles behind files, which are part of each of their commands, by the ids of the roles.
+    pub role_prompts: Arc<BTreeMap<String, String>>,
     /// Those of them that work here.
     pub residents: Vec<InProcessRole>,
 }

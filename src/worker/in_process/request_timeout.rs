@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use super::shared_context::SharedContext;
 use crate::plan::{CommandId, Time};
-use crate::plan_time::{Clock, TimeAllowance};
+use crate::plan_time::{Clock, TimeAllowance, time_of};
 use crate::role::{RequestId, RoleId};
 use crate::volumes::{CommandPlace, Volumes};
-use crate::worker::worker_loop::time_of;
 
 /// After a restart at least so long is waited on: an answer that came meanwhile has to be taken in first.
 const GRACE: Duration = Duration::from_secs(10);
@@ -98,7 +97,7 @@ pub(super) fn left_of(
 pub(super) fn last_lives(volumes: &Volumes, clock: &Clock) -> BTreeMap<CommandId, Time> {
     let of = |id: CommandId| {
         let written = std::fs::metadata(volumes.life(&id)).ok()?.modified().ok()?;
-        Some((id, clock.of_wall(time_of(written)?)))
+        Some((id, clock.of_wall(time_of(written))))
     };
     let locked = volumes.locked().unwrap_or_default();
     locked.into_iter().filter_map(of).collect()

@@ -13,17 +13,16 @@ use super::request_timeout::{RequestTimeout, RequestWait, hold, left_of};
 use super::role_link::{RoleLink, message_of};
 use super::shared_context::SharedContext;
 use crate::plan::{AttemptState, CommandId, ModelCost, Plan, PlanId, Time};
+use crate::plan_time::wall;
 use crate::role::{
     AgentBaseRole, CollaborationStatus, MessageKind, RequestId, Role, RoleError, RoleId, StepDoes,
     StructuredMessage, TaskUpdate, asks_person, with_person,
 };
 use crate::store::StoreError;
-use crate::volumes::Folder;
 use crate::wire::command_file::{CommandFile, sections};
-use crate::wire::report_file::command_of;
 use crate::worker::command_claim::Claim;
 use crate::worker::worker_loop::{
-    Doer, Finished, HeartbeatSource, LONGEST_PAUSE, RunVitals, WorkStop, Worker, now,
+    Doer, Finished, HeartbeatSource, LONGEST_PAUSE, Result, RunVitals, WorkStop, Worker,
 };
 
 /// Faults after which a role has failed at something, but for those that pass by themselves.
@@ -75,12 +74,7 @@ impl Doer for RoleDoer {
         self.shared.registry.unanswered(&self.lane.role)
     }
 
-    async fn run(
-        &self,
-        worker: &Worker,
-        claim: &Claim,
-        command: &CommandFile,
-    ) -> Result<Finished, WorkStop> {
+    async fn run(&self, worker: &Worker, claim: &Claim, command: &CommandFile) -> Result<Finished> {
         let id = claim.id().clone();
         self.shared.registry.works(&self.lane, &id);
         let done = self.work_on(worker, &id, command).await;
@@ -105,14 +99,9 @@ impl RoleDoer {
     ///
     /// # Errors
     /// The process is to end: the next one goes on with it.
-    async fn work_on(
-        &self,
-        worker: &Worker,
-        id: &RequestId,
-        command: &CommandFile,
-    ) -> Result<(), WorkStop> {
+    async fn work_on(&self, worker: &Worker, id: &RequestId, command: &CommandFile) -> Result<()> {
         let mut running = JoinSet::new();
-        let vital = RunVitals::new(id, now());
+        let vital = RunVitals::new(id, wall());
         let source = HeartbeatSource::Wanted(None);
         let halt = tokio::select! {
             biased;
@@ -312,7 +301,8 @@ impl RoleDoer {
                 true => RequestWait::Rests,
                 false => hold(shared, &on, request),
             };
-            if timeout.over(hold, || self.has_answer(request)) {
+            let has_answer = || shared.host.volumes.is_unread(request).unwrap_or(false);
+            if timeout.over(hold, has_answer) {
                 break RoleInput::TimedOut;
             }
             let used_up = timeout.used_up(hold);
@@ -340,7 +330,7 @@ impl RoleDoer {
             return RequestTimeout::new(request, whole);
         }
         let shared = &self.shared;
-        let lived = command.and_then(|command| shared.lived_last(command));
+        let lived = command.and_then(|command| shared.lived().get(command).copied());
         let person = with_person(&shared.host.store, on, &request, shared.host.clock.now()).await;
         let person = person.unwrap_or_else(|error| {
             tracing::warn!(role = %self.lane.role, %error, "how long a person was asked");
@@ -361,20 +351,11 @@ impl RoleDoer {
         self.shared.host.store.read(plan, awaited).await
     }
 
-    /// Returns whether an answer lies among the reports that the daemon has not read yet.
-    fn has_answer(&self, request: &RequestId) -> bool {
-        let folder = self.shared.host.volumes.path(Folder::ReportsPending);
-        let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        names
-            .filter_map(|entry| command_of(entry.file_name().to_str()?))
-            .any(|command| command == *request)
-    }
-
     /// Ends work that is not wanted any more, and takes back what was asked for it: tried until it is done, or the lane is to end.
     ///
     /// # Errors
     /// The process is to end: the next one takes back what is left.
-    async fn abandon(&self, worker: &Worker, id: &RequestId) -> Result<(), WorkStop> {
+    async fn abandon(&self, worker: &Worker, id: &RequestId) -> Result<()> {
         let mut stopping = worker.stopping.clone();
         let (mut faults, mut pause) = (0, PAUSE);
         loop {

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::RoleHost;
 use super::lane_work::Lane;
 use super::shared_context::SharedContext;
-use super::{Member, RoleHost};
 use crate::llm::questions::command_body;
 use crate::llm::{BoxFuture, CommandContext, indented};
 use crate::plan::{Collaboration, PlanId, ReportStatus};
@@ -62,9 +62,9 @@ impl RoleLink {
         place.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn member(&self, role: &RoleId) -> Option<&Member> {
+    fn has_member(&self, role: &RoleId) -> bool {
         let mut members = self.host().members.iter();
-        members.find(|member| member.id == *role)
+        members.any(|member| member.id == *role)
     }
 
     fn host(&self) -> &RoleHost {
@@ -73,9 +73,9 @@ impl RoleLink {
 
     async fn look(&self, request: &StructuredMessage) -> Result<String, RequestRefused> {
         let to = &request.to;
-        let Some(member) = self.member(to) else {
+        if !self.has_member(to) {
             return Err(self.unknown(to));
-        };
+        }
         if *to == self.lane.role {
             return Err(RequestRefused::Itself(to.clone()));
         }
@@ -100,7 +100,7 @@ impl RoleLink {
             self.shared.registry.keep_place(&self.lane, to)?;
             serde_json::to_string(request).map_err(failed)?
         } else {
-            self.body(request, &member.prompt, &chain).await?
+            self.body(request, &chain).await?
         };
         Ok(self.command(request, top, body))
     }
@@ -132,7 +132,6 @@ impl RoleLink {
     async fn body(
         &self,
         request: &StructuredMessage,
-        prompt: &str,
         chain: &WaitChain,
     ) -> Result<String, FrameworkError> {
         let asked = request.description.clone().unwrap_or_default();
@@ -160,12 +159,13 @@ impl RoleLink {
         let first = asked.lines().find(|line| !line.trim().is_empty());
         let asked = one_line(first.unwrap_or_default(), HEADING);
         let asks = language.pick("asks:", "请求：");
+        let prompt = self.host().role_prompts.get(request.to.as_str());
         let context = CommandContext {
             language,
             number,
             name: format!("{} {asks} {asked}", request.from),
             goal,
-            role: prompt.to_owned(),
+            role: prompt.cloned().unwrap_or_default(),
             description,
             plan_constraints: constraints,
             constraints: language.pick(
@@ -188,7 +188,8 @@ impl RoleLink {
 
     fn deliver(&self, request: &StructuredMessage, text: &str) -> Result<(), RequestRefused> {
         // It was here when the request was made, by an earlier process.
-        if self.member(&request.to).is_none() && is_message(text) {
+        let has_message = |command: CommandFile| message_of(&command).is_some();
+        if !self.has_member(&request.to) && CommandFile::parse(text).is_ok_and(has_message) {
             return Err(self.unknown(&request.to));
         }
         let (volumes, id) = (&self.host().volumes, request.assignment());
@@ -255,14 +256,9 @@ impl RoleLink {
 
 impl Framework for RoleLink {
     fn other_roles(&self) -> Vec<OtherRole> {
-        let others = self.host().members.iter();
-        others
-            .filter(|member| member.id != self.lane.role)
-            .map(|member| OtherRole {
-                id: member.id.clone(),
-                description: member.description.clone(),
-            })
-            .collect()
+        let members = self.host().members.iter();
+        let others = members.filter(|member| member.id != self.lane.role);
+        others.cloned().collect()
     }
 
     fn prepare<'a>(
@@ -295,10 +291,6 @@ pub(super) fn message_of(command: &CommandFile) -> Option<StructuredMessage> {
     let message: StructuredMessage = serde_json::from_str(&command.body).ok()?;
     let same = message.assignment() == command.id;
     (same && message.kind == MessageKind::CollaborationRequest).then_some(message)
-}
-
-fn is_message(text: &str) -> bool {
-    CommandFile::parse(text).is_ok_and(|command| message_of(&command).is_some())
 }
 
 fn trouble(error: impl std::error::Error + Send + Sync + 'static) -> FrameworkError {

@@ -10,7 +10,6 @@ use crate::plan::{Attempt, AttemptState, CommandId, DAEMON, ROLE, Time};
 use crate::role::{RoleId, WaitChain};
 use crate::store::StoreError;
 use crate::volumes::{Folder, Volumes, VolumesError};
-use crate::wire::command_file::CommandFile;
 
 /// What the roles in the process share.
 pub(super) struct SharedContext {
@@ -48,13 +47,10 @@ impl SharedContext {
             let everywhere = self.host.volumes.everywhere();
             for id in locked {
                 // What cannot be read yet is locked just before it is taken.
-                let text = |volumes: &Volumes| {
-                    let text = volumes.read_command(Folder::CommandsProcessed, &id);
-                    text.ok()
-                };
+                let taken =
+                    |volumes: &Volumes| volumes.find_command(Folder::CommandsProcessed, &id);
                 if !known.contains_key(&id)
-                    && let Some(text) = everywhere.iter().find_map(text)
-                    && let Ok(command) = CommandFile::parse(&text)
+                    && let Some(command) = everywhere.iter().find_map(taken)
                 {
                     known.insert(id, command.assignee);
                 }
@@ -84,10 +80,7 @@ impl SharedContext {
                 continue;
             };
             let asked = self.host.store.read(&plan.id, |plan, _| {
-                let open = plan
-                    .open_attempts()
-                    .filter(|attempt| attempt.state == AttemptState::Open);
-                let asked = open.filter_map(|attempt| {
+                let asked = plan.awaited_attempts().filter_map(|attempt| {
                     let on = plan.task(attempt.task)?.assignee.as_ref()?;
                     Some((attempt.id.clone(), on.parse().ok()?))
                 });
@@ -100,12 +93,8 @@ impl SharedContext {
         Ok(())
     }
 
-    /// Returns when an earlier process gave its last heartbeat for a command.
-    pub(super) fn lived_last(&self, command: &CommandId) -> Option<Time> {
-        self.lived().get(command).copied()
-    }
-
-    fn lived(&self) -> MutexGuard<'_, BTreeMap<CommandId, Time>> {
+    /// Returns when an earlier process gave its last heartbeats.
+    pub(super) fn lived(&self) -> MutexGuard<'_, BTreeMap<CommandId, Time>> {
         self.lived.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -40,16 +40,14 @@ async fn role_command_becomes_task_and_report() {
     let others = CommandId::new("task-another");
     let text = "---\nid: task-another\nsession_id: auto\ncommand_type: new\nassignee: b\n---\nx";
     given.volumes.publish(&others, text).unwrap();
-    let running = given.start(vec![resident(&given, "a", LONG, vec![write])], &[]);
+    let running = given.start_a(LONG, write);
     let id = given.task("a").await;
     let report = given.report(&id).await;
     assert!(report.contains("status: SUCCESS"), "{report}");
     let made = std::fs::read_to_string(given.root.path().join("made.txt")).unwrap();
     assert_eq!(made.trim(), "Do it");
-    let active = given.volumes.path(Folder::Active);
-    given
-        .until("nothing is left", || !active.join("task-top.lock").exists())
-        .await;
+    let lock = given.volumes.claim_lock(&id);
+    given.until("it is done", || !lock.exists()).await;
     running.stop().await;
     assert_eq!(given.volumes.waiting().unwrap(), [others]);
 }
@@ -57,10 +55,7 @@ async fn role_command_becomes_task_and_report() {
 #[tokio::test]
 async fn external_role_answers_request_by_report() {
     let given = Given::new().await;
-    let running = given.start(
-        vec![resident(&given, "a", LONG, vec![asks("coder")])],
-        &["coder"],
-    );
+    let running = given.start_a(LONG, asks("coder"));
     let id = given.task("a").await;
     let request = given.request().await;
     let text = given
@@ -77,9 +72,7 @@ async fn external_role_answers_request_by_report() {
     );
     assert!(command.body.starts_with("# 1 · a asks: Mend it."), "{text}");
     given.volumes.claim(&request).unwrap();
-    given
-        .answer(&request, ReportStatus::Success, "Mended.")
-        .await;
+    given.answer(&request, "Mended.").await;
     let report = given.report(&id).await;
     assert!(
         report.contains("Mended.") && report.contains("input_tokens: 3"),
@@ -91,11 +84,7 @@ async fn external_role_answers_request_by_report() {
 #[tokio::test]
 async fn asking_role_knows_time_spent_on_human_answer() {
     let given = Given::new().await;
-    let residents = vec![
-        resident(&given, "a", LONG, vec![asks("b")]),
-        resident(&given, "b", LONG, vec![asks("coder")]),
-    ];
-    let running = given.start(residents, &["coder"]);
+    let running = given.start_chain();
     let id = given.task("a").await;
     let request = given.request().await;
     let first = given.attempts(&given.internal("a", &id).await).await;
@@ -128,12 +117,7 @@ async fn asking_role_knows_time_spent_on_human_answer() {
 #[tokio::test]
 async fn request_survives_restart_and_is_sent_once() {
     let given = Given::new().await;
-    let start = || {
-        given.start(
-            vec![resident(&given, "a", LONG, vec![asks("coder")])],
-            &["coder"],
-        )
-    };
+    let start = || given.start_a(LONG, asks("coder"));
     let running = start();
     let id = given.task("a").await;
     let request = given.request().await;
@@ -146,9 +130,7 @@ async fn request_survives_restart_and_is_sent_once() {
     std::fs::remove_file(&life).ok();
     given.until("it is taken up", || life.exists()).await;
     running.stop().await;
-    given
-        .answer(&request, ReportStatus::Success, "While nobody was there.")
-        .await;
+    given.answer(&request, "While nobody was there.").await;
     let running = start();
     let report = given.report(&id).await;
     assert!(report.contains("While nobody was there."), "{report}");
@@ -160,22 +142,13 @@ async fn request_survives_restart_and_is_sent_once() {
 #[tokio::test]
 async fn chained_requests_survive_restart() {
     let given = Given::new().await;
-    let start = || {
-        let residents = vec![
-            resident(&given, "a", LONG, vec![asks("b")]),
-            resident(&given, "b", LONG, vec![asks("coder")]),
-        ];
-        given.start(residents, &["coder"])
-    };
-    let running = start();
+    let running = given.start_chain();
     let id = given.task("a").await;
     let request = given.request().await;
     running.stop().await;
-    let running = start();
+    let running = given.start_chain();
     given.volumes.claim(&request).unwrap();
-    given
-        .answer(&request, ReportStatus::Success, "By the third.")
-        .await;
+    given.answer(&request, "By the third.").await;
     let report = given.report(&id).await;
     assert!(report.contains("By the third."), "{report}");
     // What was used far away is counted here.
@@ -188,11 +161,7 @@ async fn chained_requests_survive_restart() {
 #[tokio::test]
 async fn cancelled_task_withdraws_its_requests() {
     let given = Given::new().await;
-    let residents = vec![
-        resident(&given, "a", LONG, vec![asks("b")]),
-        resident(&given, "b", LONG, vec![asks("coder")]),
-    ];
-    let running = given.start(residents, &["coder"]);
+    let running = given.start_chain();
     let id = given.task("a").await;
     let request = given.request().await;
     given.volumes.cancel(&id).unwrap();
@@ -200,10 +169,7 @@ async fn cancelled_task_withdraws_its_requests() {
     given
         .until("the request is taken back", || withdrawn.exists())
         .await;
-    let lock = given
-        .volumes
-        .path(Folder::Active)
-        .join(format!("{id}.lock"));
+    let lock = given.volumes.claim_lock(&id);
     given
         .until("the command is let go of", || !lock.exists())
         .await;
@@ -221,10 +187,7 @@ async fn cancelled_task_withdraws_its_requests() {
 async fn late_answer_fails_step() {
     let given = Given::new().await;
     let short = Duration::from_millis(50);
-    let running = given.start(
-        vec![resident(&given, "a", short, vec![asks("coder")])],
-        &["coder"],
-    );
+    let running = given.start_a(short, asks("coder"));
     let id = given.task("a").await;
     let report = given.report(&id).await;
     assert!(
@@ -238,10 +201,7 @@ async fn late_answer_fails_step() {
 #[tokio::test]
 async fn panicking_role_reports_failure() {
     let given = Given::new().await;
-    let running = given.start(
-        vec![resident(&given, "a", LONG, vec![acts("break", &[])])],
-        &[],
-    );
+    let running = given.start_a(LONG, acts("break", &[]));
     let id = given.task("a").await;
     let report = given.report(&id).await;
     assert!(report.contains("status: FAILED"), "{report}");
@@ -251,15 +211,9 @@ async fn panicking_role_reports_failure() {
 #[tokio::test]
 async fn hanging_role_ends_on_stop() {
     let given = Given::new().await;
-    let running = given.start(
-        vec![resident(&given, "a", LONG, vec![acts("hang", &[])])],
-        &[],
-    );
+    let running = given.start_a(LONG, acts("hang", &[]));
     let id = given.task("a").await;
-    let lock = given
-        .volumes
-        .path(Folder::Active)
-        .join(format!("{id}.lock"));
+    let lock = given.volumes.claim_lock(&id);
     given.until("it is taken", || lock.exists()).await;
     running.stop().await;
     assert!(lock.exists(), "the next one takes it up");
@@ -427,15 +381,9 @@ async fn answer_timeout_pauses_while_role_is_busy() {
     let text = "---\nid: task-busy\nsession_id: auto\ncommand_type: new\nassignee: coder\n---\nx";
     given.volumes.publish(&busy, text).unwrap();
     given.volumes.claim(&busy).unwrap();
-    let lock = given
-        .volumes
-        .path(Folder::Active)
-        .join(format!("{busy}.lock"));
+    let lock = given.volumes.claim_lock(&busy);
     std::fs::write(&lock, "").unwrap();
-    let running = given.start(
-        vec![resident(&given, "a", short, vec![asks("coder")])],
-        &["coder"],
-    );
+    let running = given.start_a(short, asks("coder"));
     let id = given.task("a").await;
     given.request().await;
     let asked = Instant::now();
@@ -454,10 +402,7 @@ async fn answer_timeout_pauses_while_role_is_busy() {
 #[tokio::test]
 async fn failed_recall_is_retried_later() {
     let given = Given::new().await;
-    let running = given.start(
-        vec![resident(&given, "a", LONG, vec![asks("coder")])],
-        &["coder"],
-    );
+    let running = given.start_a(LONG, asks("coder"));
     let id = given.task("a").await;
     let request = given.request().await;
     given.volumes.claim(&request).unwrap();
@@ -475,10 +420,7 @@ async fn failed_recall_is_retried_later() {
     while recalls().await != (PlanState::Abandoned, 1) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let lock = given
-        .volumes
-        .path(Folder::Active)
-        .join(format!("{id}.lock"));
+    let lock = given.volumes.claim_lock(&id);
     assert!(lock.exists(), "it is not done with it");
     std::fs::remove_dir(&mark).unwrap();
     given

@@ -8,21 +8,10 @@ fn only(role: &str) -> RoleFilter {
     RoleFilter::Only(role.to_owned())
 }
 
-fn end_of_session(given: &Given, id: &str) -> CommandId {
-    let id = CommandId::new(id);
-    let text = format!("---\nid: {id}\nsession_id: s\ncommand_type: end\n---\n");
-    given.volumes.publish(&id, &text).unwrap();
-    id
-}
-
 impl Given {
     fn of_role(&self, id: &str, role: &str, script: &str) -> CommandId {
         let front = format!("origin: person\nplan: p\ntask: 1\nattempt: 1\nassignee: {role}");
         self.publish(id, &front, script)
-    }
-
-    fn whereabouts(&self, id: &CommandId) -> CommandPlace {
-        self.volumes.whereabouts(id).unwrap()
     }
 }
 
@@ -69,7 +58,7 @@ async fn role_folder_commands_go_only_to_that_role() {
     // One that takes all takes what lies in the common folder.
     let running = given.start(shell());
     given.report(&common).await;
-    let end = end_of_session(&given, "task-3");
+    let end = given.end_of_session("task-3");
     until("the end is not taken", || {
         given.whereabouts(&end) == CommandPlace::Processed
     })
@@ -122,8 +111,7 @@ async fn unsigned_claim_is_resumed_by_its_role() {
     let given = Given::new();
     let id = given.of_role("task-1", "coder", "echo run >> made");
     given.volumes.claim(&id).unwrap();
-    let lock = given.volumes.path(Folder::Active).join("task-1.lock");
-    fs::write(lock, "").unwrap();
+    fs::write(given.volumes.claim_lock(&id), "").unwrap();
     let running = given.start_for(only("reviewer"), shell());
     let last = given.of_role("task-2", "reviewer", "true");
     given.report(&last).await;

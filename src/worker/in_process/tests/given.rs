@@ -111,10 +111,9 @@ impl Given {
     pub(super) fn options(&self, residents: Vec<InProcessRole>, files: &[&str]) -> RoleHost {
         let inside = residents.iter().map(|resident| resident.id.clone());
         let members = inside.chain(files.iter().map(|name| role(name)));
-        let member = |id| Member {
+        let member = |id| OtherRole {
             id,
             description: String::new(),
-            prompt: String::new(),
         };
         let mut config = Config::default();
         config.role.max_depth = 3;
@@ -128,8 +127,20 @@ impl Given {
             clock: self.clock,
             prompts: Arc::new(Prompts::load(None).unwrap()),
             members: members.map(member).collect(),
+            role_prompts: Arc::default(),
             residents,
         }
+    }
+
+    /// Starts the role `a` with one step, beside the role `coder` that is behind files.
+    pub(super) fn start_a(&self, timeout: Duration, step: StepDoes) -> Running {
+        self.start(vec![resident(self, "a", timeout, vec![step])], &["coder"])
+    }
+
+    /// Starts the roles `a`, which asks `b`, and `b`, which asks `coder`.
+    pub(super) fn start_chain(&self) -> Running {
+        let member = |name, target| resident(self, name, LONG, vec![asks(target)]);
+        self.start(vec![member("a", "b"), member("b", "coder")], &["coder"])
     }
 
     pub(super) fn start(&self, residents: Vec<InProcessRole>, files: &[&str]) -> Running {
@@ -225,8 +236,8 @@ impl Given {
     }
 
     /// Answers a request as the daemon does that read a report.
-    pub(super) async fn answer(&self, request: &CommandId, status: ReportStatus, text: &str) {
-        let mut report = wire::ReportFile::new(request.clone(), status);
+    pub(super) async fn answer(&self, request: &CommandId, text: &str) {
+        let mut report = wire::ReportFile::new(request.clone(), ReportStatus::Success);
         report.report.results = text.to_owned();
         (report.report.input_tokens, report.report.output_tokens) = (3, 2);
         record(&self.store, &self.clock, report).await;
