@@ -748,7 +748,6 @@ mod tests {
             vec!["run", "goal", "--param", "a=b"],
             vec!["run", "--workflow", "w", "--param", "a"],
             vec!["run", "--workflow", "w", "--plan", "p.md"],
-            vec!["answer", "perhaps"],
             vec!["why", "0"],
             vec!["show", "--at", "-1"],
             vec!["mcp", "--http", "0.0.0.0:1"],

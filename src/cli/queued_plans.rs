@@ -271,10 +271,10 @@ pub async fn take_up(app: &App) -> Result<Arc<TakeUp>> {
         environment: app.environment.clone(),
         root: app.volumes.root().to_owned(),
     });
-    Ok(Arc::new(move |head| {
+    Ok(Arc::new(move |head, in_use| {
         let taken = Arc::clone(&taken);
         Box::pin(async move {
-            let ready = Box::pin(taken.ready(&head)).await;
+            let ready = Box::pin(taken.ready(&head, in_use)).await;
             ready.map_err(|failure| anyhow!(failure.text()))
         })
     }))
@@ -290,11 +290,12 @@ struct TakenUp {
 }
 
 impl TakenUp {
-    /// Opens the configuration that the person named with the plan, and starts the workers for it.
+    /// Opens the configuration that the person named with the plan, decides where its agents work, and starts the workers for it:
+    /// where its folder is `in_use`, only if its tasks have worktrees.
     ///
     /// # Errors
     /// It is not as it was confirmed, or something cannot be started.
-    async fn ready(&self, head: &PlanHead) -> Result<PlanAtWork> {
+    async fn ready(&self, head: &PlanHead, in_use: bool) -> Result<Option<PlanAtWork>> {
         let entry = head.queue.as_deref().cloned().unwrap_or_default();
         let file = entry.config.as_ref().map(PathBuf::from);
         let start = CommandStart {
@@ -322,9 +323,12 @@ impl TakenUp {
         app.check_found(&found).await?;
         let placed = app.resume_isolation(&mut found, &work.workers, &how);
         Box::pin(placed).await?;
+        if in_use && !found.head.is_isolated() {
+            return Ok(None);
+        }
         app.note_differences(&head.id, (&entry, &marks), (&work.workers, &planner))
             .await?;
-        work.start(&found.head, HumanWait::Wait).await
+        work.start(&found.head, HumanWait::Wait).await.map(Some)
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) struct PlansAtWork {
     pub runs: BTreeMap<PlanId, PlanRun>,
     /// Makes ready what a queued plan needs; `None` if this daemon takes none up.
     take_up: Option<Arc<TakeUp>>,
-    opening: JoinSet<Result<PlanRun>>,
+    opening: JoinSet<Result<Option<PlanRun>>>,
     /// The plans that are being opened, with the tasks that open them.
     opened_by: BTreeMap<Id, PlanHead>,
     /// Where the plans at work write MISSION.md: the first one has the usual place.
@@ -41,7 +41,7 @@ pub(super) struct PlansAtWork {
 }
 
 /// What came of opening a plan.
-pub(super) type Opened = Result<(Id, Result<PlanRun>), JoinError>;
+pub(super) type Opened = Result<(Id, Result<Option<PlanRun>>), JoinError>;
 
 /// Something that happened to a plan.
 pub(super) enum PlanEvent {
@@ -138,16 +138,19 @@ impl PlansAtWork {
                 continue;
             }
             let (store, clock, head) = (self.store.clone(), self.clock, listed.head);
-            let prepared = take_up(head.clone());
+            let in_use = self.in_folder_of(&head).next().is_some();
+            let prepared = take_up(head.clone(), in_use);
             let missions = Arc::clone(&self.missions);
             let opened = self.opening.spawn(async move {
-                let mut at_work = prepared.await?;
+                let Some(mut at_work) = prepared.await? else {
+                    return Ok(None);
+                };
                 let mission = choose_mission(&mut at_work.settings, &missions)?;
                 let opened = open(at_work, store, clock).await;
                 if opened.is_err() {
                     locked(&missions).remove(&mission);
                 }
-                opened
+                opened.map(Some)
             });
             self.opened_by.insert(opened.id(), head);
         }
@@ -160,6 +163,23 @@ impl PlansAtWork {
             || self.closes.contains(id)
             || self.opened_by.values().any(|head| head.id == *id);
         !at_work && self.left.get(id) != Some(&listed.seq)
+    }
+
+    /// Returns the plans at work in the folder of a plan, or about to be, and whether their tasks have worktrees.
+    fn in_folder_of(&self, head: &PlanHead) -> impl Iterator<Item = (&PlanId, bool)> {
+        let own = Path::new(&head.workspace);
+        let runs = self.runs.values().map(|run| {
+            let (settings, isolated) = (&run.settings, run.demand.isolated);
+            (&settings.plan, settings.workspace.as_path(), isolated)
+        });
+        let opening = self.opened_by.values().map(|head| {
+            let isolated = head.is_isolated();
+            (&head.id, Path::new(&head.workspace), isolated)
+        });
+        let same = move |folder: &Path| folder.starts_with(own) || own.starts_with(folder);
+        let others = runs.chain(opening);
+        let others = others.filter(move |(_, folder, _)| same(folder));
+        others.map(|(id, _, isolated)| (id, isolated))
     }
 
     /// Returns why a queued plan does not begin now, if it does not.
@@ -180,21 +200,10 @@ impl PlansAtWork {
                 Err(error) => return Err(error),
             }
         }
-        let same = |other: &Path, isolated: bool| {
-            let own = Path::new(&head.workspace);
-            let within = other.starts_with(own) || own.starts_with(other);
-            within && !(isolated && head.is_isolated())
-        };
-        let runs = self.runs.values().map(|run| {
-            let (settings, isolated) = (&run.settings, run.demand.isolated);
-            (&settings.plan, settings.workspace.as_path(), isolated)
-        });
-        let opening = self.opened_by.values().map(|head| {
-            let isolated = head.is_isolated();
-            (&head.id, Path::new(&head.workspace), isolated)
-        });
-        let mut others = runs.chain(opening);
-        if let Some((other, ..)) = others.find(|(_, folder, isolated)| same(folder, *isolated)) {
+        // Where it is not decided yet, that is found out before it begins.
+        let may_be_isolated = head.is_isolated() || head.isolated.is_none() && head.line.is_none();
+        let in_the_way = |(_, isolated): &(_, bool)| !(*isolated && may_be_isolated);
+        if let Some((other, _)) = self.in_folder_of(head).find(in_the_way) {
             let folder = one_line(&head.workspace, 200);
             let why = format!("for plan {other} to end, which works in the same folder `{folder}`");
             return Ok(Some(why));
@@ -236,10 +245,12 @@ impl PlansAtWork {
         };
         let head = self.opened_by.remove(&id).unwrap_or_default();
         match opened {
-            Ok(run) => {
+            Ok(Some(run)) => {
                 tracing::info!(plan = %head.id, "taken up from the queue");
                 self.runs.insert(head.id.clone(), run);
             }
+            // Now it is known that it shares the folder, so it waits from the next time on.
+            Ok(None) => {}
             Err(error) => {
                 let reason = one_line(&format!("{error:#}"), REASON);
                 tracing::error!(plan = %head.id, reason, "a queued plan cannot begin");

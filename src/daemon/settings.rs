@@ -51,8 +51,10 @@ pub struct PlanAtWork {
     pub end_workers: EndWorkers,
 }
 
-/// Makes ready what a queued plan needs, as the person who queued it confirmed it.
-pub type TakeUp = dyn Fn(PlanHead) -> BoxFuture<'static, anyhow::Result<PlanAtWork>> + Send + Sync;
+/// Makes ready what a queued plan needs, as the person who queued it confirmed it. Where its folder is in use, only if its tasks
+/// have worktrees: a plan whose tasks share the folder after all is `None`, and waits.
+pub type TakeUp =
+    dyn Fn(PlanHead, bool) -> BoxFuture<'static, anyhow::Result<Option<PlanAtWork>>> + Send + Sync;
 
 /// The settings of a plan that a daemon carries out.
 pub struct DaemonSettings {

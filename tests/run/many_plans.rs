@@ -8,6 +8,7 @@ use super::team::TEAM;
 use super::*;
 use crate::common::env::{times, wait_at_most};
 use crate::common::git::Project;
+use crate::common::mcp::Mcp;
 use crate::crash::stage::Chance;
 
 impl Scene {
@@ -453,4 +454,39 @@ fn plans_with_worktrees_wake_each_other() {
     }
     daemon.kill();
     project.sound();
+}
+
+/// A goal that comes without a terminal: whether its tasks have worktrees is found out before it waits for another plan.
+#[test]
+fn goals_of_one_project_are_carried_out_side_by_side() {
+    let worktrees = "run.workspace = 'project'\nrun.isolation = 'worktree'\nrun.worktrees = 'volumes/worktrees'";
+    for (config, isolated) in [(worktrees, true), ("run.isolation = 'auto'", false)] {
+        let server = planning(&[("First", &[])]);
+        let scene = Scene::with_model(&server, Shape::Messages, config);
+        if isolated && Project::new(&scene.env).is_none() {
+            return;
+        }
+        let mut mcp = Mcp::start(&scene.env, "--dialect control");
+        for goal in ["Do one thing", "Do another one"] {
+            mcp.call("run_goal", json!({ "goal": goal }));
+        }
+        let daemon = scene.start_as("daemon", "daemon");
+        let first = scene.take_any();
+        if !isolated {
+            let waits = "which works in the same folder";
+            wait_until(waits, || scene.works("plans").contains(waits));
+            assert_eq!(scene.pending().len(), 0);
+            scene.succeed(&first, "done");
+        }
+        let second = scene.take_any();
+        assert_ne!(plan_of(&first), plan_of(&second));
+        let folder = |command: &Command| command.field("workspace").unwrap().to_owned();
+        assert_eq!(folder(&first) != folder(&second), isolated);
+        if isolated {
+            scene.succeed(&first, "done");
+        }
+        scene.succeed(&second, "done");
+        scene.await_states(&["completed", "completed"]);
+        daemon.interrupted();
+    }
 }
