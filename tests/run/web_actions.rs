@@ -548,10 +548,13 @@ fn goal_becomes_a_plan_once() {
     );
     let (_, second) = page.post("plans", &goal, "second");
     assert_ne!(made["plan"], second["plan"]);
-    let (_, third) = page.post("plans", &goal, "");
+    let long = json!({"goal": format!("Write a parser {}", "and test it whole ".repeat(5))});
+    let (_, third) = page.post("plans", &long, "");
     assert_ne!(second["plan"], third["plan"]);
     let plans: Value = scene.json("plans --json");
     assert_eq!(plans.as_array().unwrap().len(), 3);
+    let cut = "Write a parser and test it whole and test it whole and test it whole and test…";
+    assert_eq!(plans[0]["name"], cut);
 
     let rows: Value = scene.json(["show", made["plan"].as_str().unwrap(), "--format", "json"]);
     let head = &rows["rows"][0]["head"];

@@ -11,6 +11,9 @@ use super::{
 };
 use crate::plan::day_budget::{DayBudget, DayGrant};
 
+/// Characters of a goal's first line that are the name of its plan.
+const NAME: usize = 80;
+
 words! {
     /// Where a plan or a task came from: decides whether text in it may be executed.
     #[derive(Default)]
@@ -433,12 +436,18 @@ impl PlanHead {
         }
     }
 
-    /// Creates the head of an idle plan that has only a goal.
+    /// Creates the head of an idle plan that has only a goal, whose first line is its name: whole words, if it is long.
     pub fn new(id: PlanId, goal: &str, now: Time) -> Self {
         let first_line = goal.lines().next().unwrap_or_default();
+        let mut name: String = first_line.chars().take(NAME).collect();
+        if name.len() < first_line.len() {
+            let whole_words = name.rfind(' ').unwrap_or(name.len());
+            name.truncate(whole_words);
+            name.push('…');
+        }
         Self {
             id,
-            name: first_line.chars().take(80).collect(),
+            name,
             goal: goal.to_owned(),
             origin: Origin::Person,
             owner: crate::plan::DAEMON.to_owned(),
