@@ -413,7 +413,7 @@ async fn finished_plan_says_where_its_work_is() {
     browser
         .js("document.querySelector('.act form .main').click()")
         .await;
-    browser.shows("task 1 is tried again").await;
+    browser.shows("is tried again").await;
     browser.shows("The next attempt is told").await;
     browser.shows("say it louder").await;
     browser.shows("no daemon carries the plan out").await;

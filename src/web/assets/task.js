@@ -107,19 +107,18 @@ export function Task({ plan, number }) {
   const task = data.task || data;
   const history = [...(task.history || [])].reverse();
   const over = ["completed", "skipped", "replaced", "aborted"].includes(task.state);
+  const again = ["completed", "skipped"].includes(task.state);
   const link = (other) => html`<a href=${`#/p/${plan}/t/${other.id ?? other}`}>${other.id ?? other}${other.name && ` · ${other.name}`}</a> `;
   const note = (label, required) => [["note", label, "text", required]];
   return html`<p class="crumbs"><a href="#/">Plans</a> / <a href=${`#/p/${plan}`}>${plan}</a> / task ${task.id}</p>
     <header class="head"><div class="grow"><h1 tabindex="-1">${task.id} · ${task.name}</h1><p class="row facts"><${State} state=${task.state} proven=${task.proven} />
       <span>${many(task.attempts, "attempt")}</span>${task.assignee && html`<span>role ${task.assignee}</span>`}<span class="quiet">cost ${money(task.usage?.cost_usd)}${
       task.usage?.seconds ? `, ${span(task.usage.seconds * 1000)} of work` : ""}</span>${data.daemon === false && !over && html`<span class="quiet">no daemon carries the plan out</span>`}</p></div>
-    ${["completed", "skipped"].includes(task.state) && html`<div class="actions"><${Act} label="Retry" path=${`${base}/retry`} fields=${[...note("What is to be better", true),
-      ["yes", "Tasks that came after it may open again", "check"]]} /></div>`}
-    ${!over && html`<div class="actions">
-      <${Act} label="Note" path=${`${base}/note`} fields=${note("What the next attempt is to know", true)} />
-      <${Act} label="Retry" path=${`${base}/retry`} fields=${note("Note for the agent (may be empty)")} />
-      <${Act} label="Done" path=${`${base}/done`} fields=${note("Note (may be empty)")} about="You say that it is done; no check runs." />
-      <${Act} label="Skip" kind="danger" path=${`${base}/skip`} fields=${note("Note (may be empty)")} about="It is left out; what waits for it goes on without it." /></div>`}</header>
+    ${(again || !over) && html`<div class="actions">
+      ${!over && html`<${Act} label="Note" path=${`${base}/note`} fields=${note("What the next attempt is to know", true)} />`}
+      <${Act} label="Retry" path=${`${base}/retry`} fields=${[...note("Note for the agent (may be empty)"), again && ["yes", "Tasks that came after it may open again", "check"]].filter(Boolean)} />
+      ${!over && html`<${Act} label="Done" path=${`${base}/done`} fields=${note("Note (may be empty)")} about="You say that it is done; no check runs." />
+      <${Act} label="Skip" kind="danger" path=${`${base}/skip`} fields=${note("Note (may be empty)")} about="It is left out; what waits for it goes on without it." />`}</div>`}</header>
     <${Problem} error=${error} />
     <section class="card why"><h2>Why</h2><${Text} text=${reasons(data.why || task.why || "")} />
       ${!over && said(task.told) && html`<p>The next attempt is told:</p><${Text} text=${task.told} />`}
