@@ -76,12 +76,12 @@ fn hundred_kills_lose_nothing() {
 #[test]
 fn kills_of_three_plans_lose_nothing() {
     let scene = times(scene::short(), scene::long());
-    kills_lose_nothing(&scene.within(&OWN), times(20, 100));
+    kills_lose_nothing(&scene.within(&OWN), times(10, 100));
 }
 
 #[test]
 fn kills_of_three_plans_in_one_folder_lose_nothing() {
-    kills_lose_nothing(&scene::short().within(&SHARED), times(15, 100));
+    kills_lose_nothing(&scene::short().within(&SHARED), times(8, 100));
 }
 
 /// Carries the plans out among so many kills: the agent holds its reports back until then.

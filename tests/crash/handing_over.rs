@@ -122,7 +122,7 @@ fn plans_left_to_the_next_daemon_survive_kills() {
     let scene = scene::short().within(&SHARED);
     let calm = calm(&scene);
     let (mut chance, mut tempo) = (Chance::new("PLAN_AGENT_CRASH_SEED"), Tempo::default());
-    for _ in 0..times(4, 60) {
+    for _ in 0..times(2, 60) {
         leave(&scene, &mut chance, &mut tempo, &calm);
     }
 }
