@@ -75,7 +75,7 @@ export function Timeline({ plan, rows }) {
   const tries = bars.flatMap(([, each]) => each);
   const from = Math.min(...tries.map((each) => ms(each.issued)));
   const until = (each) => each.decided ?? (each.state === "open" ? null : each.ended);
-  const to = Math.max(from + 1000, ...tries.map((each) => ms(until(each)) ?? Date.now()));
+  const to = Math.max(from + 1000, ...tries.map((each) => ms(until(each)) ?? Date.now()), ...bars.map(([task]) => (task.state === "asks_you" ? Date.now() : 0)));
   const at = (time) => ((ms(time) ?? to) - from) / (to - from) * 1000;
   const bad = (each) => /fail|timed|garbled|stopped|withdrawn/i.test(`${each.state} ${each.report?.status ?? each.report ?? ""}`);
   const said = (each) => `attempt ${each.number}: ${clock(each.issued)}, ${span((ms(each.ended) ?? to) - ms(each.issued))}${bad(each) ? ", failed" : ""}`;
@@ -87,5 +87,6 @@ export function Timeline({ plan, rows }) {
     <tbody>${bars.map(([task, all]) => html`<tr key=${task.id}><td><a href=${`#/p/${plan}/t/${task.id}`}>${task.id} · ${task.name}</a></td>
       <td><svg viewBox="0 0 1000 18" preserveAspectRatio="none" role="img" aria-label=${all.map(said).join("; ")}>${all.map((each) => html`<g><title>${said(each)}</title>
         ${bar("wait", at(each.issued), at(each.claimed))}${each.claimed && bar(bad(each) ? "bad" : "work", at(each.claimed), at(each.ended))}${each.ended && bar("wait", at(each.ended), at(until(each)))}
-        ${each.checked.map((check) => html`<rect class=${check.passed ? "good" : "bad"} x=${Math.min(995, at(check.at))} width="5" height="18" />`)}</g>`)}</svg></td></tr>`)}</tbody></table>`;
+        ${each.checked.map((check) => html`<rect class=${check.passed ? "good" : "bad"} x=${Math.min(995, at(check.at))} width="5" height="18" />`)}</g>`)}
+        ${task.state === "asks_you" && bar("wait", at(until(all[all.length - 1])), 1000)}</svg></td></tr>`)}</tbody></table>`;
 }
