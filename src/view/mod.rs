@@ -40,7 +40,7 @@ pub use review::review;
 pub use run_progress_lines::{RepeatedFailures, progress, results, tasks};
 pub use state_word::StateWord;
 pub use task_detail::{task_detail, task_rows};
-pub use why::{last_lines, why};
+pub use why::{failing_output, why};
 
 use std::time::Duration;
 

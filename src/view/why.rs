@@ -6,8 +6,8 @@ use super::{
     usage,
 };
 use crate::plan::{
-    Attempt, AttemptState, CriterionResult, CriterionState, HeldLocks, Lanes, Plan, PlanState,
-    ReviewPolicy, TaskId, TaskState, Time, word,
+    Attempt, AttemptState, CriterionResult, CriterionState, HeldLocks, HumanQuestion, Lanes, Plan,
+    PlanState, ReviewPolicy, TaskId, TaskState, Time, word,
 };
 use crate::wire;
 use crate::wire::team_file::ONLY_ITS_OWN;
@@ -320,8 +320,15 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
     lines
 }
 
+/// Returns the end of what the check printed that failed last, for the question about its task.
+pub fn failing_output(plan: &Plan, question: &HumanQuestion) -> Vec<String> {
+    let last = question.task.and_then(|id| plan.attempts_of(id).last());
+    let failing = last.into_iter().flat_map(Attempt::failing).last();
+    failing.map_or(Vec::new(), |check| last_lines(&check.tail))
+}
+
 /// Returns the last lines of a failing check's output, as a person reads them.
-pub fn last_lines(output: &str) -> Vec<String> {
+fn last_lines(output: &str) -> Vec<String> {
     let text = printable(output);
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let lines: Vec<&str> = lines.collect();

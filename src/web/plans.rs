@@ -317,6 +317,7 @@ fn question(plan: &Plan, seq: i64, open: &HumanQuestion) -> Value {
         "task_name": task.map(|task| task.name.as_str()),
         "asked_at": time_text(open.asked),
         "text": open.reason,
+        "output": view::failing_output(plan, open),
         "choices": choices.collect::<Vec<_>>(),
         "note_allowed": true,
         "seq": seq,

@@ -236,3 +236,21 @@ fn what_is_not_there_is_said() {
         assert!(reply.json()["error"].is_string(), "{path}: {reply:?}");
     }
 }
+
+#[test]
+fn question_shows_what_the_failing_check_printed() {
+    let mut env = TestEnv::new();
+    env.set("PLAN_AGENT_LLM_PROVIDER", "none");
+    env.write(
+        "config.toml",
+        "[run]\nchecks = ['port']\n\n[checks.port]\nrun = ['sh', '-c', 'echo 8080 is taken; exit 1']\n",
+    );
+    env.write(
+        "plan.md",
+        "---\nname: Serve\ngoal: Serve it\n---\n\n## Serve it\n\n```sh\ntrue\n```\n",
+    );
+    env.exits(4, "run --plan plan.md --agent shell --no-input");
+    let served = serve(&env, &[]);
+    let asked = served.get("questions")["questions"][0].take();
+    assert_eq!(asked["output"], json!(["8080 is taken"]), "{asked}");
+}

@@ -5,9 +5,7 @@ use super::super::answer_words::{Typed, explanation, keys, offer, read};
 use super::super::edit_plan::{unchanged, with_comments, without_comments};
 use super::super::editor::Editor;
 use super::Foreground;
-use crate::plan::{
-    Attempt, Draft, HumanQuestion, HumanQuestionKind, ModelQuestion, Plan, QuestionId,
-};
+use crate::plan::{Draft, HumanQuestion, HumanQuestionKind, ModelQuestion, Plan, QuestionId};
 use crate::store::StoreError;
 use crate::view::{self, AtWork, Paint, Style};
 use crate::wire::plan_file::PlanToEdit;
@@ -46,15 +44,12 @@ impl OpenQuestion {
             }
             None => (format!("plan {}", plan.id()), "plan".to_owned()),
         };
-        let last = question.task.and_then(|id| plan.attempts_of(id).last());
-        let failing = last.into_iter().flat_map(Attempt::failing);
-        let output = (failing.last()).map(|check| view::last_lines(&check.tail));
         let review = question.about == HumanQuestionKind::Review && asked != Some(&question.id);
         Some(Self {
             question: question.clone(),
             subject,
             short,
-            output: output.unwrap_or_default(),
+            output: view::failing_output(plan, question),
             waiting: plan.open_questions().count() - 1,
             ask: question.ask.as_ref().and_then(|id| plan.ask(id)).cloned(),
             plan: match review {

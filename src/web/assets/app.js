@@ -59,7 +59,7 @@ function Question({ question, first }) {
     <form onSubmit=${send}><p class="quiet"><a href=${`#/p/${id(question.plan)}`}>${question.plan_name}</a>${question.task != null && html` · <a
       href=${`#/p/${id(question.plan)}/t/${question.task}`}>${question.task} · ${question.task_name}</a>`} · asked <${Ago} time=${question.asked_at} />${question.choices[0]?.word === "approve" &&
       html` · <a href=${`#/p/${id(question.plan)}/review`}>Read the whole plan</a> ${drafts.has(question.plan) && UNSAVED}`}</p>
-    <h2 id=${name} class="text">${question.text}</h2>
+    <h2 id=${name} class="text">${question.text}</h2>${question.output.length > 0 && html`<pre tabindex="0">${question.output.join("\n")}</pre>`}
     <fieldset disabled=${window.readOnly || state.busy}><legend class="unseen">Your answer</legend>
       ${question.choices.map((each, at) => html`<label class=${choice === each.word ? "choice chosen" : "choice"}><input type="radio" name=${name}
         checked=${choice === each.word} onChange=${() => setChoice(each.word)} /><kbd>${at + 1}</kbd><span><b>${each.word}</b> ${each.meaning}</span></label>`)}
