@@ -201,7 +201,7 @@ impl PlansAtWork {
             }
         }
         // Where it is not decided yet, that is found out before it begins.
-        let may_be_isolated = head.is_isolated() || head.isolated.is_none() && head.line.is_none();
+        let may_be_isolated = head.is_isolated() || head.isolation_is_open();
         let in_the_way = |(_, isolated): &(_, bool)| !(*isolated && may_be_isolated);
         if let Some((other, _)) = self.in_folder_of(head).find(in_the_way) {
             let folder = one_line(&head.workspace, 200);

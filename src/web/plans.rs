@@ -162,9 +162,8 @@ pub async fn show(
 /// Says where agents work or, of a plan that has ended, where their work is; `None` where that is not decided.
 fn place(head: &PlanHead, program: &ProgramName) -> Option<String> {
     let folder = &head.workspace;
-    let decided = head.isolated.is_some() || head.line.is_some() || head.status != PlanState::Idle;
     let place = match (&head.line, head.status.settled()) {
-        _ if folder.is_empty() || !decided => return None,
+        _ if folder.is_empty() || head.isolation_is_open() => return None,
         (_, true) => view::place_of_results(head, folder, program),
         (Some(line), _) => view::place_of_agents(head, &line.folder, program),
         (None, _) if head.is_isolated() => return None,

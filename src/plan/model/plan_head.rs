@@ -428,6 +428,12 @@ impl PlanHead {
         self.isolated.unwrap_or(self.line.is_some())
     }
 
+    /// Returns whether nobody has decided yet whether tasks have worktrees, which is done before the plan begins.
+    pub fn isolation_is_open(&self) -> bool {
+        let begun = self.status != crate::plan::PlanState::Idle;
+        self.isolated.is_none() && self.line.is_none() && !begun
+    }
+
     /// Returns the plan's archive entry, if it has ever been archived.
     pub fn in_history(&self) -> Option<ArchivedEntry> {
         match self.archive_state {
