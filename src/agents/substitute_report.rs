@@ -77,8 +77,9 @@ fn of_processes(
 }
 
 impl CodingAgentSetup {
-    /// Returns the report on a job, of what all its runs came to, with what a person should know about them: the agent's own, where it left one in the workspace (`left`) or as its last message, else
-    /// one that is made from its output: never more than PARTIAL_SUCCESS, as the agent's words about itself make no success.
+    /// Returns the report on a job, of what all its runs came to, with what a person should know about them: the agent's own, where
+    /// it left one in the workspace (`left`) or as its last message, else one that is made from its output: never more than
+    /// PARTIAL_SUCCESS, as the agent's words about itself make no success.
     pub fn report(
         &self,
         job: &AgentJob<'_>,

@@ -27,20 +27,19 @@ pub async fn answer(args: &AnswerArgs, app: &App) -> Result {
         Some(choice) => Typed::Answer(choice, note),
         None => answer_words::read(&format!("{} {note}", args.choice), &question),
     };
+    let no_answer = |why: String| {
+        let hint = format!("`{} answer {} '?'` explains each", app.program, question.id);
+        Failure::usage(anyhow!(why)).hint(hint)
+    };
     let (choice, note) = match typed {
         Typed::Answer(choice, note) => (choice, note),
         Typed::Explain => return app.say(&answer_words::explanation(&question)),
-        Typed::Wrong(why) => {
-            let hint = format!("`{} answer {} '?'` explains each", app.program, question.id);
-            return Err(Failure::usage(anyhow!(why)).hint(hint));
+        Typed::Edit => {
+            let hint = format!("`{} edit {plan}` opens the plan", app.program);
+            return Err(Failure::usage(anyhow!("`edit` is no answer")).hint(hint));
         }
-        Typed::Edit | Typed::Nothing => {
-            let hint = format!(
-                "`{} edit {plan}` opens the plan in your editor",
-                app.program
-            );
-            return Err(Failure::usage(anyhow!("that is no answer")).hint(hint));
-        }
+        Typed::Wrong(why) => return Err(no_answer(why)),
+        Typed::Nothing => return Err(no_answer("that is no answer".to_owned())),
     };
     let id = question.id;
     let answer = move |draft: &mut Draft<'_>| steering::answer(draft, &id, choice, &note, BY);
