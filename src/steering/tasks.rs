@@ -27,6 +27,9 @@ pub fn tell(draft: &mut Draft<'_>, id: TaskId, words: &str, now: bool) -> Result
         }
         (_, true) if now => format!("task {id} gets another command, with your words"),
         (_, true) => format!("{along}; attempt {attempt} began without them and goes on"),
+        (_, false) if before.status.settled() => {
+            format!("task {id} has ended: `retry` gives your words to its agent")
+        }
         (_, false) => along,
     })
 }

@@ -78,7 +78,9 @@ pub fn why(
         && task.status.settled()
     {
         let words = line(words);
-        lines.push(format!("  it ended before its agent got this: {words}"));
+        lines.push(format!(
+            "  its agent gets this when it is tried again: {words}"
+        ));
     }
     if let Some(used) = usage::of_tasks(plan).get(&id).and_then(usage::task_line) {
         lines.push(format!("  used: {used}"));

@@ -38,8 +38,10 @@ const BY: &str = "web";
 const WHERE: &str = "on the page";
 /// What a restore is in the log.
 const RESTORED: &str = "restored";
-/// What an answer is in the log.
+/// What words of a person are in the log: no plan goes on by them that has ended.
 const ANSWERED: &str = "answered";
+const SAID: &str = "said";
+const COMMENTED: &str = "commented";
 /// The header with the caller's name for an action, and its longest value.
 const KEY: &str = "idempotency-key";
 const LONGEST_KEY: usize = 128;
@@ -127,8 +129,8 @@ pub fn routes() -> Router<WebState> {
         .route("/plans/{id}/tasks/{n}/retry", does("tried again", retry))
         .route("/plans/{id}/tasks/{n}/skip", does("skipped", skip))
         .route("/plans/{id}/tasks/{n}/done", does("done", done))
-        .route("/plans/{id}/tasks/{n}/note", does("said", note))
-        .route("/plans/{id}/tasks/{n}/comments", does("commented", comment))
+        .route("/plans/{id}/tasks/{n}/note", does(SAID, note))
+        .route("/plans/{id}/tasks/{n}/comments", does(COMMENTED, comment))
 }
 
 /// Answers an action that needs nothing but the plan; `why` says what it is in the log.
@@ -403,7 +405,8 @@ async fn change(
     }
     let is_known = |made: &MadeChange| asked.key.as_ref() == Some(&made.key);
     // No answer lets a plan go on that has ended: it comes too late, and the refusal says so.
-    let goes_on = why == RESTORED || head.status.settled() && why != ANSWERED;
+    let goes_on =
+        why == RESTORED || head.status.settled() && ![ANSWERED, SAID, COMMENTED].contains(&why);
     let alone = goes_on && !head.made_changes.iter().any(is_known);
     // A daemon that is about to end would not notice that its plan goes on.
     let lock = match alone {

@@ -25,17 +25,51 @@ fn shared_project_has_no_link_that_leads_nowhere() {
 }
 
 #[test]
-fn words_that_no_command_took_along_are_said() {
-    let scene = Scene::by_rules("");
+fn words_that_came_during_work_get_an_attempt() {
+    let scene = Scene::by_rules("run.max_attempts = 1\n");
     let run = scene.start("run --plan one.md");
     let command = scene.take_any();
     scene.works(["tell", "1", "use port 2"]);
     scene.succeed(&command, "done");
+    let command = scene.take_any();
+    has(
+        command.body(),
+        "What you have done stays. A person has said more:",
+    );
+    has(command.body(), "A person says: use port 2");
+    scene.succeed(&command, "done");
+    run.end().has_stdout("~ 1 accepted");
+    has(
+        scene.works("why 1"),
+        "a person said more while its agent worked; else it would be accepted",
+    );
+    // What is said afterwards waits for a retry.
+    let waits = "task 1 has ended: `retry` gives your words to its agent";
+    has(scene.works(["tell", "1", "use port 3"]), waits);
+    has(
+        scene.works("why 1"),
+        "its agent gets this when it is tried again",
+    );
+    scene.works("retry 1 --yes");
+    let run = scene.start("resume");
+    let command = scene.take_any();
+    has(command.body(), "A person says: use port 3");
+    scene.succeed(&command, "done");
+    run.end();
+}
+
+#[test]
+fn words_that_no_command_took_along_are_said() {
+    let scene = Scene::by_rules("");
+    let run = scene.start("run --plan one.md");
+    scene.take_any();
+    scene.works(["tell", "1", "use port 2"]);
+    scene.works("done 1");
     let ran = run.end();
     ran.has_stdout("! task 1 ended before its agent got this: A person says: use port 2");
     has(
         scene.works("why 1"),
-        "it ended before its agent got this: A person says: use port 2",
+        "its agent gets this when it is tried again: A person says: use port 2",
     );
 }
 

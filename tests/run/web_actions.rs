@@ -248,18 +248,6 @@ fn refused_actions_change_nothing() {
             404,
             "a task is named by its number",
         ),
-        (
-            "tasks/1/note",
-            json!({"note": "x"}),
-            409,
-            "task `1` is completed",
-        ),
-        (
-            "tasks/1/comments",
-            json!({"path": "a", "line": 1, "text": "x"}),
-            409,
-            "task `1` is completed",
-        ),
         ("tasks/1/skip", json!({}), 409, "task `1` is completed"),
         (
             "tasks/1/retry",

@@ -10,6 +10,7 @@ use crate::plan::TaskId;
 #[command(
     override_usage = "plan-agent tell [OPTIONS] [PLAN] <N> <TEXT>",
     after_help = "Example:\n  plan-agent tell 3 \"the port is 8081\"\n
+Words that come while an agent works reach it before its result is accepted.
 With --now the agent at work is stopped, and goes on in its session with your words: a new attempt. Only coding agents can."
 )]
 pub struct TellArgs {

@@ -78,17 +78,14 @@ impl Plan {
 }
 
 impl Draft<'_> {
-    /// Adds a person's words to the next command of a task. `now` stops the attempt at the task, and its agent goes on with the
-    /// words in its session. Returns whether the words are new.
+    /// Adds a person's words to the next command of a task; one that has ended keeps them until it is tried again. `now` stops the
+    /// attempt at the task, and its agent goes on with the words in its session. Returns whether the words are new.
     ///
     /// # Errors
-    /// The task or the plan has ended. With `now`: no agent works on the task, or its session is not known.
+    /// The plan was abandoned. With `now`: no agent works on the task, or its session is not known.
     pub fn tell(&mut self, id: TaskId, words: &str, now: bool) -> Result<bool> {
-        self.not_settled()?;
+        self.not_abandoned()?;
         let mut task = self.task(id)?;
-        if task.status.settled() {
-            return Err(Refusal::not_editable(&task));
-        }
         let said = |told: &Option<String>| told.as_ref().is_some_and(|told| told.ends_with(words));
         let attempt = self.plan.current_attempt(&task).cloned();
         let attempt = attempt.filter(|attempt| attempt.state == AttemptState::Open);

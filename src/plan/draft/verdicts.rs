@@ -12,7 +12,8 @@ const LONGEST_PARK: Duration = Duration::from_secs(7 * 24 * 3600);
 const RESULT_CHARS: usize = 2000;
 
 impl Draft<'_> {
-    /// Decides a reported attempt.
+    /// Decides a reported attempt. Words of a person that came while its agent worked reach it: a result that would be accepted
+    /// is kept, and another attempt goes on from it with them. That is no failure.
     ///
     /// # Errors
     /// The attempt awaits no verdict; `next` without success or with a failing check.
@@ -22,6 +23,10 @@ impl Draft<'_> {
             return Err(Refusal::NotAcceptable);
         }
         let number = attempt.task;
+        let mut task = self.task(number)?;
+        let goes_on = verdict.decision == Decision::Next && task.told.is_some();
+        let said_more = goes_on.then(|| said_more(verdict));
+        let verdict = said_more.as_ref().unwrap_or(verdict);
         self.log(Event::Judged {
             task: number,
             command: id.clone(),
@@ -29,7 +34,12 @@ impl Draft<'_> {
             reason: verdict.reason.clone(),
         });
         attempt.verdict = Some(verdict.clone());
-        let mut task = self.task(number)?;
+        if goes_on {
+            task.note = Some(verdict.feedback.clone());
+            self.insert_attempt(attempt);
+            self.insert(task);
+            return Ok(());
+        }
         if let Some(sides) = both_sides(&task, &attempt, verdict) {
             self.insert_attempt(attempt);
             // What a person who says `retry` gives the agent.
@@ -211,6 +221,20 @@ impl Draft<'_> {
         attempt.state = AttemptState::Judged;
         self.drop_judge_ask(&attempt);
         Ok((attempt, report))
+    }
+}
+
+/// Returns the verdict on a result that would be accepted, where a person said more while the agent worked.
+fn said_more(verdict: &Verdict) -> Verdict {
+    Verdict {
+        decision: Decision::Retry,
+        reason: format!(
+            "a person said more while its agent worked; else it would be accepted: {}",
+            verdict.reason
+        ),
+        feedback: "What you have done stays. A person has said more:".to_owned(),
+        by: DecidedBy::Rules,
+        ..verdict.clone()
     }
 }
 

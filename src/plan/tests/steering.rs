@@ -57,8 +57,28 @@ fn words_wait_for_next_command_and_survive_failure() {
     let carried = plan.attempt(&command(4)).unwrap().told.clone();
     assert_eq!(carried.as_deref(), Some("A person says: use port 1"));
     assert!(!apply(&mut plan, words), "it has them");
-    let completed = change(&mut plan, |draft| draft.tell(TaskId(1), "x", false));
-    assert!(matches!(completed, Err(Refusal::NotEditable { .. })));
+    apply(&mut plan, |draft| draft.tell(TaskId(1), "x", false));
+    assert_eq!(states(&plan)[0], "completed", "its words wait");
+    apply(&mut plan, |draft| draft.retry_task(TaskId(1), ""));
+    assert_eq!(told(&plan, 1), Some("A person says: x"));
+    apply(&mut plan, |draft| draft.abandon("enough"));
+    let ended = change(&mut plan, |draft| draft.tell(TaskId(1), "y", false));
+    assert_eq!(ended, Err(Refusal::PlanIs(PlanState::Abandoned)));
+}
+
+#[test]
+fn words_that_came_during_work_get_an_attempt_before_it_is_accepted() {
+    let mut plan = chain();
+    apply(&mut plan, |draft| draft.tell(TaskId(3), "in French", false));
+    accept(&mut plan, 3);
+    let task = plan.task(TaskId(3)).unwrap();
+    assert_eq!((task.status, task.failures), (TaskState::InProgress, 0));
+    let verdict = plan.attempt(&command(3)).unwrap().verdict.clone();
+    assert_eq!(verdict.unwrap().decision, Decision::Retry);
+    assert!(due_now(&plan).contains(&DueStep::Issue(TaskId(3))));
+    apply(&mut plan, |draft| draft.issue(TaskId(3), issue(4)));
+    accept(&mut plan, 4);
+    assert_eq!(states(&plan), ["completed"; 3]);
 }
 
 #[test]
