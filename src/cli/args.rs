@@ -433,6 +433,10 @@ pub struct DiffArgs {
     /// Only list the files, with how many lines changed
     #[arg(long)]
     pub stat: bool,
+
+    /// Show the task as it was after this attempt
+    #[arg(long, value_name = "N", requires = "task")]
+    pub attempt: Option<u32>,
 }
 
 /// Names a plan or one of its tasks.

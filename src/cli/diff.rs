@@ -4,7 +4,7 @@ use anyhow::anyhow;
 
 use super::args::DiffArgs;
 use super::{App, Failure, Output, Result, complain};
-use crate::exec::{DiffDetail, DiffSource, diff_of, diff_project, find_diff};
+use crate::exec::{DiffDetail, DiffSource, diff_of, diff_project, find_diff, find_diff_after};
 use crate::plan::{Attempt, PlanId, TaskId};
 use crate::view::Style;
 use crate::wire::text::{one_line, printable};
@@ -21,18 +21,27 @@ pub async fn diff(args: &DiffArgs, app: &App) -> Result {
     let (plan, task) = args.on.meant();
     let plan = app.plan(plan).await?;
     match task {
-        Some(task) => of_task(&plan, task, args.stat, app).await,
+        Some(task) => of_task(&plan, task, args, app).await,
         None => of_all(&plan, args.stat, app).await,
     }
 }
 
-async fn of_task(plan: &PlanId, id: TaskId, stat: bool, app: &App) -> Result {
+async fn of_task(plan: &PlanId, id: TaskId, args: &DiffArgs, app: &App) -> Result {
+    let after = args.attempt;
     let read = app.read(plan, move |plan, _| {
-        let source = plan.task(id).map(|task| find_diff(plan, task, |_| true));
+        let source = plan.task(id).map(|task| match after {
+            Some(number) => find_diff_after(plan, task, number),
+            None => Some(find_diff(plan, task, |_| true)),
+        });
         (plan.head().clone(), source)
     });
     let (head, Some(source)) = read.await? else {
         return Err(app.no_task(plan, id));
+    };
+    let Some(source) = source else {
+        let error = anyhow!("task `{id}` has no such attempt");
+        let hint = format!("`{} why {plan} {id}` lists its attempts", app.program);
+        return Err(Failure::failed(error).hint(hint));
     };
     if let DiffSource::Shared(attempts) = &source
         && !attempts.is_empty()
@@ -43,7 +52,7 @@ async fn of_task(plan: &PlanId, id: TaskId, stat: bool, app: &App) -> Result {
         complain(ONLY_NAMES);
         return Ok(());
     }
-    let detail = match stat {
+    let detail = match args.stat {
         true => DiffDetail::Files,
         false => DiffDetail::Lines,
     };

@@ -11,6 +11,8 @@ use crate::plan::{Attempt, IntegrationBranch, Plan, PlanHead, PlanId, Task, Task
 pub enum DiffSource {
     /// Between two commits of the project.
     Accepted(String, String),
+    /// Between the commit where the work left the first one, and its own last commit.
+    Work(String, String),
     /// In the task's worktree, or on its branch when that is gone.
     Open { place: TaskWorktree, tip: String },
     /// Only the names of the files, a line for each attempt: agents share the workspace.
@@ -47,6 +49,7 @@ pub async fn diff_of(
     let (from, to) = match source {
         DiffSource::Shared(_) => return Ok(None),
         DiffSource::Accepted(from, to) => (from, to),
+        DiffSource::Work(tip, head) => (git.line("merge-base", &[&tip, &head]).await?, head),
         DiffSource::Open { place, tip } => match project.worktree(&place.folder).await? {
             Some(worktree) => {
                 let from = worktree.line("merge-base", &[&tip, "HEAD"]).await?;
@@ -80,6 +83,16 @@ pub fn find_diff(plan: &Plan, task: &Task, shown: impl Fn(&Attempt) -> bool) -> 
             tip: line.tip.clone(),
         },
     }
+}
+
+/// Finds the change of a task as it was after one of its attempts; `None` if there is no such attempt.
+pub fn find_diff_after(plan: &Plan, task: &Task, number: u32) -> Option<DiffSource> {
+    let mut attempts = plan.attempts_of(task.number).rev();
+    let attempt = attempts.find(|attempt| attempt.number == number)?;
+    Some(match (&plan.head().line, &attempt.merge) {
+        (Some(_), Some(merge)) => DiffSource::Work(merge.onto.clone(), merge.head.clone()),
+        _ => DiffSource::Shared(names(attempt).into_iter().collect()),
+    })
 }
 
 /// Returns which files changed during an attempt, if this was measured.

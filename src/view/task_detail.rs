@@ -126,6 +126,7 @@ fn attempt(attempt: &Attempt) -> Value {
         ("rejected", json!(rejected)),
         ("checks", json!(attempt.checks)),
         ("changes", json!(attempt.changes)),
+        ("kept", json!(attempt.merge.is_some())),
         ("ran", json!(attempt.ran)),
         ("verdict", json!(verdict)),
     ];

@@ -9,7 +9,9 @@ use super::api_error::{ApiError, ApiResult};
 use super::bounded::{prefix, take_rows};
 use super::plans::{Wanted, no_task, task_id};
 use super::state::WebState;
-use crate::exec::{DiffDetail, DiffSource, diff_of, diff_project, find_diff, read_from};
+use crate::exec::{
+    DiffDetail, DiffSource, diff_of, diff_project, find_diff, find_diff_after, read_from,
+};
 use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId};
 use crate::plan_time::time_of;
 use crate::store::ListedPlan;
@@ -23,18 +25,28 @@ use crate::worker::readable_output::{closed, readable};
 /// Bytes of an agent's output that are read together.
 const PIECE: usize = 64 * 1024;
 
-/// Shows what a task changed: of a completed one what was accepted, of any other what is there so far.
+fn no_attempt(task: TaskId) -> ApiError {
+    ApiError::not_found(format!("task `{task}` has no such attempt"))
+}
+
+/// Shows what a task changed: of a completed one what was accepted, of any other what is there so far; or as it was after an
+/// attempt.
 pub async fn diff(
     State(state): State<WebState>,
     Path((id, task)): Path<(PlanId, String)>,
+    wanted: Wanted,
 ) -> ApiResult<Json<Value>> {
     let task = task_id(&task)?;
     let read = move |plan: &Plan, _| {
-        let source = plan.task(task).map(|task| find_diff(plan, task, |_| true));
+        let source = plan.task(task).map(|task| match wanted.attempt {
+            Some(number) => find_diff_after(plan, task, number),
+            None => Some(find_diff(plan, task, |_| true)),
+        });
         (plan.head().clone(), source)
     };
     let (head, source) = state.store.read(&id, read).await?;
-    let text = match source.ok_or_else(|| no_task(&id, task))? {
+    let source = source.ok_or_else(|| no_task(&id, task))?;
+    let text = match source.ok_or_else(|| no_attempt(task))? {
         DiffSource::Shared(attempts) => attempts.join("\n"),
         source => {
             let _place = state.large().await;
@@ -74,9 +86,7 @@ pub async fn output(
     let shown = match (shown.ok_or_else(|| no_task(&id, task))?, number) {
         (Some(shown), _) => shown,
         (None, Some(_)) => {
-            return Err(ApiError::not_found(format!(
-                "task `{task}` has no such attempt"
-            )));
+            return Err(no_attempt(task));
         }
         (None, None) => {
             let nothing = json!({"text": "", "from": 0, "next": 0, "end": false, "attempt": null});
