@@ -67,6 +67,8 @@ pub struct App {
     pub prompts: PromptFiles,
     pub volumes: Volumes,
     pub clock: Clock,
+    /// Who makes its changes, for the log.
+    pub by: &'static str,
     pub out: Output,
     store: OnceCell<Store>,
 }
@@ -122,6 +124,7 @@ impl App {
             named: false,
             prompts: PromptFiles::default(),
             clock: Clock::start(),
+            by: BY,
             out,
             store: OnceCell::new(),
         })
@@ -234,7 +237,11 @@ impl App {
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T> {
-        Ok(self.store().await?.change(plan, BY, why, change).await?)
+        Ok(self
+            .store()
+            .await?
+            .change(plan, self.by, why, change)
+            .await?)
     }
 
     /// Locks the exchange folder for this process, and opens its plans. A daemon that `--detach` left behind goes on with the lock

@@ -75,7 +75,9 @@ impl App {
                 draft.decide_isolation(isolated);
                 Ok(())
             };
-            return self.change(&head.id, "where agents work", decide).await;
+            return self
+                .change(&head.id, "decided where agents work", decide)
+                .await;
         }
         if head.is_isolated() {
             return self.print_place(head, how);

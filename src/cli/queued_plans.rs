@@ -26,6 +26,9 @@ use crate::wire::text::{one_line, sha256};
 /// An offer that no daemon has seen for so long is carried out by the process that made it, if the folder is free.
 const OFFER: Duration = Duration::from_secs(2);
 
+/// Who makes the changes of a plan that a daemon begins, for the log.
+const QUEUE: &str = "queue";
+
 /// How often a plan is read that another process carries out. Its changes wake nothing here.
 const READ_EVERY: Duration = Duration::from_millis(100);
 
@@ -308,7 +311,7 @@ impl TakenUp {
             let other = app.volumes.root().display();
             return Err(anyhow!("its configuration leads to `{other}`").into());
         }
-        app.clock = self.clock;
+        (app.clock, app.by) = (self.clock, QUEUE);
         app.use_store(self.store.clone());
         // Nobody is asked here, and nothing printed: who queued it may be far away.
         let mut how = CarryOut {

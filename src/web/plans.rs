@@ -11,8 +11,8 @@ use super::api_error::{ApiError, ApiResult};
 use super::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
 use super::state::WebState;
 use crate::plan::{
-    ArchiveState, HeldLocks, HumanQuestion, Plan, PlanHead, PlanId, PlanState, Refusal, Row,
-    TaskId, Time,
+    ArchiveState, DAEMON, HeldLocks, HumanQuestion, Plan, PlanHead, PlanId, PlanState, Refusal,
+    Row, TaskId, Time,
 };
 use crate::store::{Change, ListedPlan, StoreError};
 use crate::view::{self, LastDaemon, ListedView, PlanView, ProgramName};
@@ -253,7 +253,8 @@ pub async fn log(
     Ok(Json(json!({"changes": rows, "next": next})))
 }
 
-/// Returns a change in words, with the tasks that it touched.
+/// Returns a change in words, with the tasks that it touched. Where the events of the daemon say what it did, nothing more is
+/// said of why: their own words have the reasons.
 pub fn change(change: &Change) -> Value {
     let mut events = view::events(change);
     let more = events.len().saturating_sub(LINES);
@@ -261,11 +262,15 @@ pub fn change(change: &Change) -> Value {
     if more > 0 {
         events.push(format!("… {more} more"));
     }
+    let why = match change.by == DAEMON && !events.is_empty() {
+        true => "",
+        false => &change.why,
+    };
     json!({
         "seq": change.seq,
         "at": time_text(change.at),
         "by": change.by,
-        "why": change.why,
+        "why": why,
         "events": events,
         "tasks": touched(change).collect::<Vec<_>>(),
     })
