@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::common::browser::Browser;
 use crate::common::env::{Running, TestEnv, first_line, has, row, skip, wait_until};
+use crate::common::git::Project;
 
 /// A plan whose second task fails until it is asked about.
 const PLAN: &str = "\
@@ -489,6 +490,66 @@ async fn what_is_written_is_kept_and_shown() {
     browser
         .until("!document.querySelector('.plan-text').value.includes('zzz')")
         .await;
+}
+
+#[tokio::test]
+async fn comment_on_a_finished_diff_reaches_the_next_attempt() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let mut env = TestEnv::new();
+    env.set("PLAN_AGENT_LLM_PROVIDER", "none");
+    let Some(_project) = Project::new(&env) else {
+        return;
+    };
+    env.write(
+        "config.toml",
+        "run.workspace = 'project'\nrun.isolation = 'worktree'\n",
+    );
+    env.write(
+        "plan.md",
+        "---\nname: Short\ngoal: A greeting\n---\n\n## Say it\n\n```sh\necho hello >> greeting.txt\n```\n",
+    );
+    env.exits(0, "run --plan plan.md --agent shell --no-input");
+    let page = Page::open(&env, "--port 0");
+    browser.open(&page).await;
+    browser.go(&format!("p/{}/t/1", plan_id(&env))).await;
+    let line = "[aria-label=\"Comment on greeting.txt line 1\"]";
+    browser.awaits(line).await;
+    browser
+        .js(&format!("document.querySelector('{line}').click()"))
+        .await;
+    browser.awaits(".comment textarea:focus").await;
+    browser.press("louder").await;
+    browser
+        .until("document.querySelector('.comment textarea').value === 'louder'")
+        .await;
+    browser
+        .js("document.querySelector('.comment form .main').click()")
+        .await;
+    browser.shows("gives your words to its agent").await;
+    // Of two forms the second one takes the place of the first.
+    browser.button("Note").await;
+    browser.awaits(".act.open").await;
+    browser.button("Retry").await;
+    browser
+        .until("document.querySelectorAll('.act.open').length === 1")
+        .await;
+    browser
+        .js("document.querySelector('.act form .main').click()")
+        .await;
+    browser.shows("is tried again").await;
+    env.exits(0, "resume --no-input");
+    // Both attempts can be seen.
+    browser.awaits("select option:nth-child(3)").await;
+    browser.shows("greeting.txt:1: louder").await;
+    let added = "document.querySelector('.diff .new td.num')?.innerText";
+    browser.until(&format!("{added} === '2'")).await;
+    browser
+        .js("const choice = document.querySelector('select'); choice.value = '1'; choice.dispatchEvent(new Event('change', { bubbles: true }))")
+        .await;
+    browser.until(&format!("{added} === '1'")).await;
+    browser.screenshot("earlier-attempt").await;
 }
 
 #[tokio::test]

@@ -83,7 +83,6 @@ pub struct Progress {
     pub failed: usize,
     pub skipped: usize,
     /// The same by the words for a person; replaced tasks count as skipped.
-    #[serde(skip)]
     pub(super) by_state: BTreeMap<StateWord, usize>,
 }
 
@@ -273,6 +272,7 @@ fn by_state(plan: &Plan) -> BTreeMap<StateWord, usize> {
             *by_state.entry(word).or_default() += 1;
         }
     }
+    by_state.retain(|_, count| *count > 0);
     by_state
 }
 

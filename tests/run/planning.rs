@@ -34,7 +34,7 @@ fn shell_agent_runs_plan_file() {
     assert_eq!(status["plan"]["status"], "completed");
     assert_eq!(
         status["progress"],
-        json!({"total": 2, "pending": 0, "ready": 0, "blocked": 0, "in_progress": 0, "completed": 2, "failed": 0, "skipped": 0})
+        json!({"total": 2, "pending": 0, "ready": 0, "blocked": 0, "in_progress": 0, "completed": 2, "failed": 0, "skipped": 0, "by_state": {"completed": 2}})
     );
     assert_eq!(status["daemon"], Value::Null);
     let second = &status["tasks"][1];

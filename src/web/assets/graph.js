@@ -45,13 +45,15 @@ export function Graph({ plan, rows }) {
   const found = layers(rows);
   const most = Math.max(1, ...found.map((layer) => layer.length));
   const width = found.length * (WIDE + ACROSS) - ACROSS + 4;
-  const height = most * (HIGH + DOWN) - DOWN + 4;
+  const height = most * (HIGH + DOWN) + DOWN;
   const x = (node) => 2 + node.depth * (WIDE + ACROSS);
-  const y = (node) => 2 + (node.at + (most - found[node.depth].length) / 2) * (HIGH + DOWN);
+  const y = (node) => DOWN + (node.at + Math.floor((most - found[node.depth].length) / 2)) * (HIGH + DOWN);
+  // A line over several layers runs between the rows, where no box is.
   const edge = (from, to) => {
     const [x1, y1, x2, y2] = [x(from) + WIDE, y(from) + HIGH / 2, x(to), y(to) + HIGH / 2];
-    const bend = (x1 + x2) / 2;
-    return `M${x1} ${y1}C${bend} ${y1} ${bend} ${y2} ${x2} ${y2}`;
+    const lane = y(from) + (y2 > y1 ? HIGH + DOWN / 2 : -DOWN / 2);
+    const turn = (x, from, to) => `C${x + ACROSS / 2} ${from} ${x + ACROSS / 2} ${to} ${x + ACROSS} ${to}`;
+    return to.depth - from.depth === 1 ? `M${x1} ${y1}${turn(x1, y1, y2)}` : `M${x1} ${y1}${turn(x1, y1, lane)}H${x2 - ACROSS}${turn(x2 - ACROSS, lane, y2)}`;
   };
   const nodes = found.flat();
   return html`<p class="quiet">Left comes first; a line leads from a task to those that wait for it.</p>
@@ -77,7 +79,7 @@ export function Timeline({ plan, rows }) {
   const until = (each) => each.decided ?? (each.state === "open" ? null : each.ended);
   const to = Math.max(from + 1000, ...tries.map((each) => ms(until(each)) ?? Date.now()), ...bars.map(([task]) => (task.state === "asks_you" ? Date.now() : 0)));
   const at = (time) => ((ms(time) ?? to) - from) / (to - from) * 1000;
-  const bad = (each) => /fail|timed|garbled|stopped|withdrawn/i.test(`${each.state} ${each.report?.status ?? each.report ?? ""}`);
+  const bad = (each) => /fail|timed|garbled/i.test(`${each.state} ${each.report?.status ?? each.report ?? ""}`);
   const said = (each) => `attempt ${each.number}: ${clock(each.issued)}, ${span((ms(each.ended) ?? to) - ms(each.issued))}${bad(each) ? ", failed" : ""}`;
   const bar = (kind, begin, end) => end > begin && html`<rect class=${kind} x=${begin} width=${Math.max(3, end - begin)} y="3" height="12" />`;
   return html`<p class="legend">${KINDS.map(([kind, text]) => html`<span><svg class="key" viewBox="0 0 24 12"><rect class=${kind} width="24" height="12" /></svg> ${text}</span>`)}</p>

@@ -83,6 +83,10 @@ export function Pending({ error }) {
   return html`<h1 tabindex="-1">${title}</h1><${Problem} error=${error} />${!error.status && html`<p>The page goes on by itself when it does.</p>`}`;
 }
 
+/// Gives a new element the focus, once it is in the page: it is made before.
+export const focused = (element) => element && queueMicrotask(() => element.focus());
+
+let closeOther = () => {};
 /// A button that opens a form and sends one action, with `go`. `fields` are `[name, label, kind, required]`; `confirm` must be typed.
 export function Act({ label, path, fields = [], confirm, body = {}, about, kind = "", go = label, then }) {
   const [open, setOpen] = useState(false);
@@ -91,19 +95,18 @@ export function Act({ label, path, fields = [], confirm, body = {}, about, kind 
   if (window.readOnly) return null;
   const send = (event) => {
     event?.preventDefault();
-    const typed = confirm ? { confirm: values.confirm } : {};
     const read = { check: (value = false) => value, numbers: (value = "") => (value.match(/\d+/g) || []).map(Number) };
     const sent = fields.map(([name, , type]) => [name, read[type] ? read[type](values[name]) : (values[name] ?? "")]);
-    act(path, { ...body, ...typed, ...Object.fromEntries(sent) }, (answer) => {
+    act(path, { ...body, ...(confirm && { confirm: values.confirm }), ...Object.fromEntries(sent) }, (answer) => {
       setOpen(false);
       setValues({});
       then?.(answer);
     });
   };
   const simple = !fields.length && !confirm;
-  const press = () => (simple ? send() : (clear(), setOpen(!open)));
+  // One form is open at a time; what was typed into another is there when it is opened again.
+  const press = () => (simple ? send() : (clear(), open || (closeOther(), (closeOther = () => setOpen(false))), setOpen(!open)));
   const change = (name, value) => setValues((old) => ({ ...old, [name]: value }));
-  const focus = (at) => (element) => at === 0 && element && !element.dataset.seen && ((element.dataset.seen = 1), element.focus());
   return html`<div class=${open ? "act open" : "act"}>
     <button type="button" class=${kind} disabled=${state.busy} aria-expanded=${simple ? null : open} onClick=${press}>${label}</button>
     ${open && html`<form class="card form" onSubmit=${send} onKeyDown=${(e) => e.key === "Escape" && setOpen(false)}>
@@ -111,9 +114,9 @@ export function Act({ label, path, fields = [], confirm, body = {}, about, kind 
       ${fields.map(([name, title, type, required], at) => type === "check"
         ? html`<label class="check"><input type="checkbox" checked=${values[name]} onChange=${(e) => change(name, e.target.checked)} /> ${title}</label>`
         : html`<label>${title}${type === "line" || type === "numbers"
-            ? html`<input ref=${focus(at)} required=${required} value=${values[name] ?? ""} onInput=${(e) => change(name, e.target.value)} />`
-            : html`<textarea ref=${focus(at)} rows="3" required=${required} value=${values[name] ?? ""} onInput=${(e) => change(name, e.target.value)} />`}</label>`)}
-      ${confirm && html`<label>Type <b>${confirm}</b> to confirm<input ref=${focus(fields.length)} autocomplete="off" value=${values.confirm ?? ""}
+            ? html`<input ref=${at === 0 && focused} required=${required} value=${values[name] ?? ""} onInput=${(e) => change(name, e.target.value)} />`
+            : html`<textarea ref=${at === 0 && focused} rows="3" required=${required} value=${values[name] ?? ""} onInput=${(e) => change(name, e.target.value)} />`}</label>`)}
+      ${confirm && html`<label>Type <b>${confirm}</b> to confirm<input ref=${fields.length === 0 && focused} autocomplete="off" value=${values.confirm ?? ""}
         onInput=${(e) => change("confirm", e.target.value)} /></label>`}
       <p class="row"><button class=${kind || "main"} disabled=${state.busy || (confirm && values.confirm !== confirm)}>${go}</button>
       <button type="button" onClick=${() => setOpen(false)}>Cancel</button></p>

@@ -64,14 +64,11 @@ function useTasks(plan, first, all) {
   return [state, more, begin];
 }
 
-const Row = kept(({ plan, task }) => {
-  const waits = task.dependencies?.length ? `after ${task.dependencies.join(", ")}` : "";
-  return html`<tr><td class="num">${task.id}</td>
+const Row = kept(({ plan, task }) => html`<tr><td class="num">${task.id}</td>
     <td><a href=${`#/p/${plan}/t/${task.id}`}>${task.name}</a>${task.waits_until && html` <span class="quiet">parked until ${task.waits_until}</span>`}</td>
-    <td><${State} state=${task.state} proven=${task.proven} /></td><td class="wide quiet">${waits}</td><td class="wide">${task.assignee}</td>
+    <td><${State} state=${task.state} proven=${task.proven} /></td><td class="wide quiet">${task.dependencies?.length > 0 && `after ${task.dependencies.join(", ")}`}</td><td class="wide">${task.assignee}</td>
     <td class="num wide">${task.attempts || ""}</td><td class="num wide">${task.usage?.cost_usd ? money(task.usage.cost_usd) : ""}</td>
-    <td class="num wide">${task.usage?.seconds ? span(task.usage.seconds * 1000) : ""}</td></tr>`;
-});
+    <td class="num wide">${task.usage?.seconds ? span(task.usage.seconds * 1000) : ""}</td></tr>`);
 
 export const TaskTable = kept(({ plan, rows }) => html`<table class="tasks"><caption class="unseen">Tasks</caption><thead><tr><th class="num">No.</th><th>Task</th><th>State</th><th class="wide">Waits</th>
     <th class="wide">Role</th><th class="num wide">Tries</th><th class="num wide">Cost</th><th class="num wide">Time</th></tr></thead>
@@ -125,8 +122,7 @@ function Review({ plan, state }) {
   const load = () => get(path, true).then((got) => (drafts.delete(plan), show(got)), setError);
   const edit = (text) => (drafts.set(plan, { ...shown, text }), show(drafts.get(plan)));
   useEffect(() => void (shown || load()), [plan]);
-  if (error) return html`<${Problem} error=${error} />`;
-  if (!shown) return html`<${Pending} />`;
+  if (error || !shown) return html`<${Pending} error=${error} />`;
   const fixed = window.readOnly || ended(state);
   const save = (event) => {
     event.preventDefault();
@@ -141,13 +137,12 @@ function Review({ plan, state }) {
 }
 
 function Head({ plan, view, at }) {
-  const { state, name, goal } = view.plan;
-  const { progress, questions = [] } = view;
+  const { plan: { state, name, goal }, progress, questions = [] } = view;
   const path = `/plans/${encodeURIComponent(plan)}`;
   const done = progress.completed + progress.skipped;
   const going = ["running", "planning", "reviewing", "not_started", "stopped"].includes(state);
-  const left = [["in_progress", "in progress"], ["ready", "ready"], ["blocked", "waiting"], ["failed", "failed"], ["skipped", "skipped"]];
-  const rest = left.slice(ended(state) ? 3 : 0).filter(([key]) => progress[key]).map(([key, word]) => `${progress[key]} ${word}`);
+  const left = ["asks_you", "in_progress", "checking", "ready", "waiting", "failed", "skipped"].slice(ended(state) ? 5 : 0);
+  const rest = left.filter((key) => progress.by_state[key]).map((key) => `${progress.by_state[key]} ${words(key)}`);
   return html`<p class="crumbs"><a href="#/">Plans</a> / <code>${view.plan.id}</code></p>
   <header class="head"><div class="grow"><h1 tabindex="-1">${name || goal}</h1>${goal !== name && html`<p class="goal">${goal}</p>`}
     <p class="row facts"><${State} state=${state} /><span>${done} of ${many(progress.total, "task")} done</span>
@@ -206,7 +201,7 @@ function Restore({ plan, at, seq, done }) {
     <${Problem} error=${preview.error || result.error} />${result.done && html`<p class="done" role="status">${result.done}</p>`}
     ${shown && !result.done && !result.error && html`<h2>Restoring change ${at}</h2>${shown.preview.length ? html`<ul>${shown.preview.map((each) =>
       html`<li>${each.task} · ${each.name}: ${words(each.was ?? "not in the plan")} → ${words(each.is ?? "taken out")}</li>`)}</ul>` : html`<p>No task changes.</p>`}
-      <p>The plan comes back paused. Files stay as they are, what was merged stays on the branch, and the log keeps everything.</p>
+      <p>The plan comes back paused; tasks that were under way then begin anew. Files stay as they are, what was merged stays on the branch, and the log keeps everything.</p>
       <button class="main" onClick=${() => act(path, { at, preview: false, if_seq: shown.seq }, () => (say("Restored."), done()))}>Restore change ${at}</button>`}</div>`;
 }
 
