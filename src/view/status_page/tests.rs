@@ -132,7 +132,14 @@ fn status_json_has_documented_fields() {
         "in_progress": 2,
         "completed": 1,
         "failed": 0,
-        "skipped": 0
+        "skipped": 0,
+        "by_state": {
+          "completed": 1,
+          "in_progress": 1,
+          "asks_you": 1,
+          "ready": 1,
+          "waiting": 1
+        }
       },
       "tasks": [
         {
