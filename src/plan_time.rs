@@ -76,7 +76,8 @@ pub fn time_of(time: SystemTime) -> Time {
     Time::default().plus(time.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-fn since_boot() -> Duration {
+/// Returns the time since the machine was booted, which continues while this process is stopped or the machine suspended.
+pub fn since_boot() -> Duration {
     Duration::try_from(clock_gettime(SINCE_BOOT)).unwrap_or_default()
 }
 

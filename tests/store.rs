@@ -4,6 +4,7 @@
 mod disk;
 mod faults;
 mod keys;
+mod lease;
 mod rows;
 mod tallies;
 mod texts;

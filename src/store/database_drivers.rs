@@ -202,6 +202,15 @@ impl Database {
         !matches!(self, Self::Sqlite(_))
     }
 
+    /// Returns the expression for the database's own clock, in microseconds since the Unix epoch.
+    pub(super) fn now(&self) -> &'static str {
+        match self {
+            Self::Sqlite(_) => "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)",
+        }
+    }
+
     /// Begins a transaction. SQLite takes its one write lock immediately, so that no transaction fails half-way
     /// because another was faster.
     pub(super) fn begin(&mut self) -> Result<()> {

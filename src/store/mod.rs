@@ -7,6 +7,7 @@
 mod budget_day;
 mod committed_notes;
 mod database_drivers;
+mod lease;
 mod sql_statements;
 mod store_thread;
 mod stored_delta;
@@ -25,6 +26,7 @@ use crate::plan::{
 pub use committed_notes::Lost;
 use committed_notes::Notes;
 use database_drivers::{DatabasePlace, NOT_OURS, beside};
+use lease::Lease;
 use sql_statements::Tables;
 use store_thread::{Owner, StoreJob, guarded};
 
@@ -58,6 +60,11 @@ pub enum StoreError {
     Overtaken(Option<PlanId>),
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The daemon that made the change held the lease of this plan, and holds it no more.
+    #[error("another daemon carries plan `{0}` out now")]
+    NotHeld(PlanId),
+    #[error("plan `{plan}` is carried out by another daemon: {holder}")]
+    Held { plan: PlanId, holder: String },
     #[error("plan `{plan}` is damaged in the store: {reason}")]
     Damaged { plan: PlanId, reason: String },
     #[error("the plan store failed: {0}")]
@@ -125,6 +132,8 @@ pub struct Store {
     moved: watch::Receiver<u64>,
     lost: Arc<[Lost]>,
     only_while: Option<OnlyWhile>,
+    /// Under which its changes are made.
+    lease: Option<Arc<Lease>>,
     /// Locked while a call of the model is counted.
     calls: Arc<tokio::sync::Mutex<()>>,
 }
@@ -244,6 +253,7 @@ impl Store {
             moved,
             lost: lost.into(),
             only_while: None,
+            lease: None,
             calls: Arc::default(),
         })
     }
@@ -342,6 +352,7 @@ impl Store {
             plan: plan.clone(),
             head: head.map(Box::new),
             only_while: self.only_while.clone(),
+            lease: self.lease.clone(),
             by: by.to_owned(),
             why: why.to_owned(),
             run: Box::new(run),

@@ -4,15 +4,19 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::database_drivers::{Database, DatabaseError, DatabasePlace, Param, Record, Result};
+use super::lease::SPAN;
 use super::stored_delta::pack_delta;
 use super::text_store::{NoText, Texts, names, names_others, pack, unpack};
 use crate::plan::{ArchiveState, CommandId, PlanHead, PlanId, RowKey, Spent};
 
 /// The version of the tables that this program writes. A database with a higher one is refused.
-const FORMAT: i64 = 5;
+const FORMAT: i64 = 6;
 
 /// The first format in which long values are texts of their own.
 const PACKED: i64 = 4;
+
+/// How long a lease is good for, in microseconds.
+const LEASE: i64 = SPAN.as_micros() as i64;
 
 /// Texts that one statement asks for, and rows that are packed at once.
 const AT_ONCE: usize = 32;
@@ -55,6 +59,12 @@ const MIGRATIONS: [&[&str]; FORMAT as usize] = [
         "ALTER TABLE plans ADD COLUMN tallied BIGINT NOT NULL DEFAULT 0",
         "CREATE TABLE spent (quarter BIGINT PRIMARY KEY, llm_calls BIGINT NOT NULL, llm_tokens BIGINT NOT NULL, \
      micro_usd BIGINT NOT NULL)",
+    ],
+    // Which daemon carries a plan out, where several share the database.
+    &[
+        "ALTER TABLE plans ADD COLUMN holder TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE plans ADD COLUMN epoch BIGINT NOT NULL DEFAULT 0",
+        "ALTER TABLE plans ADD COLUMN held_until BIGINT NOT NULL DEFAULT 0",
     ],
 ];
 
@@ -431,6 +441,50 @@ impl Tables {
         }
         let statement = "UPDATE plans SET seq = seq WHERE id = $1 RETURNING seq";
         self.number(statement, &[&plan.as_str()])
+    }
+
+    /// As [`Tables::lock_plan`], if the plan's lease is of this epoch.
+    pub(super) fn lock_leased(&mut self, plan: &PlanId, epoch: i64) -> Result<Option<i64>> {
+        let statement = "UPDATE plans SET seq = seq WHERE id = $1 AND epoch = $2 RETURNING seq";
+        self.number(statement, &[&plan.as_str(), &epoch])
+    }
+
+    /// Takes a plan's lease and returns its epoch; else its holder, if there is such a plan.
+    pub(super) fn take_lease(
+        &mut self,
+        plan: &PlanId,
+        holder: &str,
+    ) -> Result<std::result::Result<i64, Option<String>>> {
+        let (now, id) = (self.database.now(), plan.as_str());
+        let statement = format!(
+            "UPDATE plans SET holder = $1, epoch = epoch + 1, held_until = {now} + $2 \
+             WHERE id = $3 AND (held_until < {now} OR holder = $1) RETURNING epoch"
+        );
+        if let Some(epoch) = self.number(&statement, &[&holder, &LEASE, &id])? {
+            return Ok(Ok(epoch));
+        }
+        let rows = self
+            .database
+            .query("SELECT holder FROM plans WHERE id = $1", &[&id])?;
+        let holder = rows.into_iter().next().map(|mut row| row.text(0));
+        Ok(Err(holder.transpose()?))
+    }
+
+    /// Renews a plan's lease. Returns whether it is still of this epoch.
+    pub(super) fn renew_lease(&mut self, plan: &PlanId, epoch: i64) -> Result<bool> {
+        let now = self.database.now();
+        let statement =
+            format!("UPDATE plans SET held_until = {now} + $1 WHERE id = $2 AND epoch = $3");
+        let renewed = self
+            .database
+            .execute(&statement, &[&LEASE, &plan.as_str(), &epoch])?;
+        Ok(renewed == 1)
+    }
+
+    /// Ends a plan's lease, if it is still of this epoch.
+    pub(super) fn release_lease(&mut self, plan: &PlanId, epoch: i64) -> Result<()> {
+        let statement = "UPDATE plans SET held_until = 0 WHERE id = $1 AND epoch = $2";
+        self.run(statement, &[&plan.as_str(), &epoch])
     }
 
     pub(super) fn seq(&mut self, plan: &PlanId) -> Result<Option<i64>> {

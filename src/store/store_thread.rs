@@ -6,6 +6,7 @@ mod row_updates;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -13,6 +14,7 @@ use uuid::Uuid;
 
 use super::committed_notes::{Lost, Notes};
 use super::database_drivers::{DatabaseError, DatabasePlace};
+use super::lease::Lease;
 use super::sql_statements::{LogRecord, Lookup, Tables};
 use super::stored_delta;
 use super::text_store::{Texts, pack};
@@ -59,6 +61,7 @@ pub(super) struct ChangeJob {
     /// The head of the plan to create first.
     pub head: Option<Box<PlanHead>>,
     pub only_while: Option<OnlyWhile>,
+    pub lease: Option<Arc<Lease>>,
     pub by: String,
     pub why: String,
     pub run: Run,
@@ -131,6 +134,15 @@ pub(super) struct Owner {
     unfolded: usize,
     /// A change was committed since then: a process that only reads does not write.
     changed: bool,
+}
+
+/// The plans that a transaction has locked.
+#[derive(Default)]
+struct Locked {
+    /// Those that are brought up to date in memory.
+    plans: HashSet<PlanId>,
+    /// Those of which a lease was found to hold.
+    leased: HashSet<PlanId>,
 }
 
 /// The rows and log entries that a batch of changes will write.
@@ -237,7 +249,7 @@ impl Owner {
             }
             return;
         }
-        let mut locked = HashSet::new();
+        let mut locked = Locked::default();
         let mut writes = BatchWrites::default();
         let mut waiting = Vec::new();
         let mut failed = None;
@@ -287,7 +299,7 @@ impl Owner {
                 }
             }
             Err(error) => {
-                for plan in &locked {
+                for plan in &locked.plans {
                     self.plans.remove(plan);
                 }
                 for done in waiting {
@@ -357,7 +369,7 @@ impl Owner {
         job: &mut ChangeJob,
         ahead: Option<Ran>,
         writes: &mut BatchWrites,
-        locked: &mut HashSet<PlanId>,
+        locked: &mut Locked,
     ) -> Result<()> {
         let new = job.head.is_some();
         let made = self.ready(job, ahead, locked).and_then(|ahead| {
@@ -378,18 +390,31 @@ impl Owner {
         &mut self,
         job: &mut ChangeJob,
         ahead: Option<Ran>,
-        locked: &mut HashSet<PlanId>,
+        locked: &mut Locked,
     ) -> Result<Option<Ran>> {
         if let Some(wanted) = &job.only_while {
             self.is_so(wanted)?;
         }
+        let mut held = None;
+        if let Some(lease) = &job.lease
+            && locked.leased.insert(lease.plan.clone())
+        {
+            held = self.tables()?.lock_leased(&lease.plan, lease.epoch)?;
+            if held.is_none() {
+                locked.leased.remove(&lease.plan);
+                return Err(StoreError::NotHeld(lease.plan.clone()));
+            }
+            held = held.filter(|_| lease.plan == job.plan);
+        }
         if let Some(head) = &job.head {
-            job.plan = self.make(PlanHead::clone(head), (self.now)(), locked)?;
+            job.plan = self.make(PlanHead::clone(head), (self.now)(), &mut locked.plans)?;
             job.head = None;
-        } else if !locked.contains(&job.plan) {
-            let seq = self.tables()?.lock_plan(&job.plan)?;
+        } else if locked.plans.insert(job.plan.clone()) {
+            let seq = match held {
+                None => self.tables()?.lock_plan(&job.plan)?,
+                held => held,
+            };
             let is_ahead = |cached: &CachedPlan| cached.ahead && Some(cached.seq) == seq;
-            locked.insert(job.plan.clone());
             if ahead.is_some() && self.plans.get(&job.plan).is_some_and(is_ahead) {
                 return Ok(ahead);
             }

@@ -1,0 +1,129 @@
+//! The lease of a plan. Of the daemons that share a database the one that holds it carries the plan out. A lease has an epoch, and
+//! each change of its holder is made only in that epoch: what an earlier holder still writes is refused within the transaction.
+//! This fence covers rows; before an effect outside of the database its holder asks [`Store::holds`], which compares the clock
+//! that counts since the machine was booted, because no person can set it and it goes on while a process is stopped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::{Result, Store, StoreError};
+use crate::plan::PlanId;
+use crate::plan_time::since_boot;
+
+/// How long a lease is good for after it was taken or renewed, by the clock of the database.
+pub const SPAN: Duration = Duration::from_secs(15);
+
+/// How often it is renewed.
+const RENEW: Duration = Duration::from_secs(5);
+
+/// Of a lease that another daemon has taken.
+const LOST: u64 = 0;
+
+/// The lease of a plan that this process took.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub plan: PlanId,
+    pub epoch: i64,
+    /// Until when effects may begin, in milliseconds since the machine was booted.
+    until: AtomicU64,
+}
+
+impl Lease {
+    /// `asked` is when it was asked for: the database granted it later.
+    fn extend(&self, asked: Duration) {
+        let until = u64::try_from((asked + SPAN).as_millis()).unwrap_or(u64::MAX);
+        self.until.store(until, Ordering::SeqCst);
+    }
+}
+
+impl Store {
+    /// Takes the lease of a plan for a daemon, and returns a handle whose changes are made only while it holds the lease. It is
+    /// renewed as long as the handle or a clone of it exists. A daemon that bears the name of the last holder takes it at once:
+    /// the earlier daemon of that name is dead.
+    ///
+    /// # Errors
+    /// There is no such plan, or another daemon holds it; else as [`Store::change`].
+    pub async fn lease(&self, plan: &PlanId, holder: &str) -> Result<Self> {
+        let (asked, id, name) = (since_boot(), plan.clone(), holder.to_owned());
+        let taken = self.with(move |owner| Ok(owner.tables()?.take_lease(&id, &name)?));
+        let epoch = match taken.await? {
+            Ok(epoch) => epoch,
+            Err(None) => return Err(StoreError::UnknownPlan(plan.clone())),
+            Err(Some(holder)) => {
+                let plan = plan.clone();
+                return Err(StoreError::Held { plan, holder });
+            }
+        };
+        let lease = Arc::new(Lease {
+            plan: plan.clone(),
+            epoch,
+            until: AtomicU64::default(),
+        });
+        lease.extend(asked);
+        let store = Self {
+            lease: Some(Arc::clone(&lease)),
+            ..self.clone()
+        };
+        tokio::spawn(renew(self.clone(), Arc::downgrade(&lease)));
+        Ok(store)
+    }
+
+    /// Returns whether effects outside of the database may begin: the lease is certain. A handle without one holds what it works
+    /// with by the lock of its folder.
+    pub fn holds(&self) -> bool {
+        let until = |lease: &Arc<Lease>| lease.until.load(Ordering::SeqCst);
+        let now = since_boot().as_millis();
+        self.lease
+            .as_ref()
+            .is_none_or(|lease| now < until(lease).into())
+    }
+
+    /// Fails if another daemon has taken the lease.
+    ///
+    /// # Errors
+    /// [`StoreError::NotHeld`].
+    pub fn still_held(&self) -> Result<()> {
+        let lost = |lease: &&Arc<Lease>| lease.until.load(Ordering::SeqCst) == LOST;
+        match self.lease.as_ref().filter(lost) {
+            Some(lease) => Err(StoreError::NotHeld(lease.plan.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the lease back, so that nobody has to wait for its end. A lease that cannot be given back ends by itself.
+    pub async fn release(&self) {
+        let Some(lease) = self.lease.clone() else {
+            return;
+        };
+        let release = self.with({
+            let lease = Arc::clone(&lease);
+            move |owner| Ok(owner.tables()?.release_lease(&lease.plan, lease.epoch)?)
+        });
+        if let Err(error) = release.await {
+            tracing::debug!(%error, plan = %lease.plan, "a lease ends by itself");
+        }
+        lease.until.store(LOST, Ordering::SeqCst);
+    }
+}
+
+/// Renews a lease until nothing uses it any more, or another daemon has it.
+async fn renew(store: Store, lease: std::sync::Weak<Lease>) {
+    loop {
+        tokio::time::sleep(RENEW).await;
+        let Some(lease) = lease.upgrade() else {
+            return;
+        };
+        let (asked, id, epoch) = (since_boot(), lease.plan.clone(), lease.epoch);
+        let renewed = store.with(move |owner| Ok(owner.tables()?.renew_lease(&id, epoch)?));
+        match renewed.await {
+            Ok(true) if lease.until.load(Ordering::SeqCst) != LOST => lease.extend(asked),
+            Ok(_) => {
+                lease.until.store(LOST, Ordering::SeqCst);
+                return;
+            }
+            // The server does not answer: effects wait as soon as the lease is over.
+            Err(error) => tracing::warn!(%error, plan = %lease.plan, "a lease is not renewed"),
+        }
+    }
+}
