@@ -355,7 +355,7 @@ mod tests {
 
         ## Task description
 
-        Your last result on this task was not accepted. Go on from where you are: keep what is right, mend what is wrong.
+        Go on with this task from where you are: keep what is right, mend what is wrong.
 
         What to do differently:
 

@@ -61,7 +61,7 @@ pub fn go_on(draft: &mut Draft<'_>) -> Result<String, Refusal> {
 }
 
 /// Returns what would change if a plan were restored to what it was after its change `seq`: its tasks that do not stay as they
-/// are, with the words of their states now and then.
+/// are, with the words of their states now and then, and of what else is another.
 ///
 /// # Errors
 /// As [`Draft::restore`].
@@ -82,7 +82,30 @@ pub fn preview_restore(
         let state = |plan, task: Option<&Task>| Some(StateWord::of_task(plan, task?).as_str());
         let (was, is) = (state(plan, before), state(&restored, after));
         let name = &after.or(before)?.name;
-        (before != after).then(|| json!({"task": id, "name": name, "was": was, "is": is}))
+        let edited = before.zip(after).map_or(Vec::new(), edited);
+        let change = json!({"task": id, "name": name, "was": was, "is": is, "edited": edited});
+        (was != is || !edited.is_empty()).then_some(change)
     };
     Ok(tasks.into_iter().filter_map(change).collect())
+}
+
+/// Returns the words for what two states of a task have otherwise.
+fn edited((one, other): (&Task, &Task)) -> Vec<&'static str> {
+    let same = [
+        ("name", one.name == other.name),
+        ("description", one.description == other.description),
+        ("constraints", one.constraints == other.constraints),
+        ("what is expected", one.criteria == other.criteria),
+        ("checks", one.checks == other.checks),
+        ("files", one.produces == other.produces),
+        ("may change", one.may_change == other.may_change),
+        ("locks", one.locks == other.locks),
+        ("role", one.assignee == other.assignee),
+        (
+            "what it comes after",
+            one.dependencies == other.dependencies,
+        ),
+    ];
+    let others = same.into_iter().filter(|(_, same)| !same);
+    others.map(|(word, _)| word).collect()
 }

@@ -72,6 +72,10 @@ struct Body {
     text: String,
     path: String,
     line: u32,
+    /// The line is one that was taken out: its number is that of before.
+    gone: bool,
+    /// The agent at work is stopped, and goes on with the words at once.
+    now: bool,
     name: String,
     description: String,
     after: Vec<u32>,
@@ -201,7 +205,7 @@ fn done(draft: &mut Draft<'_>, id: TaskId, body: &Body) -> Result<String, Refusa
 }
 
 fn note(draft: &mut Draft<'_>, id: TaskId, body: &Body) -> Result<String, Refusal> {
-    steering::tell(draft, id, words(&body.note)?, false)
+    steering::tell(draft, id, words(&body.note)?, body.now)
 }
 
 /// A comment on a line of a diff is a note for the next attempt.
@@ -210,7 +214,9 @@ fn comment(draft: &mut Draft<'_>, id: TaskId, body: &Body) -> Result<String, Ref
         words(&body.path)?.replace(char::is_control, " "),
         words(&body.text)?,
     );
-    steering::tell(draft, id, &format!("{path}:{}: {text}", body.line), false)
+    let was = if body.gone { " as it was before" } else { "" };
+    let words = format!("{path}:{}{was}: {text}", body.line);
+    steering::tell(draft, id, &words, false)
 }
 
 fn words(text: &str) -> Result<&str, Refusal> {

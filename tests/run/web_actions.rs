@@ -137,7 +137,7 @@ fn each_action_is_one_change_by_web() {
         ),
         (
             "tasks/2/comments",
-            json!({"path": "src/a.rs", "line": 3, "text": "why?"}),
+            json!({"path": "src/a.rs", "line": 3, "gone": true, "text": "why?"}),
             "go along",
             "told",
         ),
@@ -222,7 +222,7 @@ fn each_action_is_one_change_by_web() {
     let log = scene.works("log");
     for part in [
         "task 1: told: use port 8081  (web: said)",
-        "task 2: told: src/a.rs:3: why?  (web: commented)",
+        "task 2: told: src/a.rs:3 as it was before: why?  (web: commented)",
         "paused: lunch  (web: paused)",
         "task 4: skipped: no need  (web: skipped)",
         "(web: restored)",
@@ -398,6 +398,7 @@ fn refused_actions_change_nothing() {
         [
             states(json!("completed"), json!("ready")),
             states(json!("completed"), json!("waiting")),
+            states(json!("ready"), json!("waiting")),
             states(json!("ready"), Value::Null),
         ]
     );

@@ -24,8 +24,8 @@ function Plans({ plans, error, more }) {
       <p class="quiet"><code>${plan.key}</code> · made <${Ago} time=${plan.created_at} />${plan.finished_at && html` · ended <${Ago} time=${plan.finished_at} />`}
       ${plan.cost_usd > 0 && ` · ${money(plan.cost_usd)}`}</p><${Waits} plan=${plan} /></div>
     <div class="side"><${State} state=${plan.state} />
-      ${plan.tasks > 0 && html`<span class="count">${plan.completed + plan.skipped} of ${plan.tasks} done</span><${Bar}
-        value=${plan.completed + plan.skipped} max=${plan.tasks} label=${`${plan.completed + plan.skipped} of ${plan.tasks} tasks done`} />`}
+      ${plan.tasks > 0 && html`<span class="count">${plan.completed} of ${plan.tasks} done</span><${Bar}
+        value=${plan.completed} max=${plan.tasks} label=${`${plan.completed} of ${plan.tasks} tasks done`} />`}
       ${plan.questions > 0 && html`<a class="badge" href="#/questions">? asks you${plan.questions > 1 ? ` ×${plan.questions}` : ""}</a>`}</div></li>`)}</ul>
   ${plans.next && html`<button onClick=${more}>Show ${PAGE} more</button>`}`;
 }
@@ -39,7 +39,7 @@ function Question({ question, first }) {
   const name = `choice-${question.plan}-${question.id}`;
   const ready = choice && (choice !== "abort" || sure) && !state.busy;
   // Keys 1–9 work where the focus is, so the first question takes it, unless the person is elsewhere.
-  useEffect(() => void (first && /^(BODY|H1)$/.test(document.activeElement.tagName) && card.current.focus({ preventScroll: true })), []);
+  useEffect(() => void (first && /^(BODY|H1)$/.test(document.activeElement.tagName) && card.current.focus({ preventScroll: true })), [first]);
   const keys = (event) => {
     const typing = event.target.tagName === "TEXTAREA" || event.ctrlKey || event.altKey || event.metaKey;
     const chosen = !typing && question.choices[event.key - 1];
@@ -50,17 +50,14 @@ function Question({ question, first }) {
   };
   const send = (event) => {
     event.preventDefault();
-    act(`/questions/${id(question.id)}/answer`, { choice, note }, () => {
-      answeredHere.set(question.id, choice);
-      say("Answered.");
-    });
+    act(`/questions/${id(question.id)}/answer`, { choice, note }, () => (answeredHere.set(question.id, choice), say("Answered.")));
   };
   return html`<li class="card question" tabindex="-1" ref=${card} onKeyDown=${keys} aria-labelledby=${name}>
     <form onSubmit=${send}><p class="quiet"><a href=${`#/p/${id(question.plan)}`}>${question.plan_name}</a>${question.task != null && html` · <a
       href=${`#/p/${id(question.plan)}/t/${question.task}`}>${question.task} · ${question.task_name}</a>`} · asked <${Ago} time=${question.asked_at} />${question.choices[0]?.word === "approve" &&
       html` · <a href=${`#/p/${id(question.plan)}/review`}>Read the whole plan</a> ${drafts.has(question.plan) && UNSAVED}`}</p>
     <h2 id=${name} class="text">${question.text}</h2>${question.output.length > 0 && html`<pre tabindex="0">${question.output.join("\n")}</pre>`}
-    <fieldset disabled=${window.readOnly || state.busy}><legend class="unseen">Your answer</legend>
+    <fieldset disabled=${window.readOnly}><legend class="unseen">Your answer</legend>
       ${question.choices.map((each, at) => html`<label class=${choice === each.word ? "choice chosen" : "choice"}><input type="radio" name=${name}
         checked=${choice === each.word} onChange=${() => setChoice(each.word)} /><kbd>${at + 1}</kbd><span><b>${each.word}</b> ${each.meaning}</span></label>`)}
       ${question.note_allowed !== false && html`<label>Note<textarea rows="2" value=${note} onInput=${(e) => setNote(e.target.value)}
@@ -72,16 +69,19 @@ function Question({ question, first }) {
 }
 
 /// What was answered while it was shown stays, with a word, until the page is left.
-function Questions({ questions, error }) {
+function Questions({ questions, error, of: [plan, task] }) {
   const before = useRef(new Map());
   if (!questions) return html`<${Pending} error=${error} />`;
   const open = new Map(questions.questions.map((each) => [`${each.plan}/${each.id}`, each]));
   const gone = [...before.current].filter(([key]) => !open.has(key));
   for (const [key, each] of open) before.current.set(key, each);
+  // The question that one came for is the first.
+  const named = ([, each]) => each.plan === plan && (!task || String(each.task) === task);
+  const shown = [...open].sort((a, b) => named(b) - named(a));
   return html`<h1 tabindex="-1">Questions</h1>
     <p class="quiet">${open.size ? `${many(open.size, "question")} wait${open.size === 1 ? "s" : ""} for your answer.`
       : "No question is open."}</p>
-    <ul class="plain">${[...open].map(([key, each], at) => html`<${Question} key=${key} question=${each} first=${at === 0} />`)}
+    <ul class="plain">${shown.map(([key, each], at) => html`<${Question} key=${key} question=${each} first=${at === 0} />`)}
     ${gone.map(([key, each]) => html`<li class="card past" key=${`past ${key}`}><b>✓ Answered ${
       answeredHere.has(each.id) ? `here: ${answeredHere.get(each.id)}` : "elsewhere"}</b>
       ${" · "}${each.plan_name}: ${each.text}</li>`)}</ul>`;
@@ -143,6 +143,7 @@ function App() {
   useEffect(() => {
     const moved = () => setAt(route());
     addEventListener("hashchange", moved);
+    addEventListener("beforeunload", (event) => drafts.size && event.preventDefault());
     const end = listen((change) => (change.link || !Object.keys(change).length) && draw((n) => n + 1));
     // Times are told from now.
     const tick = setInterval(() => draw((n) => n + 1), 5000);
@@ -170,7 +171,7 @@ function App() {
   if (!known) return html`<${LogIn} />`;
   const here = (name) => ((page || "") === name ? "page" : null);
   let body = html`<${Plans} plans=${plans} error=${listed.error} more=${() => setRows(rows + PAGE)} />`;
-  if (page === "questions") body = html`<${Questions} questions=${asked.data} error=${asked.error} />`;
+  if (page === "questions") body = html`<${Questions} questions=${asked.data} error=${asked.error} of=${at.slice(1)} />`;
   else if (page === "workers") body = html`<${Workers} />`;
   else if (inPlan && part === "t") body = html`<${Task} key=${`${plan}/${number}`} plan=${plan} number=${number} />`;
   else if (inPlan && part === "log") body = html`<${Log} key=${plan} plan=${plan} />`;

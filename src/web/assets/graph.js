@@ -87,8 +87,8 @@ export function Timeline({ plan, rows }) {
       d="M0 0V6" class="stripe" /></pattern></defs></svg>
     <table class="timeline"><thead><tr><th>Task</th><th><span class="ends"><span>${clock(from * 1000)}</span><span>${span(to - from)}</span><span>${clock(to * 1000)}</span></span></th></tr></thead>
     <tbody>${bars.map(([task, all]) => html`<tr key=${task.id}><td><a href=${`#/p/${plan}/t/${task.id}`}>${task.id} · ${task.name}</a></td>
-      <td><svg viewBox="0 0 1000 18" preserveAspectRatio="none" role="img" aria-label=${all.map(said).join("; ")}>${all.map((each) => html`<g><title>${said(each)}</title>
-        ${bar("wait", at(each.issued), at(each.claimed))}${each.claimed && bar(bad(each) ? "bad" : "work", at(each.claimed), at(each.ended))}${each.ended && bar("wait", at(each.ended), at(until(each)))}
+      <td><svg viewBox="0 0 1000 18" preserveAspectRatio="none" role="img" aria-label=${all.map(said).join("; ")}>${all.map((each, n) => html`<g><title>${said(each)}</title>
+        ${bar("wait", at(n ? until(all[n - 1]) : each.issued), at(each.claimed))}${each.claimed && bar(bad(each) ? "bad" : "work", at(each.claimed), at(each.ended))}${each.ended && bar("wait", at(each.ended), at(until(each)))}
         ${each.checked.map((check) => html`<rect class=${check.passed ? "good" : "bad"} x=${Math.min(995, at(check.at))} width="5" height="18" />`)}</g>`)}
         ${task.state === "asks_you" && bar("wait", at(until(all[all.length - 1])), 1000)}</svg></td></tr>`)}</tbody></table>`;
 }

@@ -89,10 +89,7 @@ export async function post(path, body) {
 
 const listeners = new Set();
 /// Calls a function for each change; a change without a plan means that everything is to be read again.
-export function listen(take) {
-  listeners.add(take);
-  return () => listeners.delete(take);
-}
+export const listen = (take) => (listeners.add(take), () => listeners.delete(take));
 const emit = (change) => [...listeners].forEach((take) => take(change));
 
 /// How live the page is: since when nothing was heard, or null; and whether the server did not know the key.
@@ -226,8 +223,11 @@ export function useData(path, wants = () => true, pause = 0, read = get) {
 /// Sends actions, and says how the last one went.
 export function useAction() {
   const [state, set] = useState({});
+  // Of two presses before the page is drawn again, the first one counts.
+  const busy = useRef(false);
   const act = async (path, body, then) => {
-    set({ busy: true });
+    if (busy.current) return;
+    set({ busy: (busy.current = true) });
     try {
       const answer = await post(path, body);
       set({ done: answer.said ?? "Done." });
@@ -236,6 +236,8 @@ export function useAction() {
     } catch (error) {
       set({ error });
       if (error.status === 409 || error.status === 404) emit({});
+    } finally {
+      busy.current = false;
     }
   };
   return [state, act, () => set({})];

@@ -1,5 +1,5 @@
 // The parts that several pages share: words for states, spans of time, forms for actions.
-import { Component, html, useState } from "./preact.js";
+import { Component, html, useRef, useState } from "./preact.js";
 import { useAction } from "./live.js";
 
 /// Makes a component that is drawn again only when it is given something else: of a thousand rows, those that changed.
@@ -43,7 +43,7 @@ export const ms = (time) => (time == null ? null : typeof time === "number" ? ti
 
 export function span(milliseconds) {
   const seconds = Math.max(0, milliseconds / 1000);
-  if (seconds < 90) return `${seconds < 10 ? +seconds.toFixed(1) : Math.round(seconds)} s`;
+  if (seconds < 90) return `${seconds < 10 ? +seconds.toFixed(1) : Math.floor(seconds)} s`;
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
   if (seconds < 129600) return `${Math.round(seconds / 3600)} h`;
   return `${Math.round(seconds / 86400)} days`;
@@ -92,24 +92,23 @@ export function Act({ label, path, fields = [], confirm, body = {}, about, kind 
   const [open, setOpen] = useState(false);
   const [values, setValues] = useState({});
   const [state, act, clear] = useAction();
+  const button = useRef();
   if (window.readOnly) return null;
   const send = (event) => {
     event?.preventDefault();
     const read = { check: (value = false) => value, numbers: (value = "") => (value.match(/\d+/g) || []).map(Number) };
     const sent = fields.map(([name, , type]) => [name, read[type] ? read[type](values[name]) : (values[name] ?? "")]);
-    act(path, { ...body, ...(confirm && { confirm: values.confirm }), ...Object.fromEntries(sent) }, (answer) => {
-      setOpen(false);
-      setValues({});
-      then?.(answer);
-    });
+    act(path, { ...body, ...(confirm && { confirm: values.confirm }), ...Object.fromEntries(sent) }, (answer) => (hide(), setValues({}), then?.(answer)));
   };
   const simple = !fields.length && !confirm;
   // One form is open at a time; what was typed into another is there when it is opened again.
-  const press = () => (simple ? send() : (clear(), open || (closeOther(), (closeOther = () => setOpen(false))), setOpen(!open)));
+  const hide = () => (setOpen(false), button.current?.focus());
+  const close = () => (hide(), clear());
+  const press = () => (simple ? send() : (clear(), open || (closeOther(), (closeOther = () => (setOpen(false), clear()))), setOpen(!open)));
   const change = (name, value) => setValues((old) => ({ ...old, [name]: value }));
   return html`<div class=${open ? "act open" : "act"}>
-    <button type="button" class=${kind} disabled=${state.busy} aria-expanded=${simple ? null : open} onClick=${press}>${label}</button>
-    ${open && html`<form class="card form" onSubmit=${send} onKeyDown=${(e) => e.key === "Escape" && setOpen(false)}>
+    <button type="button" ref=${button} class=${kind} aria-expanded=${simple ? null : open} onClick=${press}>${label}</button>
+    ${open && html`<form class="card form" onSubmit=${send} onKeyDown=${(e) => (e.key === "Escape" ? close() : e.key === "Enter" && (e.ctrlKey || e.metaKey) && e.currentTarget.requestSubmit())}>
       ${about && html`<p>${typeof about === "function" ? about() : about}</p>`}
       ${fields.map(([name, title, type, required], at) => type === "check"
         ? html`<label class="check"><input type="checkbox" checked=${values[name]} onChange=${(e) => change(name, e.target.checked)} /> ${title}</label>`
@@ -118,8 +117,8 @@ export function Act({ label, path, fields = [], confirm, body = {}, about, kind 
             : html`<textarea ref=${at === 0 && focused} rows="3" required=${required} value=${values[name] ?? ""} onInput=${(e) => change(name, e.target.value)} />`}</label>`)}
       ${confirm && html`<label>Type <b>${confirm}</b> to confirm<input ref=${fields.length === 0 && focused} autocomplete="off" value=${values.confirm ?? ""}
         onInput=${(e) => change("confirm", e.target.value)} /></label>`}
-      <p class="row"><button class=${kind || "main"} disabled=${state.busy || (confirm && values.confirm !== confirm)}>${go}</button>
-      <button type="button" onClick=${() => setOpen(false)}>Cancel</button></p>
+      <p class="row"><button class=${kind || "main"} disabled=${confirm && values.confirm !== confirm}>${go}</button>
+      <button type="button" onClick=${close}>Cancel</button></p>
     </form>`}
     <${Problem} error=${state.error} />
     ${state.done && !open && html`<p class="done" role="status">${state.done}</p>`}

@@ -117,11 +117,12 @@ export const drafts = new Map();
 function Review({ plan, state }) {
   const [shown, show] = useState(drafts.get(plan) ?? null);
   const [error, setError] = useState(null);
-  const [result, act] = useAction();
+  const [result, act, clear] = useAction();
   const path = `/plans/${encodeURIComponent(plan)}/plan`;
-  const load = () => get(path, true).then((got) => (drafts.delete(plan), show(got)), setError);
+  const load = () => get(path, true).then((got) => (drafts.delete(plan), show(got), clear()), setError);
   const edit = (text) => (drafts.set(plan, { ...shown, text }), show(drafts.get(plan)));
   useEffect(() => void (shown || load()), [plan]);
+  useEffect(() => listen((change) => change.seq > shown?.seq && !drafts.has(plan) && load()), [plan, shown]);
   if (error || !shown) return html`<${Pending} error=${error} />`;
   const fixed = window.readOnly || ended(state);
   const save = (event) => {
@@ -132,14 +133,14 @@ function Review({ plan, state }) {
     <textarea class="plan-text" rows="30" spellcheck="false" readonly=${fixed} value=${shown.text} onInput=${(e) => edit(e.target.value)} /></label>
     <${Problem} error=${result.error} />
     ${!fixed && html`<p class="row"><button class=${state === "reviewing" ? "" : "main"} disabled=${result.busy}>Save changes</button>
-      <button type="button" onClick=${load}>Read it again</button><span class="quiet" role="status">${
+      <button type="button" onClick=${() => (!drafts.has(plan) || confirm("What you changed here is lost then.")) && load()}>Read it again</button><span class="quiet" role="status">${
       drafts.has(plan) ? "Not saved yet." : result.done}</span></p>`}</form>`;
 }
 
 function Head({ plan, view, at }) {
   const { plan: { state, name, goal }, progress, questions = [] } = view;
   const path = `/plans/${encodeURIComponent(plan)}`;
-  const done = progress.completed + progress.skipped;
+  const done = progress.completed;
   const going = ["running", "planning", "reviewing", "not_started", "stopped"].includes(state);
   const left = ["asks_you", "in_progress", "checking", "ready", "waiting", "failed", "skipped"].slice(ended(state) ? 5 : 0);
   const rest = left.filter((key) => progress.by_state[key]).map((key) => `${progress.by_state[key]} ${words(key)}`);
@@ -161,7 +162,7 @@ function Head({ plan, view, at }) {
       ${!ended(state) && html`<${Act} label="Abort" kind="danger" path=${`${path}/abort`} fields=${NOTE} confirm=${view.plan.id}
         about="This ends the plan for good. Agents under way are stopped; what they wrote stays." />`}</div>`}</header>
   ${ended(state) && view.outcome && html`<section class="card"><h2>Result</h2><${Text} text=${view.outcome} /></section>`}
-  ${!at && questions.length > 0 && html`<p class="ask"><a href="#/questions">? asks you</a>${" · "}${questions[0].reason}${questions.length > 1 && ` · and ${questions.length - 1} more`}</p>`}`;
+  ${!at && questions.length > 0 && html`<p class="ask"><a href=${`#/questions/${plan}`}>? asks you</a>${" · "}${questions[0].reason}${questions.length > 1 && ` · and ${questions.length - 1} more`}</p>`}`;
 }
 
 function Tabs({ plan, part }) {
@@ -200,7 +201,7 @@ function Restore({ plan, at, seq, done }) {
   return html`<div class="card"><p class="row"><button onClick=${() => (clear(), ask(path, { at, preview: true }, setShown))} disabled=${preview.busy}>What would a restore to ${at} change?</button></p>
     <${Problem} error=${preview.error || result.error} />${result.done && html`<p class="done" role="status">${result.done}</p>`}
     ${shown && !result.done && !result.error && html`<h2>Restoring change ${at}</h2>${shown.preview.length ? html`<ul>${shown.preview.map((each) =>
-      html`<li>${each.task} · ${each.name}: ${words(each.was ?? "not in the plan")} → ${words(each.is ?? "taken out")}</li>`)}</ul>` : html`<p>No task changes.</p>`}
+      html`<li>${each.task} · ${each.name}: ${words(each.was ?? "not in the plan")} → ${words(each.is ?? "taken out")}${each.edited.length > 0 && `; another ${each.edited.join(", ")}`}</li>`)}</ul>` : html`<p>No task changes.</p>`}
       <p>The plan comes back paused; tasks that were under way then begin anew. Files stay as they are, what was merged stays on the branch, and the log keeps everything.</p>
       <button class="main" onClick=${() => act(path, { at, preview: false, if_seq: shown.seq }, () => (say("Restored."), done()))}>Restore change ${at}</button>`}</div>`;
 }
@@ -223,7 +224,8 @@ export function Log({ plan }) {
   if (!now.data) return html`<${Pending} error=${now.error} />`;
   const old = at !== null && at < seq;
   const view = old ? then.data || then.last : now.data;
-  const changes = [...((log.data || log.last)?.changes || [])].reverse();
+  // What a daemon did that says nothing is left out; the slider goes over it.
+  const changes = ((log.data || log.last)?.changes || []).filter((each) => each.by !== "daemon" || each.events.length).reverse();
   const set = (n) => (setAt(n >= seq ? null : n), (n < first || n > first + PAGE) && setFrom(Math.max(0, n - PAGE / 2)));
   return html`<${Head} plan=${plan} view=${view || now.data} at=${old && at} /><${Tabs} plan=${plan} part="log" />
     <div class="card slider"><label for="at">The plan as it was after change <b>${at ?? seq}</b> of ${seq}</label>
