@@ -547,7 +547,9 @@ async fn comment_on_a_finished_diff_reaches_the_next_attempt() {
     browser.awaits(".act textarea:focus").await;
     browser.press(&Key::Escape.to_string()).await;
     browser
-        .until("document.activeElement.innerText === 'Retry' && !document.querySelector('.act.open')")
+        .until(
+            "document.activeElement.innerText === 'Retry' && !document.querySelector('.act.open')",
+        )
         .await;
     browser.button("Retry").await;
     browser.awaits(".act.open").await;
