@@ -310,7 +310,7 @@ impl App {
         let open = async || {
             let store = Store::open(&self.volumes.database(), move || clock.now()).await?;
             report_lost(store.lost());
-            Ok::<_, Failure>(store)
+            Ok::<_, Failure>(store.of_home(&self.volumes.home()))
         };
         self.store.get_or_try_init(open).await
     }

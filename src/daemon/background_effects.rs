@@ -3,14 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Display;
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow, ensure};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::plan::Time;
+use crate::store::Store;
 
 /// The wait after the first failure; each further one is twice as long.
 const FIRST: Duration = Duration::from_millis(250);
@@ -28,11 +30,18 @@ pub(super) struct Effects<K, D> {
     reported: BTreeMap<String, String>,
     /// Reports trouble to a person.
     notice: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Whether an effect may begin: the lease of its plan is certain.
+    store: Store,
 }
 
+/// Why an effect does not begin.
+const NOT_CERTAIN: &str =
+    "the lease of the plan was not renewed in time: it waits for the plan store";
+
 impl<K: Clone + Ord + Display, D: Send + 'static> Effects<K, D> {
-    pub fn new(notice: Arc<dyn Fn(&str) + Send + Sync>) -> Self {
+    pub fn new(notice: Arc<dyn Fn(&str) + Send + Sync>, store: Store) -> Self {
         Self {
+            store,
             running: JoinSet::new(),
             keys: HashMap::new(),
             under_way: BTreeSet::new(),
@@ -50,6 +59,13 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Effects<K, D> {
         effect: impl Future<Output = Result<D>> + Send + 'static,
     ) {
         if self.may_start(&key, now) {
+            let store = self.store.clone();
+            let mut effect = Box::pin(effect);
+            // At each of its steps: this process may have been stopped since the last one.
+            let effect = poll_fn(move |context| match store.holds() {
+                true => effect.as_mut().poll(context),
+                false => Poll::Ready(Err(anyhow!(NOT_CERTAIN))),
+            });
             let id = self.running.spawn(effect).id();
             self.keys.insert(id, key);
         }
@@ -63,6 +79,11 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Effects<K, D> {
         effect: impl FnOnce() -> Result<D> + Send + 'static,
     ) {
         if self.may_start(&key, now) {
+            let store = self.store.clone();
+            let effect = move || {
+                ensure!(store.holds(), NOT_CERTAIN);
+                effect()
+            };
             let id = self.running.spawn_blocking(effect).id();
             self.keys.insert(id, key);
         }

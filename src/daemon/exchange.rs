@@ -102,7 +102,7 @@ impl Exchange {
         let watch = Watch::start(&settings.volumes, Arc::clone(&wake), Arc::clone(&stored));
         let now = clock.now();
         Self {
-            effects: Effects::new(Arc::clone(&settings.notice)),
+            effects: Effects::new(Arc::clone(&settings.notice), store.clone()),
             scanner: Some(scanner(&settings, &watch)),
             settings,
             store,

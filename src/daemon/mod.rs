@@ -251,6 +251,7 @@ impl Daemon {
             return Ok(None);
         };
         run.due = false;
+        run.store.still_held()?;
         run.world.scan_began = self.exchange.scan_began;
         let view = run.decided_view().await?;
         let awaited = view.awaited.clone();
@@ -332,7 +333,14 @@ impl Daemon {
             let found = plans.remove(id);
             run.due |= found.is_some();
             // Also if nothing was found: heartbeats may have gone.
-            let follow_up = run.found(found.unwrap_or_default()).await?;
+            let follow_up = match run.found(found.unwrap_or_default()).await {
+                // Its next turn lets go of it.
+                Err(StoreError::NotHeld(_)) => {
+                    run.due = true;
+                    continue;
+                }
+                follow_up => follow_up?,
+            };
             self.exchange.file(follow_up.filings);
             self.exchange.complain(follow_up.complaints);
         }

@@ -166,6 +166,8 @@ impl PlanRun {
     /// The plan cannot be read or started, or the workspace cannot be made.
     pub async fn begin(at_work: PlanAtWork, store: Store, clock: Clock) -> anyhow::Result<Self> {
         let settings = Arc::new(at_work.settings);
+        let holder = settings.volumes.holder();
+        let store = store.carry_out(&settings.plan, &holder).await?;
         if !worktrees::begin(&settings, &store).await? {
             effect_work::make_workspace(&settings.workspace)?;
         }
@@ -199,7 +201,7 @@ impl PlanRun {
                 started: now,
                 ..Observations::default()
             },
-            effects: Effects::new(Arc::clone(&settings.notice)),
+            effects: Effects::new(Arc::clone(&settings.notice), store.clone()),
             proofs: ProofRuns {
                 change_watch: ChangeWatch::new(&settings, clock),
                 earlier: Arc::new(earlier.into()),
@@ -549,13 +551,18 @@ impl PlanRun {
                 ends,
             })
         };
-        let to = volumes.clone();
-        let publish = move |made: &mut Made<T>| made.publish(&written, &to);
+        let (to, store) = (volumes.clone(), self.store.clone());
+        let publish = move |made: &mut Made<T>| {
+            if store.holds() {
+                made.publish(&written, &to);
+            }
+        };
         let commit = self.store.change_ahead(plan, BY, why, change, publish);
         let files = async {
             while let Some(outgoing) = to_write.recv().await {
                 // A command that needs a worktree or checks first is published below, and so is one that is written too late.
-                for command in outgoing.iter().filter(|command| command.is_ready()) {
+                let ready = outgoing.iter().filter(|command| command.is_ready());
+                for command in ready.filter(|_| self.store.holds()) {
                     if let Ok(file) = volumes.prepare(&command.id, &command.text) {
                         drop(write.send((command.id.clone(), file)));
                     }
@@ -598,12 +605,14 @@ impl PlanRun {
     /// it is now, unless another daemon writes it.
     pub async fn close(mut self, settled: bool, own_folder: bool) {
         self.effects.shut_down().await;
-        if settled {
-            self.clean_up().await;
-        } else if own_folder {
-            self.leave_mission().await;
+        // What another daemon carries out now is its own to clean up and to describe.
+        match self.store.holds() {
+            true if settled => self.clean_up().await,
+            true if own_folder => self.leave_mission().await,
+            _ => {}
         }
         (self.end_workers)().await;
+        self.store.release().await;
     }
 
     async fn clean_up(&mut self) {

@@ -39,7 +39,7 @@ impl PlanRun {
             self.began_task_at = self.clock.now();
         }
         for command in outgoing {
-            if command.is_ready() {
+            if command.is_ready() && self.store.holds() {
                 let volumes = &self.settings.volumes;
                 let Err(error) = volumes.publish(&command.id, &command.text) else {
                     self.world.ends_published.extend(command.ends);

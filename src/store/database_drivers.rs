@@ -133,6 +133,11 @@ impl DatabaseError {
 }
 
 impl DatabasePlace {
+    /// Returns whether daemons of several folders may use it.
+    pub(super) fn is_shared(&self) -> bool {
+        self.path().is_none() && *self != Self::Memory
+    }
+
     /// Returns the file, where it is one.
     pub(super) fn path(&self) -> Option<&Path> {
         match self {

@@ -38,6 +38,25 @@ impl Lease {
 }
 
 impl Store {
+    /// As [`Store::lease`] for a plan of the folder, where the database is shared; elsewhere the folder's lock is the lease, and the
+    /// handle is as this one.
+    ///
+    /// # Errors
+    /// The plan belongs to another folder; else as [`Store::lease`].
+    pub async fn carry_out(&self, plan: &PlanId, holder: &str) -> Result<Self> {
+        if !self.shared {
+            return Ok(self.clone());
+        }
+        let home = self.read(plan, |plan, _| plan.head().home.clone()).await?;
+        match home.filter(|home| self.home.as_deref() != Some(home)) {
+            None => self.lease(plan, holder).await,
+            Some(home) => {
+                let plan = plan.clone();
+                Err(StoreError::Elsewhere { plan, home })
+            }
+        }
+    }
+
     /// Takes the lease of a plan for a daemon, and returns a handle whose changes are made only while it holds the lease. It is
     /// renewed as long as the handle or a clone of it exists. A daemon that bears the name of the last holder takes it at once:
     /// the earlier daemon of that name is dead.

@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::own_files;
 use crate::plan::{
-    CommandId, Delta, Draft, HeldLocks, Plan, PlanHead, PlanId, Refusal, Spent, Tally, Time,
+    CommandId, DAEMON, Delta, Draft, HeldLocks, Plan, PlanHead, PlanId, Refusal, Spent, Tally, Time,
 };
 pub use committed_notes::Lost;
 use committed_notes::Notes;
@@ -65,6 +65,8 @@ pub enum StoreError {
     NotHeld(PlanId),
     #[error("plan `{plan}` is carried out by another daemon: {holder}")]
     Held { plan: PlanId, holder: String },
+    #[error("plan `{plan}` belongs to another folder: {home}")]
+    Elsewhere { plan: PlanId, home: String },
     #[error("plan `{plan}` is damaged in the store: {reason}")]
     Damaged { plan: PlanId, reason: String },
     #[error("the plan store failed: {0}")]
@@ -132,6 +134,10 @@ pub struct Store {
     moved: watch::Receiver<u64>,
     lost: Arc<[Lost]>,
     only_while: Option<OnlyWhile>,
+    /// Daemons of several folders may use the database.
+    shared: bool,
+    /// The folder for which it makes plans, where the database is shared.
+    home: Option<Arc<str>>,
     /// Under which its changes are made.
     lease: Option<Arc<Lease>>,
     /// Locked while a call of the model is counted.
@@ -232,6 +238,7 @@ impl Store {
         shown: &str,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self> {
+        let shared = place.is_shared();
         let (jobs, queue) = mpsc::channel(QUEUE);
         let (announce, moved) = watch::channel(0);
         let (opened, open) = oneshot::channel();
@@ -253,6 +260,8 @@ impl Store {
             moved,
             lost: lost.into(),
             only_while: None,
+            shared,
+            home: None,
             lease: None,
             calls: Arc::default(),
         })
@@ -262,6 +271,16 @@ impl Store {
     /// process that opens the database gets this until one of them commits a change.
     pub fn lost(&self) -> &[Lost] {
         &self.lost
+    }
+
+    /// Returns a handle for a folder: where the database is shared, plans that it makes belong to the folder.
+    #[must_use]
+    pub fn of_home(&self, home: &str) -> Self {
+        let home = self.shared.then(|| home.into());
+        Self {
+            home,
+            ..self.clone()
+        }
     }
 
     /// Returns a handle whose changes are made only while the current plan of an owner is `current` (`None`: while it
@@ -324,6 +343,11 @@ impl Store {
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T> {
         let plan = head.id.clone();
+        let home = self.home.as_deref().filter(|_| head.owner == DAEMON);
+        let head = PlanHead {
+            home: home.map(str::to_owned),
+            ..head
+        };
         self.submit(&plan, Some(head), [by, why], once(change), false, |_| {})
             .await
     }
@@ -473,7 +497,11 @@ impl Store {
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
     pub async fn queued(&self) -> Result<Vec<ListedPlan>> {
-        self.with(|owner| owner.listed(Tables::queued_heads)).await
+        let mut queued = self
+            .with(|owner| owner.listed(Tables::queued_heads))
+            .await?;
+        queued.retain(|listed| listed.head.home.as_deref() == self.home.as_deref());
+        Ok(queued)
     }
 
     /// Returns the plans that an owner has archived, also those that were recovered later, newest first: at most

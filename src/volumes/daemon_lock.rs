@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,9 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use super::atomic_files::{Cannot, Result, VolumesError, read_capped, replace};
 use super::folder_layout::Volumes;
+use super::heartbeat::machine;
 use crate::own_files::{self, FileId, remove_if_there};
 use crate::plan::PlanId;
 use crate::processes::has_ended;
+use crate::wire::text::sha256;
 
 /// A process that only checks whether a daemon runs holds the lock for an instant; a start in that instant tries again.
 const TRIES: u32 = 4;
@@ -106,6 +108,22 @@ impl LockPlace {
 }
 
 impl Volumes {
+    /// Returns the name of the folder among those of several machines.
+    pub fn home(&self) -> String {
+        let root = self.root().canonicalize();
+        let root = root.unwrap_or_else(|_| self.root().to_owned());
+        format!("{}:{}", machine().unwrap_or("?"), root.display())
+    }
+
+    /// Returns the name of every daemon of the folder, one after the other, until the machine is booted again. Two machines with
+    /// the same name are told apart.
+    pub fn holder(&self) -> String {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        let file = self.root().metadata().map(|root| (root.dev(), root.ino()));
+        let mark = sha256(format!("{:?} {:?}", boot.ok(), file.ok()));
+        format!("{} #{}", self.home(), &mark[..8])
+    }
+
     /// Acquires the daemon's lock. Does not wait for a daemon that runs; blocks for at most two seconds while the process that
     /// signed the lock is dead.
     ///

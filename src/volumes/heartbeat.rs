@@ -1,5 +1,7 @@
 //! The heartbeat of an agent: `active/<command id>.json`, which it writes while it works on a command.
 
+use std::sync::LazyLock;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::atomic_files::{Cannot, Result, read_capped, replace};
@@ -10,6 +12,15 @@ use crate::wire::text::{one_line, parse_time, time_text};
 
 /// The most bytes of a heartbeat.
 const LIFE_CAP: u64 = 16 * 1024;
+
+/// Returns the name of this machine, where the system has it in a file.
+pub fn machine() -> Option<&'static str> {
+    static NAME: LazyLock<Option<String>> = LazyLock::new(|| {
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+        Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+    });
+    NAME.as_deref()
+}
 
 /// The most characters of an agent's text about its model, and of the name of its machine.
 const SAID: usize = 200;

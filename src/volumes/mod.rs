@@ -25,7 +25,7 @@ pub use daemon_lock::{DaemonFarewell, DaemonInfo, DaemonLock, LockError, LockPla
 pub use filing_away::ReportDisposition;
 pub use finished_writing::{UNSEEN, WatchHints};
 pub use folder_layout::{EXCHANGE, Folder, Volumes};
-pub use heartbeat::{Heartbeat, LogPosition};
+pub use heartbeat::{Heartbeat, LogPosition, machine};
 pub use scan::{ArrivedReport, MOST_REPORTS, NOT_A_REPORT, Scan, Scanner, WorkerSign};
 pub use watch::Watch;
 pub use workspace_inbox::Inbox;

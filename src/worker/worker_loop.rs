@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -20,18 +20,15 @@ use crate::config::Config;
 use crate::exec::ChildOutput;
 use crate::plan::{CommandId, PlanId, ReportStatus, SessionId, Time};
 use crate::plan_time::{time_of, wall};
-use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes, VolumesError, Watch};
+use crate::volumes::{
+    Folder, Heartbeat, Inbox, LogPosition, Volumes, VolumesError, Watch, machine,
+};
 use crate::wire::Problem;
 use crate::wire::command_file::{CommandFile, CommandType};
 use crate::wire::report_file::{ReportFile, render};
 
 /// How often the heartbeat is renewed while the agent does something.
 const BEAT: Duration = Duration::from_secs(10);
-/// The name of this machine, where the system has it in a file.
-static MACHINE: LazyLock<Option<String>> = LazyLock::new(|| {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
-});
 /// The interval of the checks whether the command is cancelled, an agent left behind has ended, or one prints without end.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
 /// An agent names its session in its first lines, if it does.
@@ -425,7 +422,7 @@ impl Worker {
     ) -> Result<(), VolumesError> {
         let mut life = vital.current();
         life.last_output_at = last_written.map(time_of);
-        life.machine = MACHINE.clone();
+        life.machine = machine().map(str::to_owned);
         self.volumes.live(vital.id, &life)
     }
 

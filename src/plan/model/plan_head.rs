@@ -343,6 +343,9 @@ pub struct PlanHead {
     /// What a person carries it out with; `None` for nothing but what the configuration says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<Box<RunOptions>>,
+    /// The folder with whose commands and reports it is carried out, and its machine, where several share the database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<String>,
     /// Set where any daemon of the folder is to carry it out, until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Box<QueueEntry>>,
