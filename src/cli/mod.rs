@@ -1,6 +1,7 @@
 //! The command line: reads it, does what it asks, prints the result, ends with the right exit code. Each command is a thin
 //! layer over the other parts and holds no logic of plans.
 
+mod adopted_plans;
 mod agent_choice;
 mod answer_words;
 mod app;

@@ -95,6 +95,7 @@ impl App {
         let workspace = self.choose_workspace(None, None).await?;
         let plain = QueueArgs::default();
         Ok(GoalSettings {
+            project: self.config.project_in(Path::new(&workspace)),
             workspace,
             language: self.config.run.language,
             queue: self.queue_entry((&workers, &planner), &plain).await?,

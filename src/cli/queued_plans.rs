@@ -273,6 +273,7 @@ pub async fn take_up(app: &App) -> Result<Arc<TakeUp>> {
         file: app.config.file().map(Path::to_owned),
         environment: app.environment.clone(),
         root: app.volumes.root().to_owned(),
+        home: app.store().await?.is_shared().then(|| app.volumes.home()),
     });
     Ok(Arc::new(move |head, in_use| {
         let taken = Arc::clone(&taken);
@@ -290,6 +291,8 @@ struct TakenUp {
     file: Option<PathBuf>,
     environment: Environment,
     root: PathBuf,
+    /// The name of the folder, where others share the store.
+    home: Option<String>,
 }
 
 impl TakenUp {
@@ -299,6 +302,8 @@ impl TakenUp {
     /// # Errors
     /// It is not as it was confirmed, or something cannot be started.
     async fn ready(&self, head: &PlanHead, in_use: bool) -> Result<Option<PlanAtWork>> {
+        let adopted = self.adopt_orphan(head).await?;
+        let head = adopted.as_ref().unwrap_or(head);
         let entry = head.queue.as_deref().cloned().unwrap_or_default();
         let file = entry.config.as_ref().map(PathBuf::from);
         let start = CommandStart {
@@ -332,6 +337,26 @@ impl TakenUp {
         app.note_differences(&head.id, (&entry, &marks), (&work.workers, &planner))
             .await?;
         work.start(&found.head, HumanWait::Wait).await.map(Some)
+    }
+}
+
+impl TakenUp {
+    /// Makes a plan of another folder one of this folder's; `None` if it is already.
+    async fn adopt_orphan(&self, head: &PlanHead) -> Result<Option<PlanHead>> {
+        if head.home.is_none() || head.home == self.home {
+            return Ok(None);
+        }
+        let start = CommandStart {
+            folder: None,
+            file: self.file.clone(),
+            environment: self.environment.clone(),
+        };
+        let mut app = App::open(&start, Access::Run).await?;
+        (app.clock, app.by) = (self.clock, QUEUE);
+        app.use_store(self.store.clone());
+        Box::pin(app.adopt(head)).await?;
+        let head = app.read(&head.id, |plan, _| plan.head().clone()).await?;
+        Ok(Some(head))
     }
 }
 

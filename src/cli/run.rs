@@ -435,6 +435,7 @@ async fn create(app: &App, mut head: PlanHead, tasks: Vec<TaskSpec>) -> Result<P
         true => Origin::Model,
         false => Origin::Person,
     };
+    head.project = app.config.project_in(Path::new(&head.workspace));
     let made = app.store().await?.create(head, BY, "made", move |draft| {
         draft.created();
         if !tasks.is_empty() {

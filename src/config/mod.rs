@@ -66,6 +66,8 @@ pub struct Config {
     pub hooks: HooksConfig,
     pub notify: NotifyConfig,
     pub prompts: PromptsConfig,
+    /// The clones of projects here, by the ids that daemons on several machines know them by.
+    pub projects: BTreeMap<String, PathBuf>,
     /// How long the program waits on its own account; not a key.
     #[serde(skip)]
     pub timing: Timing,
@@ -238,6 +240,20 @@ impl Config {
             Layout::TopLevel => root,
             Layout::Project | Layout::Apart => self.folder().to_owned(),
         }
+    }
+
+    /// Returns the absolute folder of a project.
+    pub fn project(&self, id: &str) -> Option<PathBuf> {
+        let folder = self.folder().join(self.projects.get(id)?);
+        Some(folder.canonicalize().unwrap_or(folder))
+    }
+
+    /// Returns the id of the project in a folder, if it has one.
+    pub fn project_in(&self, folder: &Path) -> Option<String> {
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        let mut ids = self.projects.keys();
+        ids.find(|id| self.project(id).as_ref() == Some(&folder))
+            .cloned()
     }
 
     /// Returns the absolute path of the team file, if the configuration names one.

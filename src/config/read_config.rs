@@ -323,7 +323,8 @@ fn allowed() -> Vec<String> {
     let of_check = ["run", "timeout", "env", "count", "plain", "before"];
     allowed.extend(of_check.map(|key| format!("checks.*.{key}")));
     allowed.extend(["run", "timeout", "env"].map(|key| format!("run.prepare.{key}")));
-    allowed.extend(["mcp.*.command", "mcp.*.timeout", "mcp.*.env"].map(str::to_owned));
+    let named = ["mcp.*.command", "mcp.*.timeout", "mcp.*.env", "projects.*"];
+    allowed.extend(named.map(str::to_owned));
     let sections: BTreeSet<String> = allowed
         .iter()
         .flat_map(|key| key.match_indices('.').map(|(dot, _)| key[..dot].to_owned()))
@@ -340,7 +341,7 @@ fn take_unknown(
     allowed: &[String],
     unknown: &mut Vec<(usize, String)>,
 ) {
-    let free = matches!(pattern, "checks" | "mcp");
+    let free = matches!(pattern, "checks" | "mcp" | "projects");
     let all = std::mem::take(table).into_iter();
     *table = all
         .filter_map(|(name, mut value)| {

@@ -238,7 +238,13 @@ pub(super) async fn check(
         let task = &subject.task;
         let given = settings.gives_files && task.assignee.is_none();
         let named = Some(texts.as_str()).filter(|_| given);
-        let aside = merge(settings, gathering, (task, attempt), named, &mut checked);
+        let aside = merge(
+            (settings, &runs.store),
+            gathering,
+            (task, attempt),
+            named,
+            &mut checked,
+        );
         let Some(aside) = aside.await? else {
             return Ok(checked);
         };
@@ -258,7 +264,7 @@ pub(super) async fn check(
 /// Merges a result aside, if the files that its task is to produce exist. Returns the folder of the merge; `None` if
 /// something failed, which is among the results then.
 async fn merge(
-    settings: &DaemonSettings,
+    (settings, store): (&DaemonSettings, &Store),
     gathering: &Gathering,
     (task, attempt): (&Task, u32),
     named: Option<&str>,
@@ -276,6 +282,7 @@ async fn merge(
             return Ok(None);
         }
     };
+    worktrees::keep(store, plan, gathering, &merge).await?;
     // A file that git ignores is in the task's folder, but not in the merge.
     let mut missing = produced(task, aside.folder(), Time::default()).await?;
     missing.retain(|result| !result.passed);

@@ -127,6 +127,7 @@ impl PlansAtWork {
             return Ok(());
         };
         let mut queued = self.store.queued().await?;
+        queued.extend(self.orphans().await?);
         queued.retain(|listed| self.is_new(listed));
         queued.sort_by_key(|ListedPlan { head, .. }| {
             let entry = head.queue.as_deref().cloned().unwrap_or_default();
@@ -155,6 +156,22 @@ impl PlansAtWork {
             self.opened_by.insert(opened.id(), head);
         }
         Ok(())
+    }
+
+    /// Returns the plans of other folders whose daemon is gone and whose project is here, with the folder that it has here.
+    async fn orphans(&self) -> Result<Vec<ListedPlan>, StoreError> {
+        let config = &self.folder.config;
+        let mut orphans = match config.projects.is_empty() {
+            true => Vec::new(),
+            false => self.store.orphans().await?,
+        };
+        orphans.retain_mut(|ListedPlan { head, .. }| {
+            let project = head.project.as_deref().and_then(|id| config.project(id));
+            let found = project.is_some();
+            head.workspace = project.unwrap_or_default().display().to_string();
+            found
+        });
+        Ok(orphans)
     }
 
     fn is_new(&self, listed: &ListedPlan) -> bool {

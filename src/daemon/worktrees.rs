@@ -323,6 +323,21 @@ fn failed(finding: &str, reason: &str) -> CheckResult {
     }
 }
 
+/// Keeps a result that may be accepted where a daemon on another machine finds it.
+pub(super) async fn keep(
+    store: &Store,
+    plan: &PlanId,
+    gathering: &Gathering,
+    merge: &PendingMerge,
+) -> Result<()> {
+    if !store.is_shared() || merge.commit == merge.onto {
+        return Ok(());
+    }
+    let project = gathering.project().await?;
+    let pack = project.pack(&merge.onto, &merge.commit).await?;
+    Ok(store.keep_work(plan, &merge.commit, &pack).await?)
+}
+
 /// Moves the branch of the results to the accepted commit, unless it was moved from outside.
 pub(super) async fn move_branch(
     settings: &DaemonSettings,

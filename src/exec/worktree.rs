@@ -3,6 +3,7 @@
 //! not merged anywhere is never deleted.
 
 mod integration;
+mod packs;
 mod project_check;
 mod ready_for_work;
 mod take_over;

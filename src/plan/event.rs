@@ -192,6 +192,8 @@ pub enum Event {
     Reset,
     /// The plan was restored to its state after an earlier change.
     Restored { seq: i64 },
+    /// A daemon of another folder goes on with the plan: that of its own is gone.
+    Adopted { from: String, by: String },
     /// It became its owner's current plan.
     TakenUp,
     /// It was archived or deleted.

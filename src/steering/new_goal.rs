@@ -9,6 +9,8 @@ use crate::plan::{Origin, PlanHead, PlanId, QueueEntry, Time};
 pub struct GoalSettings {
     /// The folder that agents work in; absolute.
     pub workspace: String,
+    /// The id of the project there.
+    pub project: Option<String>,
     pub language: LanguageChoice,
     /// How a daemon finds its plans, with what a person had confirmed.
     pub queue: QueueEntry,
@@ -22,6 +24,7 @@ impl GoalSettings {
             origin: Origin::Model,
             language: Some(self.language.of(goal)),
             workspace: self.workspace.clone(),
+            project: self.project.clone(),
             queue: Some(Box::new(self.queue.clone())),
             ..PlanHead::new(id, goal, Time::default())
         }

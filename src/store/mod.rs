@@ -17,6 +17,8 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::own_files;
@@ -32,6 +34,9 @@ use store_thread::{Owner, StoreJob, guarded};
 
 /// Closures that may wait for the owner: enough that a caller in normal work never waits to send one.
 const QUEUE: usize = 256;
+
+/// Bytes of a pack that are kept in one row.
+const PART: usize = 1024 * 1024;
 
 /// What to do where plans were and no database is.
 pub const PUT_BACK: &str =
@@ -502,6 +507,68 @@ impl Store {
             .await?;
         queued.retain(|listed| listed.head.home.as_deref() == self.home.as_deref());
         Ok(queued)
+    }
+
+    /// Returns the plans that have not ended and whose daemon is gone without giving its lease back, the oldest first.
+    ///
+    /// # Errors
+    /// A failure of the database, or a plan that cannot be read.
+    pub async fn orphans(&self) -> Result<Vec<ListedPlan>> {
+        if !self.shared {
+            return Ok(Vec::new());
+        }
+        let orphans = self.with(|owner| owner.listed(Tables::heads_with_past_lease));
+        let mut orphans = orphans.await?;
+        orphans.retain(|listed| {
+            listed.head.home.as_deref() != self.home.as_deref() && !listed.head.status.settled()
+        });
+        Ok(orphans)
+    }
+
+    /// Keeps the commits of a result in the database, from which another machine can go on: a pack of git, which needs those kept
+    /// before. To keep the same commit again does nothing. What is kept of a plan that has ended can be removed.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn keep_work(&self, plan: &PlanId, commit: &str, pack: &[u8]) -> Result<()> {
+        let (plan, commit) = (plan.clone(), commit.to_owned());
+        let parts: Vec<String> = pack.chunks(PART).map(|part| BASE64.encode(part)).collect();
+        self.with(move |owner| Ok(owner.tables()?.keep_work(&plan, &commit, &parts)?))
+            .await
+    }
+
+    /// Returns the packs that are kept of a plan, the earliest first.
+    ///
+    /// # Errors
+    /// A failure of the database, or a pack that cannot be read.
+    pub async fn kept_work(&self, plan: &PlanId) -> Result<Vec<Vec<u8>>> {
+        let id = plan.clone();
+        let parts = self.with(move |owner| Ok(owner.tables()?.kept_work(&id)?));
+        let mut packs: Vec<(String, Vec<u8>)> = Vec::new();
+        for (commit, part) in parts.await? {
+            let part = BASE64.decode(part);
+            let part = part.map_err(|error| StoreError::damaged(plan, error))?;
+            match packs.last_mut() {
+                Some((last, pack)) if *last == commit => pack.extend(part),
+                _ => packs.push((commit, part)),
+            }
+        }
+        Ok(packs.into_iter().map(|(_, pack)| pack).collect())
+    }
+
+    /// Removes what is kept of a plan.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn drop_work(&self, plan: &PlanId) -> Result<()> {
+        let plan = plan.clone();
+        self.with(move |owner| Ok(owner.tables()?.drop_work(&plan)?))
+            .await
+    }
+
+    /// Returns whether daemons of several folders may use the database.
+    pub fn is_shared(&self) -> bool {
+        self.shared
     }
 
     /// Returns the plans that an owner has archived, also those that were recovered later, newest first: at most

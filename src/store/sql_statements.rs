@@ -65,6 +65,9 @@ const MIGRATIONS: [&[&str]; FORMAT as usize] = [
         "ALTER TABLE plans ADD COLUMN holder TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE plans ADD COLUMN epoch BIGINT NOT NULL DEFAULT 0",
         "ALTER TABLE plans ADD COLUMN held_until BIGINT NOT NULL DEFAULT 0",
+        // Commits of results, in parts, for daemons on other machines.
+        "CREATE TABLE work (plan TEXT NOT NULL, place BIGINT NOT NULL, part BIGINT NOT NULL, commit_id TEXT NOT NULL, \
+     body TEXT NOT NULL, PRIMARY KEY (plan, place, part))",
     ],
 ];
 
@@ -557,6 +560,58 @@ impl Tables {
             "AND plans.queued = 1 ORDER BY plans.created_at, plans.id",
             &[],
         )
+    }
+
+    /// Returns the plans whose lease has ended without being given back, oldest plan first.
+    pub(super) fn heads_with_past_lease(&mut self) -> Result<Vec<HeadRecord>> {
+        let now = self.database.now();
+        let past = format!(
+            "AND plans.held_until > 0 AND plans.held_until < {now} ORDER BY plans.created_at, plans.id"
+        );
+        self.heads_where(&past, &[])
+    }
+
+    /// Keeps the parts of a pack behind those that are kept of the plan, unless those of this commit are.
+    pub(super) fn keep_work(
+        &mut self,
+        plan: &PlanId,
+        commit: &str,
+        parts: &[String],
+    ) -> Result<()> {
+        self.database.begin()?;
+        let kept = self
+            .keep_parts(plan, commit, parts)
+            .and_then(|()| self.commit());
+        kept.inspect_err(|_| self.roll_back())
+    }
+
+    fn keep_parts(&mut self, plan: &PlanId, commit: &str, parts: &[String]) -> Result<()> {
+        self.lock_plan(plan)?;
+        let known = "SELECT COUNT(*) FROM work WHERE plan = $1 AND commit_id = $2";
+        if self.number(known, &[&plan.as_str(), &commit])? != Some(0) {
+            return Ok(());
+        }
+        let last = "SELECT COALESCE(MAX(place), 0) FROM work WHERE plan = $1";
+        let place = self.number(last, &[&plan.as_str()])?.unwrap_or(0) + 1;
+        for (part, body) in (0_i64..).zip(parts) {
+            self.run(
+                "INSERT INTO work (plan, place, part, commit_id, body) VALUES ($1, $2, $3, $4, $5)",
+                &[&plan.as_str(), &place, &part, &commit, body],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Returns the parts of the packs that are kept of a plan, in their order, each with its commit.
+    pub(super) fn kept_work(&mut self, plan: &PlanId) -> Result<Vec<(String, String)>> {
+        let kept = "SELECT commit_id, body FROM work WHERE plan = $1 ORDER BY place, part";
+        let rows = self.database.query(kept, &[&plan.as_str()])?;
+        let part = |mut row: Record| Ok((row.text(0)?, row.text(1)?));
+        rows.into_iter().map(part).collect()
+    }
+
+    pub(super) fn drop_work(&mut self, plan: &PlanId) -> Result<()> {
+        self.run("DELETE FROM work WHERE plan = $1", &[&plan.as_str()])
     }
 
     /// Returns some of the plans that an owner has archived, newest plan first.

@@ -241,6 +241,16 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
         Event::Paused { reason } => (saying("paused", reason), Bold),
         Event::Resumed => ("goes on".into(), Plain),
         Event::Reset => ("every task is as at the beginning".into(), Plain),
+        Event::Adopted { from, by } => {
+            let from = one_line(from, REASON);
+            (
+                format!(
+                    "taken over by {}: the daemon of {from} is gone",
+                    one_line(by, REASON)
+                ),
+                Bold,
+            )
+        }
         Event::Restored { seq } => (format!("restored to what it was after change {seq}"), Bold),
         Event::TakenUp => ("made the current plan".into(), Plain),
         Event::PutAway {

@@ -1,6 +1,7 @@
 //! The only code that changes a plan. The files in this folder group the operations by subject. Each operation checks before it
 //! writes; the owner of a refused change undoes what it had already written (see [`Draft::undo`]).
 
+mod adoption;
 mod attempts;
 mod budget;
 mod human_questions;
@@ -25,6 +26,7 @@ use super::model::*;
 use super::plan_in_memory::{Plan, Row, RowKey};
 use super::produced_files::MAX_PRODUCED;
 
+pub use adoption::NewHome;
 pub use attempts::{AppliedReport, NewCommand};
 pub use imported_history::{PlanPast, TaskPast};
 pub use repeatable_changes::RepeatableChange;

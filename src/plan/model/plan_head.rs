@@ -346,6 +346,9 @@ pub struct PlanHead {
     /// The folder with whose commands and reports it is carried out, and its machine, where several share the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<String>,
+    /// The id of its project, by which daemons of other folders find their own clone of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
     /// Set where any daemon of the folder is to carry it out, until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Box<QueueEntry>>,

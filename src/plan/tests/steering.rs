@@ -203,3 +203,30 @@ fn edit_turns_dependencies_around() {
     let again = change(&mut plan, |draft| draft.edit_tasks(&edits[1..]));
     assert_eq!(again, Err(Refusal::Outdated));
 }
+
+#[test]
+fn adopted_plan_begins_anew_what_was_under_way() {
+    let mut plan = chain();
+    apply(&mut plan, |draft| {
+        draft.claim(&command(3), Some(SessionId::new("s-3")))
+    });
+    let to = NewHome {
+        home: "there".to_owned(),
+        workspace: "/there".to_owned(),
+        queue: QueueEntry::default(),
+    };
+    apply(&mut plan, |draft| draft.adopt(to.clone()));
+    assert_eq!(states(&plan), ["completed", "completed", "pending"]);
+    assert_eq!(plan.open_attempts().count() + plan.recalls().count(), 0);
+    assert_eq!(plan.open_sessions().count(), 0);
+    assert_eq!(plan.task(TaskId(3)).unwrap().failures, 0);
+    let head = plan.head();
+    assert_eq!(
+        (head.home.as_deref(), &*head.workspace),
+        (Some("there"), "/there")
+    );
+    assert!(due_now(&plan).contains(&DueStep::Issue(TaskId(3))));
+    apply(&mut plan, |draft| draft.abandon("enough"));
+    let ended = change(&mut plan, |draft| draft.adopt(to.clone()));
+    assert_eq!(ended, Err(Refusal::PlanIs(PlanState::Abandoned)));
+}
