@@ -6,7 +6,9 @@
 
 mod budget_day;
 mod committed_notes;
+mod copied_plans;
 mod database_drivers;
+mod place;
 mod sql_statements;
 mod store_thread;
 mod stored_delta;
@@ -15,6 +17,7 @@ mod text_store;
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -25,11 +28,15 @@ use crate::plan::{
 pub use committed_notes::Lost;
 use committed_notes::Notes;
 use database_drivers::{DatabasePlace, NOT_OURS, beside};
+pub use place::{StoreFinding, StorePlace};
 use sql_statements::Tables;
 use store_thread::{Owner, StoreJob, guarded};
 
 /// Closures that may wait for the owner: enough that a caller in normal work never waits to send one.
 const QUEUE: usize = 256;
+
+/// How often a database that tells of no changes is looked at.
+const LOOK: Duration = Duration::from_secs(3);
 
 /// What to do where plans were and no database is.
 pub const PUT_BACK: &str =
@@ -48,6 +55,9 @@ pub enum StoreError {
         reason: String,
         way_out: Option<&'static str>,
     },
+    /// Contains what is wrong.
+    #[error("the store that `store.url` names: {0}")]
+    Address(String),
     #[error("there is no plan `{0}`")]
     UnknownPlan(PlanId),
     /// Contains the key.
@@ -208,16 +218,6 @@ impl Store {
         Self::connect(DatabasePlace::Memory, ":memory:", now).await
     }
 
-    /// Opens the database of a PostgreSQL server, `postgres://user@host/name`. The connection is not encrypted.
-    ///
-    /// # Errors
-    /// As [`Store::open`].
-    #[cfg(feature = "postgres")]
-    pub async fn open_url(url: &str, now: impl Fn() -> Time + Send + 'static) -> Result<Self> {
-        let shown = url.split('?').next().unwrap_or(url);
-        Self::connect(DatabasePlace::Server(url.to_owned()), shown, now).await
-    }
-
     async fn connect(
         place: DatabasePlace,
         shown: &str,
@@ -226,6 +226,8 @@ impl Store {
         let (jobs, queue) = mpsc::channel(QUEUE);
         let (announce, moved) = watch::channel(0);
         let (opened, open) = oneshot::channel();
+        let shared = place.is_shared();
+        let looking = jobs.downgrade();
         let serve = move || match Owner::open(place, Box::new(now), announce) {
             Ok(owner) => {
                 drop(opened.send(Ok(owner.lost.clone())));
@@ -239,6 +241,9 @@ impl Store {
         let opened = open.await.map_err(|_| StoreError::Closed)?;
         let lost =
             opened.map_err(|(reason, way_out)| StoreError::unopened(shown, reason, way_out))?;
+        if shared {
+            tokio::spawn(look_for_changes(looking));
+        }
         Ok(Self {
             jobs,
             moved,
@@ -538,6 +543,17 @@ impl Store {
     /// Returns a counter that moves with every change committed by this process; a move only means "read again".
     pub fn moved(&self) -> watch::Receiver<u64> {
         self.moved.clone()
+    }
+}
+
+/// Finds out every few seconds whether other processes have changed plans where no file tells; until the last handle is
+/// dropped.
+async fn look_for_changes(jobs: mpsc::WeakSender<StoreJob>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let Some(jobs) = jobs.upgrade() else { return };
+        let look = StoreJob::Read(Box::new(Owner::look_for_changes));
+        drop(jobs.send(look).await);
     }
 }
 
