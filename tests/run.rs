@@ -35,6 +35,7 @@ mod more_tricks;
 mod notify;
 mod own;
 mod planning;
+mod postgres;
 mod remember;
 mod reports;
 mod repository;

@@ -1,5 +1,4 @@
-//! The store from outside: one suite for every kind of store, and the tests that only a file allows. The suite also runs on
-//! PostgreSQL if `PLAN_AGENT_TEST_POSTGRES` names a server and the feature `postgres` is on.
+//! The store from outside: one suite for every kind of store, and the tests that only a file allows, or only a server.
 
 mod disk;
 mod faults;
@@ -11,20 +10,19 @@ mod texts;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::common::core::{block_on, new_command, new_report, new_task};
-use crate::common::env::{has, row};
+use crate::common::env::{has, row, skip};
+use crate::common::postgres::{self, empty_store};
+use plan_agent::config::{Environment, StoreConfig, StoreUrl};
 use plan_agent::plan::{
     CommandId, Draft, NewCommand, Origin, Plan, PlanHead, PlanId, PlanPolicy, Refusal, Report, Row,
     TaskId, TaskSpec, Time,
 };
-use plan_agent::store::{Change, Store, StoreError};
+use plan_agent::store::{Change, Store, StoreError, StorePlace};
 use tempfile::TempDir;
-
-/// Names the server on which the suite also runs.
-const SERVER: &str = "PLAN_AGENT_TEST_POSTGRES";
 
 /// The place to which a separate process writes, and its name.
 const WRITER: [&str; 2] = ["PLAN_AGENT_TEST_WRITES_TO", "PLAN_AGENT_TEST_WRITES_AS"];
@@ -42,30 +40,14 @@ struct Given {
 enum Kinds {
     File,
     Memory,
-    /// The URL, and the test's own schema.
-    Postgres(String, String),
+    /// The URL, with the test's own schema.
+    Postgres(String),
 }
 
 impl Given {
     fn new(kind: Kinds) -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self { kind, folder }
-    }
-
-    async fn postgres() -> Option<Self> {
-        let Some(server) = server() else {
-            skipped("PostgreSQL", &format!("{SERVER} is not set"));
-            return None;
-        };
-        if !cfg!(feature = "postgres") {
-            skipped("PostgreSQL", "the feature `postgres` is off");
-            return None;
-        }
-        let schema = format!("test_{}", uuid::Uuid::new_v4().simple());
-        run_sql(&server, &format!("CREATE SCHEMA {schema}")).await;
-        let glue = if server.contains('?') { '&' } else { '?' };
-        let url = format!("{server}{glue}options=-c%20search_path%3D{schema}");
-        Some(Self::new(Kinds::Postgres(url, schema)))
     }
 
     fn file(&self) -> PathBuf {
@@ -84,14 +66,14 @@ impl Given {
     async fn try_open(&self) -> Result<Store, StoreError> {
         match &self.kind {
             Kinds::Memory => Store::in_memory(now).await,
-            Kinds::File | Kinds::Postgres(..) => open_at(&self.place()).await,
+            Kinds::File | Kinds::Postgres(_) => open_at(&self.place()).await,
         }
     }
 
     /// Returns the file or the URL under which another process finds the store.
     fn place(&self) -> String {
         match &self.kind {
-            Kinds::Postgres(url, _) => url.clone(),
+            Kinds::Postgres(url) => url.clone(),
             _ => self.file().display().to_string(),
         }
     }
@@ -100,14 +82,14 @@ impl Given {
     async fn sql(&self, statements: &str) {
         match &self.kind {
             Kinds::Memory => unreachable!("nobody else reaches a store in memory"),
-            Kinds::File | Kinds::Postgres(..) => run_sql(&self.place(), statements).await,
+            Kinds::File | Kinds::Postgres(_) => run_sql(&self.place(), statements).await,
         }
     }
 
     /// Makes every change fail in the statement that writes to this table.
     async fn break_table(&self, table: &str, with: &str) {
         let statements = match self.kind {
-            Kinds::Postgres(..) => format!(
+            Kinds::Postgres(_) => format!(
                 "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS \
                  $$ BEGIN RAISE EXCEPTION 'broken'; END $$; \
                  CREATE TRIGGER broken BEFORE {with} ON {table} FOR EACH ROW EXECUTE FUNCTION broken()"
@@ -121,49 +103,34 @@ impl Given {
 
     async fn mend_table(&self, table: &str) {
         self.sql(&match self.kind {
-            Kinds::Postgres(..) => {
+            Kinds::Postgres(_) => {
                 format!("DROP TRIGGER broken ON {table}; DROP FUNCTION broken()")
             }
             _ => "DROP TRIGGER broken".to_owned(),
         })
         .await;
     }
+}
 
-    async fn clean_up(self) {
-        if let (Kinds::Postgres(_, schema), Some(server)) = (&self.kind, server()) {
-            run_sql(&server, &format!("DROP SCHEMA {schema} CASCADE")).await;
-        }
-    }
+/// Returns the place of a file or a URL.
+fn place_of(place: &str) -> StorePlace {
+    let url = place.starts_with("postgres").then(|| place.to_owned());
+    let url = url.map(|url| StoreUrl::try_from(url).unwrap());
+    StorePlace::configured(&StoreConfig { url }, place.into(), &Environment::default()).unwrap()
 }
 
 async fn open_at(place: &str) -> Result<Store, StoreError> {
-    #[cfg(feature = "postgres")]
-    if place.starts_with("postgres") {
-        return Store::open_url(place, now).await;
-    }
-    Store::open(Path::new(place), now).await
-}
-
-fn server() -> Option<String> {
-    std::env::var(SERVER).ok().filter(|url| !url.is_empty())
-}
-
-#[expect(
-    clippy::print_stderr,
-    reason = "the report of the tests says what was left out"
-)]
-fn skipped(what: &str, why: &str) {
-    eprintln!("skipped: {what}: {why}");
+    place_of(place).open(now).await
 }
 
 /// Runs a test on every available kind of store.
 async fn on_every_store(test: impl AsyncFn(&Given)) {
     let mut all = vec![Given::new(Kinds::File), Given::new(Kinds::Memory)];
-    all.extend(Given::postgres().await);
+    let server = tokio::task::spawn_blocking(empty_store).await.unwrap();
+    all.extend(server.map(|url| Given::new(Kinds::Postgres(url))));
     for given in all {
         row(&given.kind);
         test(&given).await;
-        given.clean_up().await;
     }
 }
 
@@ -202,23 +169,12 @@ async fn run_sql(place: &str, statements: &str) {
     let (place, statements) = (place.to_owned(), statements.to_owned());
     let run = move || {
         if place.starts_with("postgres") {
-            return run_on_server(&place, &statements);
+            return postgres::run_sql(&place, &statements);
         }
         let connection = rusqlite::Connection::open(&place).unwrap();
         connection.execute_batch(&statements).unwrap();
     };
     tokio::task::spawn_blocking(run).await.unwrap();
-}
-
-#[cfg(feature = "postgres")]
-fn run_on_server(url: &str, statements: &str) {
-    let mut client = postgres::Client::connect(url, postgres::NoTls).unwrap();
-    client.batch_execute(statements).unwrap();
-}
-
-#[cfg(not(feature = "postgres"))]
-fn run_on_server(_: &str, _: &str) {
-    unreachable!("without the feature no server is tested");
 }
 
 fn now() -> Time {

@@ -15,7 +15,7 @@ use crate::config::{Config, ConfigError, Environment};
 use crate::llm::PromptFiles;
 use crate::plan::{Draft, Plan, PlanId, Refusal};
 use crate::plan_time::Clock;
-use crate::store::{ListedPlan, Lost, Store};
+use crate::store::{ListedPlan, Lost, Store, StorePlace};
 use crate::view::ProgramName;
 use crate::volumes::{DaemonLock, EXCHANGE, Folder, LockError, Volumes};
 
@@ -66,6 +66,8 @@ pub struct App {
     /// The prompts that replace built-in ones: none before a person's trust in them is sure.
     pub prompts: PromptFiles,
     pub volumes: Volumes,
+    /// Where the plans are.
+    pub place: StorePlace,
     pub clock: Clock,
     /// Who makes its changes, for the log.
     pub by: &'static str,
@@ -114,8 +116,11 @@ impl App {
     /// It leads to no folder.
     pub fn of(config: Config, environment: Environment, program: ProgramName) -> Result<Self> {
         let out = Output::stdout(&environment);
+        let volumes = Volumes::at(&config.root())?;
+        let place = StorePlace::configured(&config.store, volumes.database(), &environment);
         Ok(Self {
-            volumes: Volumes::at(&config.root())?,
+            place: place.map_err(Failure::usage)?,
+            volumes,
             config,
             environment,
             program,
@@ -178,7 +183,8 @@ impl App {
     /// # Errors
     /// The store cannot be opened, or is gone.
     pub async fn store_if_any(&self) -> Result<Option<&Store>> {
-        match self.store.initialized() || Store::exists(&self.volumes.database())? {
+        let place = self.confirmed_place()?;
+        match self.store.initialized() || place.exists()? {
             true => self.open_store().await.map(Some),
             false => Ok(None),
         }
@@ -206,12 +212,12 @@ impl App {
             return self.open_store().await;
         };
         let denied = [ErrorKind::ReadOnlyFilesystem, ErrorKind::PermissionDenied];
-        let file = self.volumes.database();
-        if !denied.contains(&error.kind()) || !Store::exists(&file)? {
+        let place = self.confirmed_place()?;
+        if !denied.contains(&error.kind()) || !place.exists()? {
             return Err(Failure::folder(error));
         }
         let clock = self.clock;
-        let open = async || Ok(Store::open_to_read(&file, move || clock.now()).await?);
+        let open = async || Ok(place.open_to_read(move || clock.now()).await?);
         self.store.get_or_try_init(open).await
     }
 
@@ -308,11 +314,46 @@ impl App {
     async fn open_store(&self) -> Result<&Store> {
         let clock = self.clock;
         let open = async || {
-            let store = Store::open(&self.volumes.database(), move || clock.now()).await?;
+            let place = self.confirmed_place()?;
+            let store = place.open(move || clock.now()).await?;
             report_lost(store.lost());
+            if place.is_shared() && self.volumes.root().is_dir() {
+                self.volumes.note_store(&place.to_string())?;
+            }
             Ok::<_, Failure>(store.of_home(&self.volumes.home()))
         };
         self.store.get_or_try_init(open).await
+    }
+
+    /// Returns where the plans are, if they may be looked for there: a file of the project must lead no plan, and no password,
+    /// to a place that the person has not confirmed.
+    ///
+    /// # Errors
+    /// It is not confirmed; or the plans of this folder are elsewhere, and this process does not know how to get there.
+    pub fn confirmed_place(&self) -> Result<&StorePlace> {
+        if self.place.is_shared() {
+            return match self.named || self.is_confirmed("store.url") {
+                true => Ok(&self.place),
+                false => {
+                    let error = anyhow!(
+                        "`store.url` leads to {}, which no person has confirmed",
+                        self.place
+                    );
+                    let hint = format!("if you want that, `{} trust` confirms it", self.program);
+                    Err(Failure::new(error, Exit::Waiting).hint(hint))
+                }
+            };
+        }
+        let Some(elsewhere) = self.volumes.noted_store() else {
+            return Ok(&self.place);
+        };
+        let note = self.volumes.store_note();
+        let error =
+            anyhow!("the plans of this folder are in {elsewhere}, and no `store.url` is set");
+        Err(Failure::usage(error).hint(format!(
+            "set PLAN_AGENT_STORE_URL, or [store] url in config.toml; to begin anew in a file, remove `{}`",
+            note.display()
+        )))
     }
 
     async fn lock(&self) -> Result<DaemonLock> {
@@ -350,7 +391,8 @@ fn exchange_folder(
 }
 
 fn has_plans(root: &Path) -> bool {
-    Volumes::at(root).is_ok_and(|volumes| volumes.database().exists())
+    let has = |volumes: Volumes| volumes.database().exists() || volumes.store_note().exists();
+    Volumes::at(root).is_ok_and(has)
 }
 
 /// Says which changes the database has lost.

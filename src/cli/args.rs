@@ -163,6 +163,11 @@ pub enum CliCommand {
     Web(WebArgs),
     /// Check the configuration, the folders, the model and the programs that are needed
     Doctor(DoctorArgs),
+    /// Look after the database that keeps the plans
+    Store {
+        #[command(subcommand)]
+        act: StoreAct,
+    },
     /// Start the daemon of this folder at login: a unit of your systemd
     Service {
         /// What to do with the unit
@@ -186,6 +191,22 @@ pub enum CliCommand {
     Completions {
         /// The shell
         shell: Shell,
+    },
+}
+
+/// What is done with a store.
+#[derive(Debug, Subcommand)]
+pub enum StoreAct {
+    /// Bring the tables to the format of this version
+    Migrate,
+    /// Copy every plan with its log into a database that has none
+    Copy {
+        /// A file, or postgres://user@host/database
+        #[arg(long, value_name = "PLACE")]
+        from: String,
+        /// A file, or postgres://user@host/database
+        #[arg(long, value_name = "PLACE")]
+        to: String,
     },
 }
 

@@ -14,7 +14,7 @@ use super::plan_by_name::pick_plan;
 use super::{Access, App, CommandStart, Output, Result};
 use crate::config::Environment;
 use crate::plan::{ArchiveState, Plan, PlanId, ROLE};
-use crate::store::{ListedPlan, Store};
+use crate::store::ListedPlan;
 use crate::view::StateWord;
 use crate::wire::text::one_line;
 
@@ -106,8 +106,11 @@ async fn offers(with_plans: bool, with_tasks: bool) -> Option<Vec<(String, Strin
         environment: Environment::of_process(),
     };
     let app = App::open(&start, Access::Read).await.ok()?;
-    let (database, clock) = (app.volumes.database(), app.clock);
-    let store = Store::open_to_read(&database, move || clock.now());
+    let clock = app.clock;
+    let store = app
+        .confirmed_place()
+        .ok()?
+        .open_to_read(move || clock.now());
     let store = store.await.ok()?;
     let mut plans = store.plans().await.ok()?;
     plans.retain(|ListedPlan { head, .. }| {

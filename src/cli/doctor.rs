@@ -16,7 +16,6 @@ use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::{PromptFiles, Prompts};
 use crate::plan::{counted, word};
-use crate::store::{PUT_BACK, Store};
 use crate::view::Style;
 use crate::wire::Problem;
 use crate::wire::team_file::{RoleKind, RoleSpec, RoleWorker};
@@ -90,7 +89,7 @@ async fn findings(app: &App) -> Vec<Finding> {
         folder("volumes", &config.root()),
         folder("workspace", &config.workspace()),
     ]);
-    findings.extend(database(app));
+    findings.extend(database(app).await);
     findings.extend([
         prompts(&config.prompts_dir()),
         model(app),
@@ -173,17 +172,20 @@ fn folder(about: &'static str, path: &Path) -> Finding {
     }
 }
 
-/// Says how large the database is, if there is one.
-fn database(app: &App) -> Option<Finding> {
-    let path = app.volumes.database();
-    match Store::size(&path) {
-        Ok(0) => None,
-        Ok(size) => {
-            let (path, mebibytes) = (path.display(), size as f64 / (1024.0 * 1024.0));
-            Some(good("database", format!("{path} has {mebibytes:.1} MiB")))
+/// Says what the database is, if there is one.
+async fn database(app: &App) -> Vec<Finding> {
+    let place = match app.confirmed_place() {
+        Ok(place) => place,
+        Err(failure) => return vec![refused("database", failure)],
+    };
+    let found = place.examine().await.into_iter().map(|found| Finding {
+        hint: found.hint,
+        ..match found.good {
+            true => good("database", found.text),
+            false => bad("database", found.text),
         }
-        Err(error) => Some(bad("database", error.to_string()).hint(PUT_BACK)),
-    }
+    });
+    found.collect()
 }
 
 fn prompts(dir: &Path) -> Finding {

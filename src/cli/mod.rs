@@ -42,6 +42,7 @@ mod secret_arguments;
 mod service;
 mod signals;
 mod steer;
+mod store;
 mod suggestions;
 mod team_file;
 mod tool;
@@ -148,6 +149,7 @@ async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
         CliCommand::Init { top_level } => init::init(top_level, start, out),
         CliCommand::Trust { path } => trust::trust(path, start, out).await,
         CliCommand::Service { act } => service::service(act, start, out).await,
+        CliCommand::Store { act } => store::store(&act, &control().await?).await,
         CliCommand::Doctor(args) => return doctor::doctor(&args, start, out).await,
         CliCommand::Run(args) => return Box::pin(run::run(args, start, ended())).await,
         CliCommand::Plan(args) => return Box::pin(run::plan(args, start, ended())).await,

@@ -174,6 +174,22 @@ impl App {
         open.iter().any(|subject| !subject.named)
     }
 
+    /// Returns whether a setting is the person's word: it is not of the file, or it is as it was confirmed.
+    pub fn is_confirmed(&self, key: &str) -> bool {
+        let Some(now) = self.config.sensitive().get(key) else {
+            return true;
+        };
+        let confirmed = self.confirmed(&self.file_to_confirm());
+        self.environment.overrides(key)
+            || confirmed.is_ok_and(|parts| parts.is_some_and(|parts| parts.get(key) == Some(now)))
+    }
+
+    /// Returns the configuration file, also where there is none.
+    fn file_to_confirm(&self) -> PathBuf {
+        let file = self.config.file().and_then(Path::file_name);
+        (self.config.folder()).join(file.unwrap_or(FILE_NAME.as_ref()))
+    }
+
     /// Returns whether a person has confirmed that a folder with a configuration written by hand becomes plan-agent's.
     pub fn may_take_over(&self) -> bool {
         matches!(self.confirmed(self.config.home().folder()), Ok(Some(_)))
@@ -266,8 +282,7 @@ impl App {
             does,
             parts,
         };
-        let file = config.file().and_then(Path::file_name);
-        let file = config.folder().join(file.unwrap_or(FILE_NAME.as_ref()));
+        let file = self.file_to_confirm();
         let mut settings = config.sensitive().clone();
         settings.extend(self.programs());
         let prompts = self.prompts.replaced();

@@ -295,6 +295,7 @@ fn options(agent: Agent, role: RoleFilter, timeout: Option<Duration>, app: &App)
         plan: None,
         deadline: timeout.unwrap_or(app.config.run.task_deadline),
         path: app.environment.get("PATH").map(str::to_owned),
+        store: app.place.clone(),
         health: WorkerHealth::default(),
         events: None,
     }

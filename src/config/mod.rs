@@ -13,6 +13,7 @@ mod remembered;
 mod sections;
 mod sensitive;
 mod service_url;
+mod store_url;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,7 @@ pub use sections::{
 };
 pub use sensitive::leads_below;
 pub use service_url::ServiceUrl;
+pub use store_url::{StoreConfig, StoreUrl};
 
 /// The name of the configuration file in the folder in which the program is started.
 pub const FILE_NAME: &str = "config.toml";
@@ -54,6 +56,7 @@ const ATTEMPTS_PER_TASK: u64 = 5;
 pub struct Config {
     pub llm: LlmConfig,
     pub volumes: VolumesConfig,
+    pub store: StoreConfig,
     pub run: RunConfig,
     pub budget: BudgetConfig,
     /// Named checks that results have to pass.

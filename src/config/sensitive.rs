@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 use serde_json::Value;
 
 use super::read_config::leaves;
-use super::{Config, NotifyUrl};
+use super::{Config, NotifyUrl, StoreUrl};
 use crate::plan::PlanPolicy;
 use crate::wire::text::parse_span;
 
@@ -42,6 +42,10 @@ impl Config {
                 (_, _) if key == "notify.url" => {
                     let url = self.notify.url.as_ref();
                     Value::from(url.map(NotifyUrl::confirmed_as))
+                }
+                (_, _) if key == "store.url" => {
+                    let url = self.store.url.as_ref();
+                    Value::from(url.map(StoreUrl::confirmed_as))
                 }
                 (value, Some(default)) if key.starts_with("budget.") => {
                     let (limit, default) = (amount(&value), amount(default));
@@ -143,6 +147,10 @@ mod tests {
             (
                 "[notify]\nurl = 'https://ntfy.example/secret'\nformat = 'text'",
                 vec![r#"notify.url = "https://ntfy.example/… (4d53763a7c4b)""#],
+            ),
+            (
+                "[store]\nurl = 'postgres://u:canary@h/d'",
+                vec![r#"store.url = "postgres://u@h/d""#],
             ),
             (
                 "[worker]\nallow = ['edit', 'all']\nenv = ['PATH', 'TOKEN']",

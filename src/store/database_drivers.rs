@@ -1,13 +1,22 @@
 //! The drivers: one connection to SQLite or PostgreSQL that runs statements and returns rows, and knows nothing of
 //! plans. Both block; the store has a thread of its own for them.
 
+mod server;
+mod server_address;
+mod server_check;
+
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use server::Server;
+pub(super) use server_address::ServerAddress;
+pub(super) use server_check::examine;
 
 /// How often a transaction checks for the end of another process's transaction before it fails: at least half a minute.
 const MOST_CHECKS: i32 = 30_000;
@@ -15,7 +24,7 @@ const MOST_CHECKS: i32 = 30_000;
 const READ: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
 /// Where a database is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum DatabasePlace {
     /// A file of the embedded database, created if it does not exist.
     File(PathBuf),
@@ -23,9 +32,8 @@ pub(super) enum DatabasePlace {
     ReadOnly(PathBuf),
     /// The embedded database without a file: it ends with the connection.
     Memory,
-    /// A PostgreSQL server, as its URL.
-    #[cfg(feature = "postgres")]
-    Server(String),
+    /// A PostgreSQL server, and whether it is only read.
+    Server(Arc<ServerAddress>, bool),
 }
 
 /// Why a statement or a connection failed.
@@ -33,8 +41,7 @@ pub(super) enum DatabasePlace {
 pub(super) enum DatabaseError {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
-    #[cfg(feature = "postgres")]
-    #[error("{}", said(.0))]
+    #[error("{}", server::said(.0))]
     Postgres(#[from] postgres::Error),
     #[error("column {0} has a value of another type")]
     Column(usize),
@@ -42,6 +49,11 @@ pub(super) enum DatabaseError {
     Newer(i64, i64),
     #[error("it is a database of another program")]
     Foreign,
+    /// Contains why, and what a person can do.
+    #[error("{0}")]
+    Unfit(String, &'static str),
+    #[error("its tables are those of an older version (format {0}, this one writes {1})")]
+    NotMigrated(i64, i64),
     #[error(
         "it was written by an older version, and cannot be brought from format {0} to {1}: {2}"
     )]
@@ -55,15 +67,7 @@ pub(super) const NOT_OURS: &str = "move it away, or put a copy of the plan store
 pub(super) type Result<T> = std::result::Result<T, DatabaseError>;
 
 /// A value of a statement, in the place of `$1`, `$2` and so on: a text, a number, or none.
-#[cfg(not(feature = "postgres"))]
-pub(super) trait Param: rusqlite::ToSql {}
-#[cfg(not(feature = "postgres"))]
-impl<T: rusqlite::ToSql> Param for T {}
-
-/// As above, for both drivers.
-#[cfg(feature = "postgres")]
 pub(super) trait Param: rusqlite::ToSql + postgres::types::ToSql + Sync {}
-#[cfg(feature = "postgres")]
 impl<T: rusqlite::ToSql + postgres::types::ToSql + Sync> Param for T {}
 
 /// A row of a result.
@@ -79,8 +83,7 @@ enum Column {
 /// One connection.
 pub(super) enum Database {
     Sqlite(Connection),
-    #[cfg(feature = "postgres")]
-    Postgres(Box<postgres::Client>),
+    Server(Box<Server>),
 }
 
 impl DatabaseError {
@@ -91,10 +94,7 @@ impl DatabaseError {
                 rusqlite::Error::SqliteFailure(error, _)
                 | rusqlite::Error::SqlInputError { error, .. },
             ) => error.code == ErrorCode::Unknown,
-            #[cfg(feature = "postgres")]
-            Self::Postgres(error) => {
-                error.code() == Some(&postgres::error::SqlState::UNDEFINED_TABLE)
-            }
+            Self::Postgres(error) => server::is_no_table(error),
             _ => false,
         }
     }
@@ -102,8 +102,7 @@ impl DatabaseError {
     /// Returns whether the connection is lost and a new one may succeed.
     pub(super) fn is_lost(&self) -> bool {
         match self {
-            #[cfg(feature = "postgres")]
-            Self::Postgres(error) => error.is_closed() || error.code().is_none(),
+            Self::Postgres(error) => server::is_lost(error),
             _ => false,
         }
     }
@@ -120,6 +119,11 @@ impl DatabaseError {
                 Some("use the newer version, or name another folder in config.toml: [volumes] root")
             }
             Self::Foreign => Some(NOT_OURS),
+            Self::Unfit(_, way_out) => Some(way_out),
+            Self::NotMigrated(..) => Some(
+                "`plan-agent store migrate` brings them to this one, when every daemon on them has this version",
+            ),
+            Self::Postgres(error) => server::way_out(error),
             Self::Sqlite(error) => {
                 (error.sqlite_error_code() == Some(ErrorCode::NotADatabase)).then_some(NOT_OURS)
             }
@@ -133,9 +137,9 @@ impl DatabaseError {
 }
 
 impl DatabasePlace {
-    /// Returns whether daemons of several folders may use it.
+    /// Returns whether processes on other machines may have it open, which no file tells of a change.
     pub(super) fn is_shared(&self) -> bool {
-        self.path().is_none() && *self != Self::Memory
+        matches!(self, Self::Server(..))
     }
 
     /// Returns the file, where it is one.
@@ -153,6 +157,21 @@ impl Record {
             Some(Column::Text(text)) => Ok(std::mem::take(text)),
             _ => Err(DatabaseError::Column(column)),
         }
+    }
+
+    pub(super) fn text_at(&self, column: usize) -> Result<&str> {
+        match self.0.get(column) {
+            Some(Column::Text(text)) => Ok(text),
+            _ => Err(DatabaseError::Column(column)),
+        }
+    }
+
+    /// Returns the fields as the values of a statement.
+    pub(super) fn values(&self) -> impl Iterator<Item = &dyn Param> {
+        self.0.iter().map(|column| match column {
+            Column::Text(text) => text as &dyn Param,
+            Column::Number(number) => number,
+        })
     }
 
     pub(super) fn number(&self, column: usize) -> Result<i64> {
@@ -179,10 +198,9 @@ impl Database {
             }
             DatabasePlace::ReadOnly(path) => open_alone(path)?,
             DatabasePlace::Memory => Connection::open_in_memory()?,
-            #[cfg(feature = "postgres")]
-            DatabasePlace::Server(url) => {
-                let client = postgres::Client::connect(url, postgres::NoTls)?;
-                return Ok(Self::Postgres(Box::new(client)));
+            DatabasePlace::Server(address, read_only) => {
+                let server = Server::connect(address, *read_only)?;
+                return Ok(Self::Server(Box::new(server)));
             }
         }))
     }
@@ -191,8 +209,7 @@ impl Database {
     fn embedded(&mut self) -> Option<&mut Connection> {
         match self {
             Self::Sqlite(connection) => Some(connection),
-            #[cfg(feature = "postgres")]
-            Self::Postgres(_) => None,
+            Self::Server(_) => None,
         }
     }
 
@@ -211,8 +228,7 @@ impl Database {
     pub(super) fn now(&self) -> &'static str {
         match self {
             Self::Sqlite(_) => "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
-            #[cfg(feature = "postgres")]
-            Self::Postgres(_) => "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)",
+            Self::Server(_) => "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)",
         }
     }
 
@@ -227,6 +243,25 @@ impl Database {
         self.execute(begin, &[]).map(drop)
     }
 
+    /// Begins a transaction that reads everything as it is at one moment.
+    pub(super) fn begin_snapshot(&mut self) -> Result<()> {
+        let begin = match self.remote() {
+            true => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+            false => "BEGIN",
+        };
+        self.execute(begin, &[]).map(drop)
+    }
+
+    /// Keeps other processes from changing the tables themselves until the transaction ends.
+    pub(super) fn lock_schema(&mut self) -> Result<()> {
+        if self.remote() {
+            // The number stands for this program.
+            let lock = "SELECT CAST(pg_advisory_xact_lock(7526169) AS TEXT)";
+            self.query(lock, &[])?;
+        }
+        Ok(())
+    }
+
     /// Runs a statement and returns how many rows it changed.
     pub(super) fn execute(&mut self, statement: &str, values: &[&dyn Param]) -> Result<u64> {
         match self {
@@ -235,8 +270,7 @@ impl Database {
                 let changed = statement.execute(rusqlite::params_from_iter(values))?;
                 Ok(u64::try_from(changed).unwrap_or(u64::MAX))
             }
-            #[cfg(feature = "postgres")]
-            Self::Postgres(client) => Ok(client.execute(statement, &server::parameters(values))?),
+            Self::Server(server) => server.execute(statement, values),
         }
     }
 
@@ -260,11 +294,7 @@ impl Database {
                 }
                 Ok(records)
             }
-            #[cfg(feature = "postgres")]
-            Self::Postgres(client) => {
-                let rows = client.query(statement, &server::parameters(values))?;
-                rows.iter().map(server::record).collect()
-            }
+            Self::Server(server) => server.query(statement, values),
         }
     }
 
@@ -373,35 +403,4 @@ fn wait(checks: i32) -> bool {
     let step = std::process::id().wrapping_add(checks.unsigned_abs()) % 1000;
     std::thread::sleep(Duration::from_micros(1000 + u64::from(step)));
     checks < MOST_CHECKS
-}
-
-/// Returns the message of a server, without the names that the driver puts around its parts.
-#[cfg(feature = "postgres")]
-fn said(error: &postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(error) => error.message().to_owned(),
-        None => error.to_string(),
-    }
-}
-
-#[cfg(feature = "postgres")]
-mod server {
-    use postgres::types::{ToSql, Type};
-
-    use super::{Column, DatabaseError, Param, Record, Result};
-
-    pub(super) fn parameters<'a>(values: &[&'a dyn Param]) -> Vec<&'a (dyn ToSql + Sync)> {
-        let parameter = |value: &&'a dyn Param| *value as &(dyn ToSql + Sync);
-        values.iter().map(parameter).collect()
-    }
-
-    pub(super) fn record(row: &postgres::Row) -> Result<Record> {
-        let field = |(index, column): (usize, &postgres::Column)| match *column.type_() {
-            Type::INT8 => Ok(Column::Number(row.try_get(index)?)),
-            Type::TEXT => Ok(Column::Text(row.try_get(index)?)),
-            _ => Err(DatabaseError::Column(index)),
-        };
-        let fields = row.columns().iter().enumerate().map(field);
-        Ok(Record(fields.collect::<Result<_>>()?))
-    }
 }

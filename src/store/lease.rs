@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{Result, Store, StoreError};
-use crate::plan::PlanId;
+use crate::plan::{DAEMON, Draft, PlanId};
 use crate::plan_time::since_boot;
 
 /// How long a lease is good for after it was taken or renewed, by the clock of the database.
@@ -48,11 +48,22 @@ impl Store {
             return Ok(self.clone());
         }
         let home = self.read(plan, |plan, _| plan.head().home.clone()).await?;
-        match home.filter(|home| self.home.as_deref() != Some(home)) {
-            None => self.lease(plan, holder).await,
-            Some(home) => {
+        match home {
+            Some(home) if self.home.as_deref() != Some(&home) => {
                 let plan = plan.clone();
                 Err(StoreError::Elsewhere { plan, home })
+            }
+            Some(_) => self.lease(plan, holder).await,
+            // It was made elsewhere and copied into this database.
+            None => {
+                let (leased, home) = (self.lease(plan, holder).await?, self.home.clone());
+                let settle = move |draft: &mut Draft<'_>| {
+                    draft.change_head(|head| head.home = home.map(|home| home.to_string()));
+                    Ok(())
+                };
+                let why = "it is carried out in this folder";
+                leased.change(plan, DAEMON, why, settle).await?;
+                Ok(leased)
             }
         }
     }

@@ -6,8 +6,10 @@
 
 mod budget_day;
 mod committed_notes;
+mod copied_plans;
 mod database_drivers;
 mod lease;
+mod place;
 mod sql_statements;
 mod store_thread;
 mod stored_delta;
@@ -16,6 +18,7 @@ mod text_store;
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -29,6 +32,7 @@ pub use committed_notes::Lost;
 use committed_notes::Notes;
 use database_drivers::{DatabasePlace, NOT_OURS, beside};
 use lease::Lease;
+pub use place::{StoreFinding, StorePlace};
 use sql_statements::Tables;
 use store_thread::{Owner, StoreJob, guarded};
 
@@ -37,6 +41,8 @@ const QUEUE: usize = 256;
 
 /// Bytes of a pack that are kept in one row.
 const PART: usize = 1024 * 1024;
+/// How often a database that tells of no changes is looked at.
+const LOOK: Duration = Duration::from_secs(3);
 
 /// What to do where plans were and no database is.
 pub const PUT_BACK: &str =
@@ -55,6 +61,9 @@ pub enum StoreError {
         reason: String,
         way_out: Option<&'static str>,
     },
+    /// Contains what is wrong.
+    #[error("the store that `store.url` names: {0}")]
+    Address(String),
     #[error("there is no plan `{0}`")]
     UnknownPlan(PlanId),
     /// Contains the key.
@@ -228,25 +237,16 @@ impl Store {
         Self::connect(DatabasePlace::Memory, ":memory:", now).await
     }
 
-    /// Opens the database of a PostgreSQL server, `postgres://user@host/name`. The connection is not encrypted.
-    ///
-    /// # Errors
-    /// As [`Store::open`].
-    #[cfg(feature = "postgres")]
-    pub async fn open_url(url: &str, now: impl Fn() -> Time + Send + 'static) -> Result<Self> {
-        let shown = url.split('?').next().unwrap_or(url);
-        Self::connect(DatabasePlace::Server(url.to_owned()), shown, now).await
-    }
-
     async fn connect(
         place: DatabasePlace,
         shown: &str,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self> {
-        let shared = place.is_shared();
         let (jobs, queue) = mpsc::channel(QUEUE);
         let (announce, moved) = watch::channel(0);
         let (opened, open) = oneshot::channel();
+        let shared = place.is_shared();
+        let looking = jobs.downgrade();
         let serve = move || match Owner::open(place, Box::new(now), announce) {
             Ok(owner) => {
                 drop(opened.send(Ok(owner.lost.clone())));
@@ -260,6 +260,9 @@ impl Store {
         let opened = open.await.map_err(|_| StoreError::Closed)?;
         let lost =
             opened.map_err(|(reason, way_out)| StoreError::unopened(shown, reason, way_out))?;
+        if shared {
+            tokio::spawn(look_for_changes(looking));
+        }
         Ok(Self {
             jobs,
             moved,
@@ -644,6 +647,17 @@ impl Store {
     /// Returns a counter that moves with every change committed by this process; a move only means "read again".
     pub fn moved(&self) -> watch::Receiver<u64> {
         self.moved.clone()
+    }
+}
+
+/// Finds out every few seconds whether other processes have changed plans where no file tells; until the last handle is
+/// dropped.
+async fn look_for_changes(jobs: mpsc::WeakSender<StoreJob>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let Some(jobs) = jobs.upgrade() else { return };
+        let look = StoreJob::Read(Box::new(Owner::look_for_changes));
+        drop(jobs.send(look).await);
     }
 }
 

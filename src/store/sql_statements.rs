@@ -139,15 +139,41 @@ impl Tables {
         }
     }
 
+    pub(super) fn of(database: Database) -> Self {
+        Self { database }
+    }
+
     fn connect(place: &DatabasePlace) -> Result<Self> {
-        let database = Database::connect(place)?;
-        let mut tables = Self { database };
-        let known = tables.known_format()?;
+        let mut tables = Self::of(Database::connect(place)?);
+        let known = match place.is_shared() {
+            true => tables.check_format()?,
+            false => tables.known_format()?,
+        };
         tables.database.set_up()?;
         if known < FORMAT {
             tables.bring_up_to_date(known)?;
         }
         Ok(tables)
+    }
+
+    /// Returns the format of tables that are not migrated by themselves: other machines may have an older version of this
+    /// program, which could not go on then.
+    pub(super) fn check_format(&mut self) -> Result<i64> {
+        match self.known_format()? {
+            known @ (0 | FORMAT) => Ok(known),
+            known => Err(DatabaseError::NotMigrated(known, FORMAT)),
+        }
+    }
+
+    /// Brings the tables of a database to this format, and returns the format before, which is 0 if there were none, and this one.
+    pub(super) fn migrate_at(place: &DatabasePlace) -> Result<(i64, i64)> {
+        let mut tables = Self::of(Database::connect(place)?);
+        let known = tables.known_format()?;
+        tables.database.set_up()?;
+        if known < FORMAT {
+            tables.bring_up_to_date(known)?;
+        }
+        Ok((known, FORMAT))
     }
 
     fn bring_up_to_date(&mut self, known: i64) -> Result<()> {
@@ -168,6 +194,7 @@ impl Tables {
 
     fn migrate(&mut self) -> Result<()> {
         self.database.begin()?;
+        self.database.lock_schema()?;
         let meta = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)";
         self.run(meta, &[])?;
         let known = self.format()?;
@@ -710,13 +737,28 @@ impl Tables {
         rows.into_iter().map(read).collect()
     }
 
-    /// Returns whether a change is in the log: this settles what a connection that broke during the commit left open.
-    pub(super) fn has_change(&mut self, plan: &str, seq: i64, change_id: &str) -> Result<bool> {
+    /// Returns a number that is another one after every change of a plan.
+    pub(super) fn changes(&mut self) -> Result<i64> {
+        let sum = "SELECT CAST(COALESCE(SUM(seq), 0) AS BIGINT) FROM plans";
+        Ok(self.number(sum, &[])?.unwrap_or(0))
+    }
+
+    /// Returns whether a change is in the log: this settles what a connection that broke during the commit left open. The
+    /// server may still be at it: whoever has locked the plan ends first.
+    pub(super) fn has_settled(&mut self, plan: &str, seq: i64, change_id: &str) -> Result<bool> {
+        let remote = self.database.remote();
+        if remote {
+            self.database.begin()?;
+            self.run("UPDATE plans SET seq = seq WHERE id = $1", &[&plan])?;
+        }
         let found = self.number(
             "SELECT seq FROM log WHERE plan = $1 AND seq = $2 AND change_id = $3",
             &[&plan, &seq, &change_id],
-        )?;
-        Ok(found.is_some())
+        );
+        if remote {
+            self.roll_back();
+        }
+        Ok(found?.is_some())
     }
 }
 

@@ -7,6 +7,7 @@ mod row_updates;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -47,6 +48,10 @@ const NOW: Timestamps = {
 /// less to read.
 const FOLD_IDLE: usize = 128 * 1024;
 const FOLD_BUSY: usize = 4 * 1024 * 1024;
+
+/// How long a server may be gone before it stays open whether a change was made, and when it is asked again.
+const SETTLED: Duration = Duration::from_secs(30);
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// A quarter of an hour in microseconds: each day begins with one, in every zone of our time.
 const QUARTER: i64 = 15 * 60 * 1_000_000;
@@ -132,6 +137,8 @@ pub(super) struct Owner {
     announce: watch::Sender<u64>,
     /// Bytes committed since rows were last written, and bytes of the log from which a plan was read.
     unfolded: usize,
+    /// What [`Tables::changes`] was when it was last looked at.
+    changes: i64,
     /// A change was committed since then: a process that only reads does not write.
     changed: bool,
 }
@@ -180,6 +187,7 @@ impl Owner {
             plans: HashMap::new(),
             announce,
             unfolded: 0,
+            changes: 0,
             changed: false,
         })
     }
@@ -571,10 +579,44 @@ impl Owner {
         if tables.database.remote() {
             self.tables = None;
         }
-        let tables = self.tables().map_err(reason)?;
-        match tables.has_change(&last.plan, last.seq, &last.change_id) {
+        match self.is_committed(last) {
             Ok(true) => Ok(()),
+            Err(unknown) if self.place.is_shared() => {
+                let unknown = reason(unknown);
+                Err(format!(
+                    "it is not known whether a change was made: {unknown}"
+                ))
+            }
             _ => Err(reason(error)),
+        }
+    }
+
+    /// Returns whether a change is in the log. A server that is gone has half a minute to come back: no answer would be true.
+    fn is_committed(&mut self, last: &LogRecord) -> Result<bool> {
+        let began = Instant::now();
+        loop {
+            let found = self.tables().and_then(|tables| {
+                Ok(tables.has_settled(&last.plan, last.seq, &last.change_id)?)
+            });
+            match found {
+                Err(_) if self.place.is_shared() && began.elapsed() < SETTLED => {
+                    self.tables = None;
+                    std::thread::sleep(AGAIN);
+                }
+                found => return found,
+            }
+        }
+    }
+
+    /// Announces what other processes have changed. A server that is gone is looked at again.
+    pub(super) fn look_for_changes(&mut self) {
+        match self.tables().and_then(|tables| Ok(tables.changes()?)) {
+            Ok(changes) if changes != self.changes => {
+                self.changes = changes;
+                self.announce.send_modify(|count| *count += 1);
+            }
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "the store was not looked at"),
         }
     }
 

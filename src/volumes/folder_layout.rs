@@ -10,12 +10,16 @@ use std::sync::Arc;
 use rustix::fs::Access;
 
 use super::atomic_files::{Cannot, Result, VolumesError};
+use crate::bounded_read;
 use crate::own_files::{self, remove_if_there};
 use crate::plan::{CommandId, PlanId};
-use crate::wire::text::safe_name;
+use crate::wire::text::{one_line, safe_name};
 
 /// The variable with the exchange folder that its command came from, for an agent's own tools.
 pub const EXCHANGE: &str = "PLAN_AGENT_EXCHANGE";
+
+/// Bytes of the note about a store that is elsewhere.
+const MOST_NOTED: usize = 1024;
 
 /// A folder of the volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -268,6 +272,29 @@ impl Volumes {
     /// Returns the path of the embedded database.
     pub fn database(&self) -> PathBuf {
         self.root.join("plan-agent.db")
+    }
+
+    /// Returns the path of the note about a store that is elsewhere.
+    pub fn store_note(&self) -> PathBuf {
+        self.root.join("plan-agent.store")
+    }
+
+    /// Notes where the store of this folder is, without what leads into it: a process that is not told of it must not begin
+    /// another one here.
+    ///
+    /// # Errors
+    /// The note cannot be written.
+    pub fn note_store(&self, place: &str) -> io::Result<()> {
+        match self.noted_store().as_deref() == Some(place) {
+            true => Ok(()),
+            false => own_files::replace(&self.store_note(), format!("{place}\n").as_bytes()),
+        }
+    }
+
+    /// Returns the place that is noted.
+    pub fn noted_store(&self) -> Option<String> {
+        let text = bounded_read::read_file(&self.store_note(), MOST_NOTED).ok()?;
+        Some(one_line(&text, MOST_NOTED))
     }
 
     /// Returns the path of a command's file in one of the command folders.

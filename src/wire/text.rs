@@ -1,5 +1,6 @@
 //! Helpers for untrusted text: making it safe to show, limiting it, checking it as a name; times and hashes as text.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -59,6 +60,7 @@ const KEY: usize = 20;
 
 /// Returns the text with `[key]` in the place of each key of a well-known service: agents print what they should not.
 pub fn without_keys(text: &str) -> String {
+    let text = &*without_passwords(text);
     let part = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     let digit = |c: char| c.is_ascii_digit();
     // Something may stand before a key without a gap, as in `%3Dsk-ant-…`; a short beginning stands in words, too (`task-1`).
@@ -85,6 +87,27 @@ pub fn without_keys(text: &str) -> String {
         rest = after;
     }
     shown + rest
+}
+
+/// Returns the text with `[key]` in the place of each password in the address of a database.
+fn without_passwords(text: &str) -> Cow<'_, str> {
+    let mut text = Cow::Borrowed(text);
+    for scheme in ["postgres://", "postgresql://"] {
+        let mut from = 0;
+        while let Some(at) = text[from..].find(scheme) {
+            from += at + scheme.len();
+            let rest = &text[from..];
+            let end = rest.find(|c: char| c.is_whitespace() || "\"'`/".contains(c));
+            let place = &rest[..end.unwrap_or(rest.len())];
+            if let Some((user, _)) = place.split_once(':')
+                && let Some(host) = place.rfind('@').filter(|host| *host > user.len())
+            {
+                let password = from + user.len() + 1..from + host;
+                text.to_mut().replace_range(password, "[key]");
+            }
+        }
+    }
+    text
 }
 
 /// Returns at most `max` characters of the text; the last one is `…` if something was cut.
@@ -278,6 +301,10 @@ mod tests {
             (
                 "sk-1 task-0123456789abcdefghij".to_owned(),
                 "sk-1 task-0123456789abcdefghij",
+            ),
+            (
+                "PLAN=postgres://u:a:b@c@h/d postgresql://u@h:5432/d?x=y:z@".to_owned(),
+                "PLAN=postgres://u:[key]@h/d postgresql://u@h:5432/d?x=y:z@",
             ),
             (String::new(), ""),
         ] {

@@ -16,6 +16,7 @@ use crate::agents::{Agent, AgentJob, AgentProcess, MOST_PRINTED, ProcessEnd};
 use crate::exec::{self, ChildOutput, ChildSpec, GRACE, stop_group};
 use crate::plan::CommandId;
 use crate::plan_time::{TimeAllowance, wall};
+use crate::store::StorePlace;
 use crate::volumes::{EXCHANGE, Folder, Heartbeat, Volumes, VolumesError};
 use crate::wire::command_file::CommandFile;
 use crate::wire::text::one_line;
@@ -34,6 +35,8 @@ pub(super) struct AgentDoer {
     /// It may work that long on a command.
     pub(super) deadline: Duration,
     pub(super) path: Option<String>,
+    /// Where it is written what a person has allowed.
+    pub(super) store: StorePlace,
 }
 
 impl Doer for AgentDoer {

@@ -3,26 +3,24 @@
 
 use crate::plan::CommandId;
 use crate::plan_time::wall;
-use crate::store::{Store, StoreError};
-use crate::volumes::Volumes;
+use crate::store::{StoreError, StorePlace};
 
 /// Internal plans whose commands are for a task of a plan above them; more are not made.
 const DEEPEST: usize = 16;
 
 /// Returns the commands, word for word, that a person has allowed the agent of a command: none if that cannot be read.
-pub(super) async fn allowed(volumes: &Volumes, command: &CommandId) -> Vec<String> {
-    read(volumes, command).await.unwrap_or_else(|error| {
+pub(super) async fn allowed(place: &StorePlace, command: &CommandId) -> Vec<String> {
+    read(place, command).await.unwrap_or_else(|error| {
         tracing::warn!(%error, %command, "what a person has allowed cannot be read");
         Vec::new()
     })
 }
 
-async fn read(volumes: &Volumes, command: &CommandId) -> Result<Vec<String>, StoreError> {
-    let file = volumes.database();
-    if !Store::exists(&file)? {
+async fn read(place: &StorePlace, command: &CommandId) -> Result<Vec<String>, StoreError> {
+    if !place.exists()? {
         return Ok(Vec::new());
     }
-    let store = Store::open_to_read(&file, wall).await?;
+    let store = place.open_to_read(wall).await?;
     let mut allowed = Vec::new();
     let mut plan = store.plan_of(command).await?;
     for _ in 0..DEEPEST {

@@ -367,8 +367,8 @@ impl<'a> SessionRun<'a> {
 async fn with_allowed(coder: &CodingAgentSetup, at: &CommandRun<'_>) -> CodingAgentSetup {
     let mut coder = coder.clone();
     if coder.kind.reports_refusals() {
-        let (volumes, id) = (&at.worker.volumes, &at.job.command.id);
-        let allowed = allowed_commands::allowed(volumes, id).await;
+        let (place, id) = (&at.doer.store, &at.job.command.id);
+        let allowed = allowed_commands::allowed(place, id).await;
         let kind = coder.kind;
         coder.allow.exact = allowed
             .into_iter()

@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use crate::agents::Agent;
 use crate::config::Config;
 use crate::plan::{PlanId, ReportStatus, Time};
+use crate::store::StorePlace;
 use crate::volumes::{Volumes, VolumesError};
 use agent_doer::AgentDoer;
 pub use agent_log::{AgentLog, AgentNow};
@@ -42,6 +43,8 @@ pub struct WorkerOptions {
     pub deadline: Duration,
     /// The `PATH` by which the agent is found and works; `None` for that of this process.
     pub path: Option<String>,
+    /// Where the plans are.
+    pub store: StorePlace,
     pub health: WorkerHealth,
     /// Gets what the worker does, for a person who watches.
     pub events: Option<UnboundedSender<WorkerEvent>>,
@@ -124,6 +127,7 @@ pub async fn run(
         agent: options.agent,
         deadline: options.deadline,
         path: options.path,
+        store: options.store,
     };
     let mut working = std::pin::pin!(worker.work(&doer));
     tokio::select! {

@@ -13,6 +13,7 @@ use super::command_claim::{Claim, Claimer, PassedOver};
 use super::*;
 use crate::exec::{ChildOutput, alive};
 use crate::plan::{CommandId, Report, ReportStatus};
+use crate::store::StorePlace;
 use crate::volumes::{CommandPlace, Folder, Heartbeat};
 use crate::wire::report_file::parse;
 
@@ -95,6 +96,7 @@ impl Given {
             plan: None,
             deadline,
             path: None,
+            store: StorePlace::of_file(self.volumes.database()),
             health: WorkerHealth::default(),
             events: None,
         };
@@ -278,6 +280,7 @@ async fn stopping_worker_claims_only_end_commands() {
         agent: shell(),
         deadline: LONG,
         path: None,
+        store: StorePlace::of_file(given.volumes.database()),
     };
     worker.work(&doer).await.unwrap();
     assert_eq!(given.whereabouts(&work_left), CommandPlace::Pending);

@@ -10,5 +10,6 @@ pub mod http;
 pub mod llm;
 pub mod llm_events;
 pub mod mcp;
+pub mod postgres;
 pub mod random;
 pub mod vendor;

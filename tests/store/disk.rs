@@ -152,7 +152,7 @@ impl SmallDisk {
         if mounted.is_ok_and(|status| status.success()) {
             return Some(Self(folder));
         }
-        skipped("a full disk", "only root can mount a small one");
+        skip("a full disk: only root can mount a small one");
         None
     }
 }

@@ -1,0 +1,79 @@
+//! `store`: looks after the database that keeps the plans.
+
+use anyhow::anyhow;
+
+use super::args::StoreAct;
+use super::{App, Exit, Failure, Result};
+use crate::config::{StoreConfig, StoreUrl};
+use crate::plan::counted;
+use crate::store::StorePlace;
+
+/// Migrates the store that is configured, or copies one to another.
+pub async fn store(act: &StoreAct, app: &App) -> Result {
+    match act {
+        StoreAct::Migrate => migrate(app).await,
+        StoreAct::Copy { from, to } => copy(&named(from, app)?, &named(to, app)?, app).await,
+    }
+}
+
+async fn migrate(app: &App) -> Result {
+    let place = app.confirmed_place()?;
+    if !place.exists()? {
+        return Err(app.no_plans());
+    }
+    let said = match place.migrate().await? {
+        (0, now) => format!("the tables are made, in format {now}"),
+        (before, now) if before == now => format!("nothing to do: the tables have format {now}"),
+        (before, now) => format!("the tables are brought from format {before} to {now}"),
+    };
+    app.say(&format!("{place}: {said}"))
+}
+
+async fn copy(from: &StorePlace, to: &StorePlace, app: &App) -> Result {
+    if !from.exists()? {
+        return Err(Failure::usage(anyhow!("there are no plans in {from}")));
+    }
+    if app.volumes.running().is_some() {
+        let error = anyhow!(
+            "a daemon works on the plans of this folder, and what it changes meanwhile would be left out"
+        );
+        let hint = format!("`{} stop` ends it", app.program);
+        return Err(Failure::new(error, Exit::Busy).hint(hint));
+    }
+    let copied = from.copy_to(to, app.clock.now()).await?;
+    let rows = |name| copied.iter().find(|(table, _)| *table == name);
+    let rows =
+        |name| rows(name).map_or(0, |(_, rows)| usize::try_from(*rows).unwrap_or(usize::MAX));
+    let (plans, changes) = (
+        counted(rows("plans"), "plan"),
+        counted(rows("log"), "change"),
+    );
+    let texts = counted(rows("texts"), "long text");
+    app.say(&format!("copied and compared: {plans}, {changes}, {texts}"))?;
+    app.say(&format!("from {from}"))?;
+    app.say(&format!("to   {to}"))
+}
+
+/// Returns a place that is typed.
+fn named(place: &str, app: &App) -> Result<StorePlace> {
+    let url = place
+        .contains("://")
+        .then(|| StoreUrl::try_from(place.to_owned()));
+    let url = url
+        .transpose()
+        .map_err(|wrong| Failure::usage(anyhow!("a place {wrong}, or is a file")))?;
+    if url.as_ref().is_some_and(StoreUrl::has_password) {
+        let error = anyhow!(
+            "the address has a password in it, which every process of this machine can read here"
+        );
+        return Err(
+            Failure::usage(error).hint("put it into ~/.pgpass: `host:port:database:user:password`")
+        );
+    }
+    let file = std::path::absolute(place)?;
+    Ok(StorePlace::configured(
+        &StoreConfig { url },
+        file,
+        &app.environment,
+    )?)
+}

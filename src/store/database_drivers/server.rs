@@ -1,0 +1,225 @@
+//! The connection to a PostgreSQL server. Outside of a transaction a connection that was lost is made anew: what runs there
+//! only reads, or begins a transaction.
+
+use std::collections::HashMap;
+use std::error::Error as _;
+use std::sync::Arc;
+
+use postgres::error::SqlState;
+use postgres::types::{ToSql, Type};
+use postgres::{Client, NoTls, Row, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::server_address::ServerAddress;
+use super::{Column, DatabaseError, Param, Record, Result};
+
+/// The oldest version of PostgreSQL, as its number.
+const LEAST: i64 = 140_000;
+
+/// What every connection needs: a process that stands still must not keep others waiting for the rows that it locked, and
+/// what is committed is on the disk.
+const SETTINGS: &str = "SET idle_in_transaction_session_timeout = '15s'; SET lock_timeout = '30s'; \
+    SET default_transaction_isolation = 'read committed'; \
+    SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
+
+const POOLED: &str =
+    "the server gives each transaction another connection, as a transaction pooler does";
+
+type Answer<T> = std::result::Result<T, postgres::Error>;
+
+/// One connection.
+pub(in crate::store) struct Server {
+    address: Arc<ServerAddress>,
+    read_only: bool,
+    client: Client,
+    statements: HashMap<String, Statement>,
+    /// A transaction is open.
+    begun: bool,
+}
+
+impl Server {
+    /// Connects to a server that can keep plans.
+    pub(super) fn connect(address: &Arc<ServerAddress>, read_only: bool) -> Result<Self> {
+        let mut client = match &address.tls {
+            Some(tls) => address
+                .config
+                .connect(MakeRustlsConnect::new(tls.clone()))?,
+            None => address.config.connect(NoTls)?,
+        };
+        let facts = client.query_one(
+            "SELECT current_setting('server_version_num')::bigint, current_setting('server_version'), \
+             current_setting('server_encoding'), \
+             current_setting('transaction_read_only') = 'on' OR pg_is_in_recovery(), pg_backend_pid()",
+            &[],
+        )?;
+        let (number, encoding): (i64, String) = (facts.try_get(0)?, facts.try_get(2)?);
+        if number < LEAST {
+            let version: String = facts.try_get(1)?;
+            let what = format!("the server is PostgreSQL {version}, and 14 or newer is needed");
+            return Err(DatabaseError::Unfit(what, "name a newer server"));
+        }
+        if encoding != "UTF8" {
+            let what = format!("the database has the encoding {encoding}, and UTF8 is needed");
+            let way =
+                "make another database: CREATE DATABASE plans ENCODING 'UTF8' TEMPLATE template0";
+            return Err(DatabaseError::Unfit(what, way));
+        }
+        if !read_only && facts.try_get(3)? {
+            let what = "the server takes no changes: it is a standby, or read-only".to_owned();
+            let way =
+                "name the primary server, or several hosts with `target_session_attrs=read-write`";
+            return Err(DatabaseError::Unfit(what, way));
+        }
+        client.batch_execute(SETTINGS)?;
+        if read_only {
+            client.batch_execute("SET default_transaction_read_only = on")?;
+        }
+        let pid: i32 = client
+            .query_one("SELECT pg_backend_pid()", &[])?
+            .try_get(0)?;
+        if pid != facts.try_get::<_, i32>(4)? {
+            return Err(pooled());
+        }
+        Ok(Self {
+            address: Arc::clone(address),
+            read_only,
+            client,
+            statements: HashMap::new(),
+            begun: false,
+        })
+    }
+
+    pub(super) fn execute(&mut self, statement: &str, values: &[&dyn Param]) -> Result<u64> {
+        let values = parameters(values);
+        let done = self.run(statement, |client, statement| {
+            client.execute(statement, &values)
+        });
+        match statement {
+            "COMMIT" | "ROLLBACK" => self.begun = false,
+            begin if begin.starts_with("BEGIN") => self.begun = done.is_ok(),
+            _ => {}
+        }
+        done
+    }
+
+    pub(super) fn query(&mut self, statement: &str, values: &[&dyn Param]) -> Result<Vec<Record>> {
+        let values = parameters(values);
+        let rows = self.run(statement, |client, statement| {
+            client.query(statement, &values)
+        })?;
+        rows.iter().map(record).collect()
+    }
+
+    /// Runs a statement, again on a new connection if the one before was lost outside of a transaction.
+    fn run<T>(
+        &mut self,
+        text: &str,
+        mut run: impl FnMut(&mut Client, &Statement) -> Answer<T>,
+    ) -> Result<T> {
+        match self.run_once(text, &mut run) {
+            Err(error) if error.is_lost() && !self.begun => {
+                *self = Self::connect(&self.address, self.read_only)?;
+                self.run_once(text, &mut run)
+            }
+            done => done,
+        }
+    }
+
+    fn run_once<T>(
+        &mut self,
+        text: &str,
+        run: &mut impl FnMut(&mut Client, &Statement) -> Answer<T>,
+    ) -> Result<T> {
+        let statement = match self.statements.get(text) {
+            Some(statement) => statement.clone(),
+            None => {
+                let statement = self.client.prepare(text)?;
+                self.statements.insert(text.to_owned(), statement.clone());
+                statement
+            }
+        };
+        Ok(run(&mut self.client, &statement).inspect_err(|_| {
+            // The tables may have changed since it was prepared.
+            self.statements.remove(text);
+        })?)
+    }
+}
+
+/// Returns that a pooler is in between.
+pub(super) fn pooled() -> DatabaseError {
+    let way = "name the server itself, or a pooler that keeps a connection for a whole session";
+    DatabaseError::Unfit(POOLED.to_owned(), way)
+}
+
+/// Returns whether the connection is gone, or is about to.
+pub(super) fn is_lost(error: &postgres::Error) -> bool {
+    let Some(code) = error.code() else {
+        return true;
+    };
+    let gone = [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+    ];
+    error.is_closed() || gone.contains(code) || code.code().starts_with("08")
+}
+
+pub(super) fn is_no_table(error: &postgres::Error) -> bool {
+    error.code() == Some(&SqlState::UNDEFINED_TABLE)
+}
+
+/// Returns what a person can do.
+pub(super) fn way_out(error: &postgres::Error) -> Option<&'static str> {
+    let Some(code) = error.code() else {
+        return Some("is the server running, and reached from here? `plan-agent doctor` looks");
+    };
+    match code.code() {
+        "28P01" | "28000" => {
+            Some("the password belongs into ~/.pgpass: a line `host:port:database:user:password`")
+        }
+        "3D000" => Some("make the database first: `createdb NAME`"),
+        "42501" => Some(
+            "the user needs a schema of its own: CREATE SCHEMA plans AUTHORIZATION user; or rights in this one: \
+             GRANT CREATE, USAGE ON SCHEMA public TO user",
+        ),
+        "53300" => Some("let the server take more connections: max_connections"),
+        _ => None,
+    }
+}
+
+/// Returns the message of a server, or what failed before it could say anything.
+pub(super) fn said(error: &postgres::Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        return match said.code().code() {
+            // A statement that was prepared a moment ago is not known.
+            "26000" | "42P05" => format!("{}: {POOLED}", said.message()),
+            _ => said.message().to_owned(),
+        };
+    }
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let words = inner.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+fn parameters<'a>(values: &[&'a dyn Param]) -> Vec<&'a (dyn ToSql + Sync)> {
+    let parameter = |value: &&'a dyn Param| *value as &(dyn ToSql + Sync);
+    values.iter().map(parameter).collect()
+}
+
+fn record(row: &Row) -> Result<Record> {
+    let field = |(index, column): (usize, &postgres::Column)| match *column.type_() {
+        Type::INT8 => Ok(Column::Number(row.try_get(index)?)),
+        Type::TEXT => Ok(Column::Text(row.try_get(index)?)),
+        _ => Err(DatabaseError::Column(index)),
+    };
+    let fields = row.columns().iter().enumerate().map(field);
+    Ok(Record(fields.collect::<Result<_>>()?))
+}

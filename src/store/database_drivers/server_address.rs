@@ -1,0 +1,317 @@
+//! The address of a PostgreSQL server: where it is, the password, and how the connection is encrypted. No message repeats
+//! the address: what stands wrong in it may be part of a password.
+
+use std::fmt;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use postgres::config::{Host, SslMode};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt as _;
+
+use crate::bounded_read;
+use crate::config::Environment;
+
+/// Bytes of a file of passwords.
+const MAX_BYTES: usize = 1024 * 1024;
+
+/// How long a server may be silent before the connection counts as lost.
+const SILENCE: Duration = Duration::from_secs(20);
+const CONNECT: Duration = Duration::from_secs(10);
+
+const FORM: &str = "the address cannot be read: it is written postgres://user@host:5432/database, and in a password \
+                    `@`, `:`, `/`, `?` and `%` are written %40, %3A, %2F, %3F and %25";
+
+/// A server, and how to connect to it.
+#[derive(Clone)]
+pub(in crate::store) struct ServerAddress {
+    pub(super) config: postgres::Config,
+    /// `None` where the connection is not encrypted.
+    pub(super) tls: Option<ClientConfig>,
+    shown: String,
+}
+
+impl ServerAddress {
+    /// Reads an address. The password is the one in it, else the one in the file of passwords, else that of the environment.
+    ///
+    /// # Errors
+    /// Says what is wrong.
+    pub(in crate::store) fn read(url: &str, environment: &Environment) -> Result<Self, String> {
+        let (plain, mode, root) = without_tls(url);
+        let mut config: postgres::Config = plain.parse().map_err(|_| FORM.to_owned())?;
+        if config.get_hosts().is_empty() {
+            return Err("the address names no host".to_owned());
+        }
+        if config.get_user().is_none() {
+            let user = environment.get("PGUSER").or(environment.get("USER"));
+            config.user(user.ok_or("the address names no user")?);
+        }
+        let user = config.get_user().unwrap_or_default().to_owned();
+        if config.get_dbname().is_none() {
+            config.dbname(&user);
+        }
+        let database = config.get_dbname().unwrap_or_default().to_owned();
+        let port = |at: usize| {
+            let ports = config.get_ports();
+            ports.get(at).or(ports.first()).copied().unwrap_or(5432)
+        };
+        let name = |host: &Host| match host {
+            Host::Tcp(name) => name.clone(),
+            Host::Unix(path) => path.display().to_string(),
+        };
+        let hosts = config.get_hosts().iter().enumerate();
+        let hosts: Vec<_> = hosts.map(|(at, host)| (name(host), port(at))).collect();
+        let at = hosts.iter().map(|(host, port)| format!("{host}:{port}"));
+        let at = at.collect::<Vec<_>>().join(",");
+        let shown = format!("postgres://{user}@{at}/{database}");
+        let (host, port) = &hosts[0];
+        if config.get_password().is_none()
+            && let Some(found) = password([host, &port.to_string(), &database, &user], environment)?
+        {
+            config.password(found);
+        }
+        let tls = tls(mode.as_deref(), root.as_deref(), is_local(&config))?;
+        config.ssl_mode(match tls {
+            Some(_) => SslMode::Require,
+            None => SslMode::Disable,
+        });
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("plan-agent");
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(SILENCE);
+        }
+        if !url.contains("keepalives") {
+            config.keepalives_idle(SILENCE / 2);
+            config.keepalives_interval(SILENCE / 4);
+            config.keepalives_retries(2);
+        }
+        Ok(Self { config, tls, shown })
+    }
+}
+
+/// Host, port, database and user.
+impl fmt::Display for ServerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for ServerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+/// Takes the options of libpq out of an address that the driver does not know.
+fn without_tls(url: &str) -> (String, Option<String>, Option<String>) {
+    // A `?` may stand in the password, which ends with the first `@`.
+    let begin = url.find('@').unwrap_or(0);
+    let Some(at) = url[begin..].find('?').map(|at| at + begin) else {
+        return (url.to_owned(), None, None);
+    };
+    let (mut mode, mut root) = (None, None);
+    let options = url[at + 1..].split('&').filter(|option| {
+        let (key, value) = option.split_once('=').unwrap_or((option, ""));
+        match key {
+            "sslmode" => mode = Some(value.to_owned()),
+            "sslrootcert" => root = Some(value.replace("%2F", "/").replace("%20", " ")),
+            _ => return true,
+        }
+        false
+    });
+    let options = options.collect::<Vec<_>>().join("&");
+    (format!("{}?{options}", &url[..at]), mode, root)
+}
+
+/// Returns whether every host is this machine.
+fn is_local(config: &postgres::Config) -> bool {
+    let local = |host: &Host| match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => {
+            let address = name.parse::<std::net::IpAddr>();
+            name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|it| it.is_loopback())
+        }
+    };
+    let addresses = config.get_hostaddrs();
+    match addresses.is_empty() {
+        true => config.get_hosts().iter().all(local),
+        false => addresses.iter().all(std::net::IpAddr::is_loopback),
+    }
+}
+
+/// Returns how the connection is encrypted. `require` and `verify-ca` check the name as well: a certificate that is not
+/// checked keeps nobody from reading the password.
+fn tls(
+    mode: Option<&str>,
+    root: Option<&str>,
+    local: bool,
+) -> Result<Option<ClientConfig>, String> {
+    match mode {
+        Some("disable") => return Ok(None),
+        None if local && root.is_none() => return Ok(None),
+        None | Some("require" | "verify-ca" | "verify-full") => {}
+        Some("allow" | "prefer") => {
+            let why = "`sslmode=prefer` and `allow` go on unencrypted where anybody in between wants that: write \
+                       verify-full, or disable";
+            return Err(why.to_owned());
+        }
+        Some(_) => return Err("`sslmode` is verify-full or disable".to_owned()),
+    }
+    let failed = |error: &dyn fmt::Display| format!("TLS cannot be set up: {error}");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| failed(&error))?;
+    let builder = match root {
+        None | Some("system") => {
+            (builder.with_platform_verifier()).map_err(|error| failed(&error))?
+        }
+        Some(file) => {
+            let wrong = |error: &dyn fmt::Display| format!("the certificates in `{file}`: {error}");
+            let read = CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))?;
+            let mut roots = RootCertStore::empty();
+            for certificate in read {
+                let certificate = certificate.map_err(|error| wrong(&error))?;
+                roots.add(certificate).map_err(|error| wrong(&error))?;
+            }
+            if roots.is_empty() {
+                return Err(wrong(&"there is none"));
+            }
+            builder.with_root_certificates(roots)
+        }
+    };
+    Ok(Some(builder.with_no_client_auth()))
+}
+
+/// Returns the password from the file of passwords, else from the environment.
+fn password(of: [&str; 4], environment: &Environment) -> Result<Option<String>, String> {
+    let named = environment.get("PGPASSFILE").map(PathBuf::from);
+    let usual = || Some(Path::new(environment.get("HOME")?).join(".pgpass"));
+    if let Some(path) = named.or_else(usual)
+        && let Ok(file) = path.metadata()
+        && file.is_file()
+    {
+        let shown = path.display();
+        if file.permissions().mode() & 0o077 != 0 {
+            let way = format!("`chmod 600 {shown}` mends it");
+            return Err(format!(
+                "the passwords in `{shown}` can be read by other users: {way}"
+            ));
+        }
+        let text = bounded_read::read_file(&path, MAX_BYTES);
+        let text = text.map_err(|error| format!("the passwords in `{shown}`: {error}"))?;
+        if let Some(found) = text.lines().find_map(|line| password_in(line, of)) {
+            return Ok(Some(found));
+        }
+    }
+    Ok(environment.get("PGPASSWORD").map(str::to_owned))
+}
+
+/// Returns the password of a line `host:port:database:user:password`, if it is for this one. A `*` stands for everything.
+fn password_in(line: &str, of: [&str; 4]) -> Option<String> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let mut fields = vec![String::new()];
+    let mut characters = line.chars();
+    while let Some(c) = characters.next() {
+        match c {
+            '\\' => fields.last_mut()?.extend(characters.next()),
+            // In the last field it is part of the password.
+            ':' if fields.len() <= of.len() => fields.push(String::new()),
+            c => fields.last_mut()?.push(c),
+        }
+    }
+    let password = (fields.len() == of.len() + 1).then(|| fields.pop())??;
+    let socket = of[0].starts_with('/');
+    let is_for = |(at, field): (usize, &String)| {
+        field == "*" || field == of[at] || at == 0 && socket && field == "localhost"
+    };
+    fields.iter().enumerate().all(is_for).then_some(password)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(url: &str) -> Result<ServerAddress, String> {
+        ServerAddress::read(url, &Environment::default())
+    }
+
+    #[test]
+    fn other_hosts_are_reached_encrypted_only() {
+        for (url, encrypted) in [
+            ("postgres://u@db.example/d", true),
+            ("postgres://u@db.example/d?sslmode=require", true),
+            ("postgres://u@db.example/d?sslmode=disable", false),
+            ("postgres://u@localhost,db.example/d", true),
+            ("postgres://u@localhost/d?hostaddr=192.0.2.1", true),
+            ("postgres://u@localhost/d", false),
+            ("postgres://u@[::1]:5433/d", false),
+            ("postgres://u@%2Ftmp%2Fs/d", false),
+            ("postgres://u@localhost/d?sslmode=verify-full", true),
+        ] {
+            let address = read(url).unwrap();
+            assert_eq!(address.tls.is_some(), encrypted, "{url}");
+            let mode = address.config.get_ssl_mode();
+            assert_eq!(mode == SslMode::Require, encrypted, "{url}");
+        }
+        for url in [
+            "postgres://u@db.example/d?sslmode=prefer",
+            "postgres://u@db.example/d?sslmode=no",
+            "postgres://u@db.example/d?sslrootcert=/no/such",
+        ] {
+            read(url).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn texts_have_no_password() {
+        let address = read("postgres://u:canary@h:1/d?options=-c%20a%3Dcanary").unwrap();
+        assert_eq!(address.to_string(), "postgres://u@h:1/d");
+        assert_eq!(format!("{address:?}"), "postgres://u@h:1/d");
+        for wrong in [
+            "postgres://u:can@ry/canary?canary",
+            "postgres://u:x@h:canary/d",
+            "postgres://u:x@h/d?canary=1",
+        ] {
+            assert!(!read(wrong).unwrap_err().contains("canary"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn password_comes_from_url_then_file_then_environment() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pass");
+        let text = "# none\nh:*:other:u:no\n*:5432:d:u:a\\:b:c\n";
+        std::fs::write(&file, text).unwrap();
+        let mode = |mode| {
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&file, mode).unwrap();
+        };
+        mode(0o600);
+        let file = file.display().to_string();
+        let set = [("PGPASSFILE", &*file), ("PGPASSWORD", "last")];
+        let set = set.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let environment = Environment::from_iter(set);
+        let read = |url| ServerAddress::read(url, &environment);
+        let password = |url| {
+            let address = read(url).unwrap();
+            String::from_utf8(address.config.get_password().unwrap().to_vec()).unwrap()
+        };
+        assert_eq!(password("postgres://u:own@localhost/d"), "own");
+        assert_eq!(password("postgres://u@localhost/d"), "a:b:c");
+        assert_eq!(password("postgres://u@localhost:5433/d"), "last");
+        mode(0o640);
+        let refused = read("postgres://u@localhost/d").unwrap_err();
+        assert!(refused.contains("chmod 600"), "{refused}");
+    }
+}

@@ -1,0 +1,169 @@
+//! Where plans are kept: the one place that knows which kind of database a configuration names.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::database_drivers::{DatabaseError, DatabasePlace, ServerAddress, examine};
+use super::sql_statements::Tables;
+use super::{PUT_BACK, Result, Store, StoreError, copied_plans};
+use crate::config::{Environment, StoreConfig};
+use crate::plan::Time;
+
+/// What was found out about a store.
+#[derive(Clone, Debug)]
+pub struct StoreFinding {
+    pub good: bool,
+    pub text: String,
+    pub hint: Option<String>,
+}
+
+/// Where the plans are, and how to get there.
+#[derive(Clone, Debug)]
+pub struct StorePlace {
+    file: PathBuf,
+    server: Option<Arc<ServerAddress>>,
+}
+
+impl StorePlace {
+    /// Returns the place that is configured: a server, else the file.
+    ///
+    /// # Errors
+    /// The address of the server cannot be used.
+    pub fn configured(
+        store: &StoreConfig,
+        file: PathBuf,
+        environment: &Environment,
+    ) -> Result<Self> {
+        let read = |url| ServerAddress::read(url, environment).map(Arc::new);
+        let url = store.url.as_ref().map(|url| read(url.secret()));
+        let server = url.transpose().map_err(StoreError::Address)?;
+        Ok(Self { file, server })
+    }
+
+    /// Returns the place of an embedded database.
+    pub fn of_file(file: PathBuf) -> Self {
+        Self { file, server: None }
+    }
+
+    /// Returns whether processes on other machines may use the plans as well.
+    pub fn is_shared(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// Returns whether there is a database, where that can be known without opening it.
+    ///
+    /// # Errors
+    /// There is none, and plans were in it.
+    pub fn exists(&self) -> Result<bool> {
+        match self.is_shared() {
+            true => Ok(true),
+            false => Store::exists(&self.file),
+        }
+    }
+
+    /// Opens the plans, and makes the database if there is none.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub async fn open(&self, now: impl Fn() -> Time + Send + 'static) -> Result<Store> {
+        match self.database(false) {
+            Some(place) => Store::connect(place, &self.to_string(), now).await,
+            None => Store::open(&self.file, now).await,
+        }
+    }
+
+    /// Opens the plans only to read them: every change is refused.
+    ///
+    /// # Errors
+    /// As [`Store::open_to_read`].
+    pub async fn open_to_read(&self, now: impl Fn() -> Time + Send + 'static) -> Result<Store> {
+        match self.database(true) {
+            Some(place) => Store::connect(place, &self.to_string(), now).await,
+            None => Store::open_to_read(&self.file, now).await,
+        }
+    }
+
+    /// Brings the tables to the format of this version. Returns the format before, 0 if there were none, and the one now.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub async fn migrate(&self) -> Result<(i64, i64)> {
+        let file = || DatabasePlace::File(self.file.clone());
+        let place = self.database(false).unwrap_or_else(file);
+        self.blocking(move || Tables::migrate_at(&place)).await
+    }
+
+    /// Copies every plan with its whole log and texts to another place that has none: all of it or, if this fails or is killed,
+    /// nothing. Returns the rows of each table.
+    ///
+    /// # Errors
+    /// There are plans in the other place, or one of the two cannot be used.
+    pub async fn copy_to(&self, to: &Self, now: Time) -> Result<Vec<(&'static str, u64)>> {
+        // Makes what is missing there, and refuses what is not a store.
+        drop(to.open(move || now).await?);
+        let target = to.database(false);
+        let target = target.unwrap_or_else(|| DatabasePlace::File(to.file.clone()));
+        let source = self.database(true);
+        let source = source.unwrap_or_else(|| DatabasePlace::ReadOnly(self.file.clone()));
+        to.blocking(move || copied_plans::copy(&source, &target))
+            .await
+    }
+
+    /// Says what is there, and what is wrong with it; nothing if there is nothing yet.
+    pub async fn examine(&self) -> Vec<StoreFinding> {
+        let Some(server) = self.server.clone() else {
+            return examine_file(&self.file).into_iter().collect();
+        };
+        let looked = tokio::task::spawn_blocking(move || examine(&server));
+        looked.await.unwrap_or_default()
+    }
+
+    fn database(&self, read_only: bool) -> Option<DatabasePlace> {
+        let server = self.server.clone()?;
+        Some(DatabasePlace::Server(server, read_only))
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, DatabaseError> + Send + 'static,
+    ) -> Result<T> {
+        let done = tokio::task::spawn_blocking(work).await;
+        let done = done.map_err(|error| StoreError::Panicked(error.to_string()))?;
+        done.map_err(|error| StoreError::unopened(&self.to_string(), &error, error.way_out()))
+    }
+
+    /// Returns the file, if the plans are in one.
+    pub fn file(&self) -> Option<&Path> {
+        (!self.is_shared()).then_some(&*self.file)
+    }
+}
+
+fn examine_file(path: &Path) -> Option<StoreFinding> {
+    match Store::size(path) {
+        Ok(0) => None,
+        Ok(size) => {
+            let (path, mebibytes) = (path.display(), size as f64 / (1024.0 * 1024.0));
+            Some(StoreFinding {
+                good: true,
+                text: format!("{path} has {mebibytes:.1} MiB"),
+                hint: None,
+            })
+        }
+        Err(error) => Some(StoreFinding {
+            good: false,
+            text: error.to_string(),
+            hint: Some(PUT_BACK.to_owned()),
+        }),
+    }
+}
+
+/// The file, or host, port, database and user.
+impl fmt::Display for StorePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.server {
+            Some(server) => server.fmt(f),
+            None => self.file.display().fmt(f),
+        }
+    }
+}
