@@ -1,0 +1,154 @@
+//! Several folders on one PostgreSQL server, as on several machines: one daemon carries a plan out, and another one goes on when
+//! it is gone.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use super::*;
+use crate::common::env::wait_at_most;
+use crate::common::git::{Project, git};
+use crate::common::postgres::{empty_store, run_sql};
+
+/// A folder of its own, with a clone of the project.
+struct Machine {
+    scene: Scene,
+    project: PathBuf,
+}
+
+impl Machine {
+    /// Makes two of them on one server; `None` where there is none, or no git.
+    fn two() -> Option<(Self, Self, String)> {
+        let url = empty_store()?;
+        let here = Self::on(&url);
+        Project::new(&here.scene.env)?;
+        let there = Self::on(&url);
+        let clone = format!("clone --quiet '{}' .", here.project.display());
+        fs::create_dir(&there.project).unwrap();
+        git(&there.project, clone.as_str());
+        Some((here, there, url))
+    }
+
+    fn on(url: &str) -> Self {
+        let mut scene = Scene::by_rules(
+            "run.workspace = 'project'\nrun.isolation = 'worktree'\nprojects.app = 'project'\n",
+        );
+        scene.env.set("PLAN_AGENT_STORE_URL", url);
+        let project = scene.env.path("project");
+        Self { scene, project }
+    }
+
+    /// Does a task: writes a file into its worktree, and reports.
+    fn does(&self, command: &Command, file: &str) {
+        let folder = command.field("workspace").unwrap();
+        fs::write(Path::new(folder).join(file), file).unwrap();
+        self.scene.succeed(command, "done");
+    }
+
+    /// Returns the files on the branch of the results.
+    fn results(&self, plan: &str) -> String {
+        let tree = format!("ls-tree --name-only plan-agent/{plan}");
+        git(&self.project, tree.as_str())
+    }
+
+    /// Returns all that an effect of a daemon would change outside of the database.
+    fn outside(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.scene.pending().into_iter().map(|it| it.id).collect();
+        all.push(git(&self.project, "for-each-ref"));
+        all.push(self.scene.read("volumes/MISSION.md"));
+        all
+    }
+}
+
+/// Checks the log: each number once, without a hole, and one verdict a command.
+fn history_is_whole(scene: &Scene) {
+    let events = scene.events();
+    let mut judged: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["event"] == "judged")
+        .map(|event| &event["command"])
+        .collect();
+    let all = judged.len();
+    judged.sort_by_key(|command| command.to_string());
+    judged.dedup();
+    assert_eq!(judged.len(), all);
+    let seqs: BTreeSet<i64> = events
+        .iter()
+        .map(|it| it["seq"].as_i64().unwrap())
+        .collect();
+    assert!(seqs.len() > 3 && seqs.first() == Some(&1));
+}
+
+#[test]
+fn another_daemon_goes_on_when_one_is_killed() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    let daemon = here.scene.leave("run --plan chain.md");
+    let plan = plan_id(&here.scene);
+    here.does(&here.scene.take_task(1), "one.txt");
+    let second = here.scene.take_task(2);
+    here.scene.await_events("claimed", 2);
+    // Nobody takes it while its daemon lives.
+    let _other = there.scene.start("daemon");
+    there
+        .scene
+        .refuses(1, ["resume", &plan], "belongs to another folder");
+    kill(&here.scene, daemon);
+    // As if its time were over.
+    run_sql(&url, "UPDATE plans SET held_until = 1");
+    let again = there.scene.take_task(2);
+    assert_eq!(again.attempt(), 2);
+    let folder = PathBuf::from(again.field("workspace").unwrap());
+    assert!(folder.starts_with(there.scene.env.path("")), "{folder:?}");
+    assert_eq!(
+        fs::read_to_string(folder.join("one.txt")).unwrap(),
+        "one.txt"
+    );
+    there.does(&again, "two.txt");
+    there.does(&there.scene.take_task(3), "three.txt");
+    there.scene.await_status("completed");
+    has(there.results(&plan), ["one.txt", "two.txt", "three.txt"]);
+    has(there.scene.works("log"), "taken over by ");
+    // What comes too late where it was is no report of it any more.
+    here.scene.succeed(&second, "late");
+    here.scene
+        .refuses(1, ["resume", &plan], "belongs to another folder");
+    assert_eq!(there.scene.events_named("completed").len(), 3);
+    history_is_whole(&there.scene);
+}
+
+#[test]
+fn daemon_that_stood_still_does_nothing_any_more() {
+    let Some((here, there, _)) = Machine::two() else {
+        return;
+    };
+    let daemon = here.scene.leave("run --plan chain.md");
+    let plan = plan_id(&here.scene);
+    let first = here.scene.take_task(1);
+    here.scene.await_events("claimed", 1);
+    daemon.freeze();
+    // Its report would be the next thing to be judged there.
+    here.does(&first, "one.txt");
+    let _other = there.scene.start("daemon");
+    let mut again = None;
+    // The lease is over by then, by every clock.
+    wait_at_most(Duration::from_secs(60), "another one goes on", || {
+        again = there.scene.pending().into_iter().next();
+        again.is_some()
+    });
+    let before = here.outside();
+    daemon.wake();
+    let said = "another daemon carries plan";
+    wait_until("it says so", || here.scene.daemon_log().contains(said));
+    here.scene.await_end();
+    assert_eq!(here.outside(), before);
+    there.does(&there.scene.take_task(1), "one.txt");
+    there.does(&there.scene.take_task(2), "two.txt");
+    there.does(&there.scene.take_task(3), "three.txt");
+    there.scene.await_status("completed");
+    let results = "a.txt\nb.txt\none.txt\nthree.txt\ntwo.txt\n";
+    has(there.results(&plan), results);
+    assert_eq!(there.scene.events_named("reported").len(), 3);
+    history_is_whole(&there.scene);
+}
