@@ -47,7 +47,7 @@ pub(super) fn copy(from: &DatabasePlace, to: &DatabasePlace) -> Result<Vec<(&'st
     to.lock_schema()?;
     let mut copied = Vec::new();
     for (table, key, columns) in TABLES {
-        let any = to.query(&format!("SELECT 1 FROM {table} LIMIT 1"), &[])?;
+        let any = to.query(&format!("SELECT {key} FROM {table} LIMIT 1"), &[])?;
         if !any.is_empty() {
             let way_out = "name an empty database, or a file that is not there";
             return refused("there are plans in it already: nothing is copied", way_out);
