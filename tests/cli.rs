@@ -66,6 +66,7 @@ fn help_is_short_and_lists_exit_codes() {
       mcp          Serve the tools to an agent by the Model Context Protocol
       web          Show the plans as a page in your browser, and steer them there
       doctor       Check the configuration, the folders, the model and the programs that are needed
+      store        Look after the database that keeps the plans
       service      Start the daemon of this folder at login: a unit of your systemd
       trust        Show what the configuration runs and allows, and confirm it
       clean        Say what is plan-agent's here, and remove it on yes

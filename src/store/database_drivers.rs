@@ -159,13 +159,6 @@ impl Record {
         }
     }
 
-    pub(super) fn text_at(&self, column: usize) -> Result<&str> {
-        match self.0.get(column) {
-            Some(Column::Text(text)) => Ok(text),
-            _ => Err(DatabaseError::Column(column)),
-        }
-    }
-
     /// Returns the fields as the values of a statement.
     pub(super) fn values(&self) -> impl Iterator<Item = &dyn Param> {
         self.0.iter().map(|column| match column {

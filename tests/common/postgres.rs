@@ -44,12 +44,10 @@ impl Cluster {
     pub fn make(settings: &[&str], encoding: &str, files: &[PathBuf]) -> Result<Self, String> {
         let owner = owner()?;
         let folder = tempfile::tempdir().unwrap().keep();
-        let as_owner = |mut command: Command| {
-            if let Some((user, group)) = owner {
-                command.uid(user).gid(group);
-            }
+        let as_owner = |program: PathBuf| {
+            let mut command = as_owner(Command::new(program))?;
             command.current_dir(&folder).env("LC_ALL", "C");
-            command
+            Ok::<_, String>(command)
         };
         let own = |path: &Path| {
             if let Some((user, group)) = owner {
@@ -63,7 +61,7 @@ impl Cluster {
             own(&copy);
         }
         let initdb = program("initdb").ok_or("there is no `initdb`")?;
-        let mut made = as_owner(Command::new(initdb));
+        let mut made = as_owner(initdb)?;
         made.args([
             "-D",
             "data",
@@ -79,10 +77,8 @@ impl Cluster {
         if !made.status.success() {
             return Err(String::from_utf8_lossy(&made.stderr).into_owned());
         }
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
-        let mut keeper = as_owner(Command::new("sh"));
+        let port = free_port();
+        let mut keeper = as_owner("sh".into())?;
         let server = program("postgres").ok_or("there is no `postgres`")?;
         keeper.args(["-c", KEEPER, "keeper"]).arg(server);
         let [port_text, sockets] = [port.to_string(), folder.display().to_string()];
@@ -171,6 +167,20 @@ fn available<T, E: std::fmt::Display>(made: Result<T, E>) -> Option<T> {
             None
         }
     }
+}
+
+/// Returns a port of this machine that nobody listens on.
+pub fn free_port() -> u16 {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().port()
+}
+
+/// Returns a program that runs as the owner of the server's folder.
+pub fn as_owner(mut command: Command) -> Result<Command, String> {
+    if let Some((user, group)) = owner()? {
+        command.uid(user).gid(group);
+    }
+    Ok(command)
 }
 
 /// Runs statements on a separate connection.

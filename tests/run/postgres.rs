@@ -1,10 +1,12 @@
 //! Plans that a PostgreSQL server keeps: a server of the tests' own, see [`crate::common::postgres`].
 
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command as Program;
 
 use super::*;
-use crate::common::postgres::{Cluster, empty_store, own_cluster, run_sql};
+use crate::common::postgres::{Cluster, as_owner, empty_store, free_port, own_cluster, run_sql};
 
 const URL: &str = "PLAN_AGENT_STORE_URL";
 
@@ -294,15 +296,47 @@ fn killed_copy_leaves_the_target_empty_or_whole() {
         std::thread::sleep(std::time::Duration::from_millis(40 * wait));
         copying.kill().unwrap();
         copying.wait().unwrap();
-        let plans = lines(&on_server(&url, "").works("plans --json")).len();
+        let plans: Vec<Value> = on_server(&url, "").json("plans --json");
         let ran = file.run(args);
         match ran.code {
-            Some(0) => assert_eq!(plans, 0),
+            Some(0) => assert!(plans.is_empty(), "{plans:?}"),
             _ => ran.has_stderr("there are plans in it already"),
         }
         let server = on_server(&url, "");
         assert_eq!(server.works("log --json"), file.works("log --json"));
     }
+}
+
+#[test]
+fn transaction_pooler_is_refused() {
+    let Some(cluster) = own_cluster(&[], "UTF8", &[]) else {
+        return;
+    };
+    let port = free_port();
+    let settings = format!(
+        "[databases]\npostgres = user=planner host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
+         unix_socket_dir =\nauth_type = any\npool_mode = transaction\nignore_startup_parameters = options\n",
+        cluster.port()
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pooler.ini");
+    fs::write(&file, settings).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut pooler = as_owner(Program::new("pgbouncer")).unwrap();
+    let Ok(child) = pooler.arg("-q").arg(&file).spawn() else {
+        return skip("there is no `pgbouncer`");
+    };
+    let _pooler = Running { child };
+    wait_until("the pooler listens", || {
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    let scene = on_server(&format!("postgres://planner@127.0.0.1:{port}/postgres"), "");
+    let parts = [
+        "as a transaction pooler does",
+        "Hint: name the server itself",
+    ];
+    scene.refuses(1, "store migrate", parts);
+    has(scene.exits(1, "doctor").stdout, parts);
 }
 
 #[test]

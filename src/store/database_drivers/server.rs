@@ -16,6 +16,9 @@ use super::{Column, DatabaseError, Param, Record, Result};
 /// The oldest version of PostgreSQL, as its number.
 const LEAST: i64 = 140_000;
 
+const DIRECT: &str =
+    "name the server itself, or a pooler that keeps a connection for a whole session";
+
 /// What every connection needs: a process that stands still must not keep others waiting for the rows that it locked, and
 /// what is committed is on the disk.
 const SETTINGS: &str = "SET idle_in_transaction_session_timeout = '15s'; SET lock_timeout = '30s'; \
@@ -40,18 +43,14 @@ pub(in crate::store) struct Server {
 impl Server {
     /// Connects to a server that can keep plans.
     pub(super) fn connect(address: &Arc<ServerAddress>, read_only: bool) -> Result<Self> {
-        let mut client = match &address.tls {
-            Some(tls) => address
-                .config
-                .connect(MakeRustlsConnect::new(tls.clone()))?,
-            None => address.config.connect(NoTls)?,
-        };
-        let facts = client.query_one(
+        let mut client = open(address)?;
+        let facts = client.query_typed(
             "SELECT current_setting('server_version_num')::bigint, current_setting('server_version'), \
              current_setting('server_encoding'), \
-             current_setting('transaction_read_only') = 'on' OR pg_is_in_recovery(), pg_backend_pid()",
+             current_setting('transaction_read_only') = 'on' OR pg_is_in_recovery()",
             &[],
         )?;
+        let facts = facts.first().ok_or(DatabaseError::Column(0))?;
         let (number, encoding): (i64, String) = (facts.try_get(0)?, facts.try_get(2)?);
         if number < LEAST {
             let version: String = facts.try_get(1)?;
@@ -74,11 +73,8 @@ impl Server {
         if read_only {
             client.batch_execute("SET default_transaction_read_only = on")?;
         }
-        let pid: i32 = client
-            .query_one("SELECT pg_backend_pid()", &[])?
-            .try_get(0)?;
-        if pid != facts.try_get::<_, i32>(4)? {
-            return Err(pooled());
+        if !read_only {
+            refuse_pooler(address, &mut client)?;
         }
         Ok(Self {
             address: Arc::clone(address),
@@ -145,10 +141,27 @@ impl Server {
     }
 }
 
-/// Returns that a pooler is in between.
-pub(super) fn pooled() -> DatabaseError {
-    let way = "name the server itself, or a pooler that keeps a connection for a whole session";
-    DatabaseError::Unfit(POOLED.to_owned(), way)
+fn open(address: &ServerAddress) -> Answer<Client> {
+    match &address.tls {
+        Some(tls) => address.config.connect(MakeRustlsConnect::new(tls.clone())),
+        None => address.config.connect(NoTls),
+    }
+}
+
+/// Refuses a pooler that gives two connections one process at once, or one connection another process for each transaction.
+fn refuse_pooler(address: &ServerAddress, client: &mut Client) -> Result<()> {
+    let pid = |client: &mut Client| -> Answer<i32> {
+        let rows = client.query_typed("SELECT pg_backend_pid()", &[])?;
+        rows.first().map_or(Ok(0), |row| row.try_get(0))
+    };
+    let before = pid(client)?;
+    let mut other = open(address)?;
+    other.batch_execute("BEGIN")?;
+    let beside = pid(&mut other)?;
+    match pid(client)? == before && before != beside {
+        true => Ok(()),
+        false => Err(DatabaseError::Unfit(POOLED.to_owned(), DIRECT)),
+    }
 }
 
 /// Returns whether the connection is gone, or is about to.
@@ -183,6 +196,7 @@ pub(super) fn way_out(error: &postgres::Error) -> Option<&'static str> {
             "the user needs a schema of its own: CREATE SCHEMA plans AUTHORIZATION user; or rights in this one: \
              GRANT CREATE, USAGE ON SCHEMA public TO user",
         ),
+        "26000" | "42P05" => Some(DIRECT),
         "53300" => Some("let the server take more connections: max_connections"),
         _ => None,
     }
