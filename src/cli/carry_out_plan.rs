@@ -115,6 +115,7 @@ impl App {
     pub async fn check_found(&self, found: &FoundPlan) -> Result {
         let head = &found.head;
         let over = head.status.settled();
+        self.store().await?.require_home(head)?;
         // What it began with counts.
         if !over && head.line.is_some() {
             let known = head.repository.as_deref().cloned();

@@ -196,6 +196,11 @@ fn known(error: &anyhow::Error) -> (Exit, Option<String>) {
             way_out: Some(way_out),
             ..
         }) => return failed(way_out),
+        Some(StoreError::Elsewhere { .. }) => {
+            return failed(
+                "go on with it there; if its machine is gone, a daemon that has its project among [projects] does",
+            );
+        }
         _ => {}
     }
     if let Some(refusal) = error.downcast_ref() {

@@ -10,7 +10,7 @@ use super::sql_statements::Tables;
 const AT_ONCE: usize = 100;
 
 /// What is copied: the tables with their keys and columns.
-const TABLES: [(&str, &str, &str); 5] = [
+const TABLES: [(&str, &str, &str); 6] = [
     (
         "plans",
         "id",
@@ -23,6 +23,11 @@ const TABLES: [(&str, &str, &str); 5] = [
         "plan, seq, change_id, at, author, why, delta",
     ),
     ("texts", "hash", "hash, text"),
+    (
+        "work",
+        "plan, place, part",
+        "plan, place, part, commit_id, body",
+    ),
     (
         "spent",
         "quarter",

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{Result, Store, StoreError};
-use crate::plan::{DAEMON, Draft, PlanId};
+use crate::plan::{DAEMON, Draft, PlanHead, PlanId};
 use crate::plan_time::since_boot;
 
 /// How long a lease is good for after it was taken or renewed, by the clock of the database.
@@ -47,12 +47,9 @@ impl Store {
         if !self.shared {
             return Ok(self.clone());
         }
-        let home = self.read(plan, |plan, _| plan.head().home.clone()).await?;
-        match home {
-            Some(home) if self.home.as_deref() != Some(&home) => {
-                let plan = plan.clone();
-                Err(StoreError::Elsewhere { plan, home })
-            }
+        let head = self.read(plan, |plan, _| plan.head().clone()).await?;
+        self.require_home(&head)?;
+        match head.home {
             Some(_) => self.lease(plan, holder).await,
             // It was made elsewhere and copied into this database.
             None => {
@@ -65,6 +62,21 @@ impl Store {
                 leased.change(plan, DAEMON, why, settle).await?;
                 Ok(leased)
             }
+        }
+    }
+
+    /// Fails if a plan belongs to another folder.
+    ///
+    /// # Errors
+    /// [`StoreError::Elsewhere`].
+    pub fn require_home(&self, head: &PlanHead) -> Result<()> {
+        let other = |home: &&String| self.shared && self.home.as_deref() != Some(home);
+        match head.home.as_ref().filter(other) {
+            None => Ok(()),
+            Some(home) => Err(StoreError::Elsewhere {
+                plan: head.id.clone(),
+                home: home.clone(),
+            }),
         }
     }
 
