@@ -1,6 +1,7 @@
 //! `plans`, `questions`, `status`, `show`, `why`, `log`: which plans exist, how far they are, what they ask, and what happened to
 //! them.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
@@ -40,7 +41,13 @@ pub async fn plans(args: &PlansArgs, app: &App) -> Result {
         None => Vec::new(),
     };
     let daemon = app.volumes.running();
-    let carried_out = |id: &PlanId| daemon.as_ref().is_some_and(|it| it.carries_out(id));
+    let elsewhere = match app.store_if_any().await? {
+        Some(store) => store.held_elsewhere().await?,
+        None => BTreeMap::new(),
+    };
+    let carried_out = |id: &PlanId| {
+        daemon.as_ref().is_some_and(|it| it.carries_out(id)) || elsewhere.contains_key(id)
+    };
     let view = |plan: &TalliedPlan| carried_out(&plan.plan.head.id);
     let plans = plans.iter().map(|plan| ListedView::of(plan, view(plan)));
     let plans: Vec<ListedView> = plans.collect();
@@ -123,8 +130,10 @@ async fn plan_view(most: usize, plan: &PlanId, app: &App, daemon: Option<u32>) -
     let others = app.store().await?.locks_beside(plan).await?;
     let view = move |plan: &Plan, seq| PlanView::of(plan, seq, most, now, &others);
     let mut view = app.read(plan, view).await?;
-    view.carried_out_by(daemon);
-    if daemon.is_none() {
+    let elsewhere = app.store().await?.held_elsewhere().await?;
+    let elsewhere = elsewhere.get(plan).map(String::as_str);
+    view.carried_out_by(daemon, elsewhere);
+    if daemon.is_none() && elsewhere.is_none() {
         view.last_daemon = LastDaemon::of(plan, app.volumes.last_word(), app.volumes.vanished());
         view.daemon_elsewhere = app.daemon().is_some();
     }

@@ -3,6 +3,7 @@
 //! This fence covers rows; before an effect outside of the database its holder asks [`Store::holds`], which compares the clock
 //! that counts since the machine was booted, because no person can set it and it goes on while a process is stopped.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -109,6 +110,24 @@ impl Store {
         };
         tokio::spawn(renew(self.clone(), Arc::downgrade(&lease)));
         Ok(store)
+    }
+
+    /// Returns the plans that daemons of other folders carry out now, with the names of these.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn held_elsewhere(&self) -> Result<BTreeMap<PlanId, String>> {
+        if !self.shared {
+            return Ok(BTreeMap::new());
+        }
+        let held = self.with(|owner| Ok(owner.tables()?.held_plans()?)).await?;
+        let own = self.home.as_deref().map(|home| format!("{home} #"));
+        let held = held.into_iter().filter_map(|(plan, holder)| {
+            let home = holder.rsplit_once(" #").map_or(&*holder, |(home, _)| home);
+            let elsewhere = own.as_ref().is_none_or(|own| !holder.starts_with(own));
+            elsewhere.then(|| (PlanId::new(plan), home.to_owned()))
+        });
+        Ok(held.collect())
     }
 
     /// Returns whether effects outside of the database may begin: the lease is certain. A handle without one holds what it works

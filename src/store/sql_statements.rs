@@ -511,6 +511,15 @@ impl Tables {
         Ok(renewed == 1)
     }
 
+    /// Returns the plans whose lease is held, with the holders.
+    pub(super) fn held_plans(&mut self) -> Result<Vec<(String, String)>> {
+        let now = self.database.now();
+        let held = format!("SELECT id, holder FROM plans WHERE held_until > {now}");
+        let rows = self.database.query(&held, &[])?;
+        let row = |mut row: Record| Ok((row.text(0)?, row.text(1)?));
+        rows.into_iter().map(row).collect()
+    }
+
     /// Ends a plan's lease, if it is still of this epoch.
     pub(super) fn release_lease(&mut self, plan: &PlanId, epoch: i64) -> Result<()> {
         let statement = "UPDATE plans SET held_until = 0 WHERE id = $1 AND epoch = $2";

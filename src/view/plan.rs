@@ -35,7 +35,7 @@ pub struct PlanView {
     pub(super) lanes: Option<LanesView>,
     usage: Value,
     /// The process that carries the plan out.
-    daemon: Option<Value>,
+    pub(super) daemon: Option<Value>,
     /// A daemon works here, on another plan.
     #[serde(skip)]
     pub daemon_elsewhere: bool,
@@ -180,10 +180,12 @@ impl PlanView {
         }
     }
 
-    /// Says which process carries the plan out, if one does.
-    pub fn carried_out_by(&mut self, pid: Option<u32>) {
-        self.plan.state = StateWord::of_plan(&self.head, pid.is_some());
-        self.daemon = pid.map(|pid| json!({ "pid": pid }));
+    /// Says which process carries the plan out, or the daemon of which other folder, if one does.
+    pub fn carried_out_by(&mut self, pid: Option<u32>, elsewhere: Option<&str>) {
+        let carried_out = pid.is_some() || elsewhere.is_some();
+        self.plan.state = StateWord::of_plan(&self.head, carried_out);
+        let elsewhere = elsewhere.map(|home| json!({ "home": home }));
+        self.daemon = pid.map(|pid| json!({ "pid": pid })).or(elsewhere);
     }
 }
 

@@ -169,7 +169,7 @@ mod tests {
             "{line}"
         );
         let mut view = PlanView::of(plan, 1, 50, NOW, &HeldLocks::new());
-        view.carried_out_by(carried_out.then_some(1));
+        view.carried_out_by(carried_out.then_some(1), None);
         let page = view.page(NOW, Paint::none(), &ProgramName::with(None, None));
         let first = page.lines().next().unwrap();
         assert!(

@@ -76,6 +76,7 @@ pub fn no_task(plan: &PlanId, task: TaskId) -> ApiError {
 pub async fn list(State(state): State<WebState>, wanted: Wanted) -> ApiResult<Json<Value>> {
     let daemon = state.volumes.running();
     let plans = state.store.tallied(PlanHead::is_listed).await?;
+    let elsewhere = state.store.held_elsewhere().await?;
     let before = wanted.after.filter(|after| *after > 0).map(Time);
     let begin = plans.partition_point(|plan| {
         let made = plan.plan.head.created_at;
@@ -84,7 +85,8 @@ pub async fn list(State(state): State<WebState>, wanted: Wanted) -> ApiResult<Js
     let limit = wanted.limit.unwrap_or(MOST_ROWS).clamp(1, MOST_ROWS);
     let rows = plans[begin..].iter().take(limit).map(|plan| {
         let id = &plan.plan.head.id;
-        let carried_out = (daemon.as_ref()).is_some_and(|daemon| daemon.carries_out(id));
+        let carried_out = elsewhere.contains_key(id)
+            || (daemon.as_ref()).is_some_and(|daemon| daemon.carries_out(id));
         let mut row = json!(ListedView::of(plan, carried_out));
         clip_texts(&mut row, IN_LIST);
         row
@@ -141,11 +143,13 @@ pub async fn show(
             }
         };
         let daemon = state.volumes.daemon_of(&id);
-        if daemon.is_none() {
+        let elsewhere = state.store.held_elsewhere().await?;
+        let elsewhere = elsewhere.get(&id).map(String::as_str);
+        if daemon.is_none() && elsewhere.is_none() {
             let (word, gone) = (state.volumes.last_word(), state.volumes.vanished());
             view.last_daemon = LastDaemon::of(&id, word, gone);
         }
-        view.carried_out_by(daemon.map(|daemon| daemon.pid));
+        view.carried_out_by(daemon.map(|daemon| daemon.pid), elsewhere);
         let mut view = json!(view);
         view["seq"] = seq.into();
         let waits = head.queue.is_some() && head.status == PlanState::Idle;
@@ -233,7 +237,9 @@ pub async fn task(
     let (detail, seq) = state.store.read(&id, read).await?;
     let mut detail = detail.ok_or_else(|| no_task(&id, task))?;
     detail["seq"] = seq.into();
-    detail["daemon"] = state.volumes.daemon_of(&id).is_some().into();
+    let elsewhere = state.store.held_elsewhere().await?;
+    let carried_out = state.volumes.daemon_of(&id).is_some() || elsewhere.contains_key(&id);
+    detail["daemon"] = carried_out.into();
     Ok(Json(fit(detail)))
 }
 

@@ -90,6 +90,8 @@ fn another_daemon_goes_on_when_one_is_killed() {
     let second = here.scene.take_task(2);
     here.scene.await_events("claimed", 2);
     // Nobody takes it while its daemon lives.
+    let said = ["running", "A daemon at ", "carries it out"];
+    has(there.scene.works("status"), said);
     let _other = there.scene.start("daemon");
     there
         .scene
@@ -141,7 +143,9 @@ fn daemon_that_stood_still_does_nothing_any_more() {
     daemon.wake();
     let said = "another daemon carries plan";
     wait_until("it says so", || here.scene.daemon_log().contains(said));
-    here.scene.await_end();
+    wait_until("it ends", || {
+        here.scene.status()["daemon"]["pid"].is_null()
+    });
     assert_eq!(here.outside(), before);
     there.does(&there.scene.take_task(1), "one.txt");
     there.does(&there.scene.take_task(2), "two.txt");

@@ -148,7 +148,7 @@ function Head({ plan, view, at }) {
   <header class="head"><div class="grow"><h1 tabindex="-1">${name || goal}</h1>${goal !== name && html`<p class="goal">${goal}</p>`}
     <p class="row facts"><${State} state=${state} /><span>${done} of ${many(progress.total, "task")} done</span>
       ${rest.length > 0 && html`<span class="quiet">${rest.join(" · ")}</span>`}
-      <span class="quiet">${at ? `as it was after change ${at}` : view.daemon ? `daemon ${view.daemon.pid}` : ended(state) ? "" : state === "paused" ? "" : view.queued ? "in the queue of a daemon" : html`no daemon carries it out: <code>plan-agent ${
+      <span class="quiet">${at ? `as it was after change ${at}` : view.daemon ? `daemon ${view.daemon.pid ?? `at ${view.daemon.home}`}` : ended(state) ? "" : state === "paused" ? "" : view.queued ? "in the queue of a daemon" : html`no daemon carries it out: <code>plan-agent ${
         state === "not_started" ? "daemon" : `resume ${view.plan.id}`}</code> starts one`}</span></p>
     <${Waits} plan=${view.plan} />
     ${!at && view.place && html`<p class=${`sentence ${ended(state) ? "" : "quiet"}`}><${Said} text=${view.place} /></p>`}
