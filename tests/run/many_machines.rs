@@ -143,9 +143,7 @@ fn daemon_that_stood_still_does_nothing_any_more() {
     daemon.wake();
     let said = "another daemon carries plan";
     wait_until("it says so", || here.scene.daemon_log().contains(said));
-    wait_until("it ends", || {
-        here.scene.status()["daemon"]["pid"].is_null()
-    });
+    wait_until("it ends", || here.scene.status()["daemon"]["pid"].is_null());
     assert_eq!(here.outside(), before);
     there.does(&there.scene.take_task(1), "one.txt");
     there.does(&there.scene.take_task(2), "two.txt");
