@@ -148,8 +148,8 @@ pub(super) struct Owner {
 struct Locked {
     /// Those that are brought up to date in memory.
     plans: HashSet<PlanId>,
-    /// Those of which a lease was found to hold.
-    leased: HashSet<PlanId>,
+    /// Those of which a lease was found to hold, with its epoch.
+    leased: HashSet<(PlanId, i64)>,
 }
 
 /// The rows and log entries that a batch of changes will write.
@@ -404,15 +404,14 @@ impl Owner {
             self.is_so(wanted)?;
         }
         let mut held = None;
-        if let Some(lease) = &job.lease
-            && locked.leased.insert(lease.plan.clone())
-        {
-            held = self.tables()?.lock_leased(&lease.plan, lease.epoch)?;
+        let leased = job.lease.as_ref().map(|it| (it.plan.clone(), it.epoch));
+        if let Some(lease) = leased.filter(|lease| !locked.leased.contains(lease)) {
+            held = self.tables()?.lock_leased(&lease.0, lease.1)?;
             if held.is_none() {
-                locked.leased.remove(&lease.plan);
-                return Err(StoreError::NotHeld(lease.plan.clone()));
+                return Err(StoreError::NotHeld(lease.0));
             }
-            held = held.filter(|_| lease.plan == job.plan);
+            locked.leased.insert(lease.clone());
+            held = held.filter(|_| lease.0 == job.plan);
         }
         if let Some(head) = &job.head {
             job.plan = self.make(PlanHead::clone(head), (self.now)(), &mut locked.plans)?;

@@ -6,7 +6,7 @@ use crate::plan::{HeldLocks, Plan};
 
 fn view(plan: &Plan, daemon: Option<u32>, limit: usize) -> PlanView {
     let mut view = PlanView::of(plan, 11, limit, NOW, &HeldLocks::new());
-    view.carried_out_by(daemon);
+    view.carried_out_by(daemon, None);
     view
 }
 
