@@ -261,8 +261,12 @@ impl Shared {
         if (self.scene.locked)(job.task)
             && let Some(other) = jobs.iter().find(|job| (self.scene.locked)(job.task))
         {
-            let (one, other) = (&job.command, &other.command);
-            let fault = format!("{one} and {other} have one lock");
+            let said = |job: &Job| {
+                let (command, task, attempt) = (&job.command, job.task, job.attempt);
+                let begun = job.begun.is_some();
+                format!("{command} (task {task}, attempt {attempt}, reporting {begun})")
+            };
+            let fault = format!("{} and {} have one lock", said(&job), said(other));
             self.record().faults.push(fault);
         }
         jobs.push(job);

@@ -124,9 +124,10 @@ pub fn short() -> Scene {
     Scene {
         plan: plan(&[&[], &[1], &[2]], locked),
         folders: vec![""],
-        reports: 6,
+        reports: 5,
         while_dead: 0,
-        locked,
+        // The fourth task is the model's own, which gives no locks.
+        locked: |task| task == 2,
         act: |_, _| Act {
             way: Way::Usual,
             status: Some("SUCCESS"),
