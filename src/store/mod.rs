@@ -529,7 +529,7 @@ impl Store {
     }
 
     /// Keeps the commits of a result in the database, from which another machine can go on: a pack of git, which needs those kept
-    /// before. To keep the same commit again does nothing. What is kept of a plan that has ended can be removed.
+    /// before. To keep the same commit again does nothing. It stays when the plan has ended: the plan may be opened again.
     ///
     /// # Errors
     /// A failure of the database.
@@ -557,16 +557,6 @@ impl Store {
             }
         }
         Ok(packs.into_iter().map(|(_, pack)| pack).collect())
-    }
-
-    /// Removes what is kept of a plan.
-    ///
-    /// # Errors
-    /// A failure of the database.
-    pub async fn drop_work(&self, plan: &PlanId) -> Result<()> {
-        let plan = plan.clone();
-        self.with(move |owner| Ok(owner.tables()?.drop_work(&plan)?))
-            .await
     }
 
     /// Returns whether daemons of several folders may use the database.

@@ -646,10 +646,6 @@ impl Tables {
         rows.into_iter().map(part).collect()
     }
 
-    pub(super) fn drop_work(&mut self, plan: &PlanId) -> Result<()> {
-        self.run("DELETE FROM work WHERE plan = $1", &[&plan.as_str()])
-    }
-
     /// Returns some of the plans that an owner has archived, newest plan first.
     pub(super) fn archived_heads(
         &mut self,
