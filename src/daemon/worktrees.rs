@@ -334,7 +334,14 @@ pub(super) async fn keep(
         return Ok(());
     }
     let project = gathering.project().await?;
-    let pack = project.pack(&merge.onto, &merge.commit).await?;
+    let pack = match project.pack(&merge.onto, &merge.commit).await {
+        // The result counts all the same; a daemon on another machine finds that it is missing.
+        Err(error @ GitError::TooMuch { .. }) => {
+            tracing::warn!(%error, "a result is too large to be kept for other machines");
+            return Ok(());
+        }
+        pack => pack?,
+    };
     Ok(store.keep_work(plan, &merge.commit, &pack).await?)
 }
 
