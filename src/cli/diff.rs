@@ -29,10 +29,8 @@ pub async fn diff(args: &DiffArgs, app: &App) -> Result {
 async fn of_task(plan: &PlanId, id: TaskId, args: &DiffArgs, app: &App) -> Result {
     let after = args.attempt;
     let read = app.read(plan, move |plan, _| {
-        let source = plan.task(id).map(|task| match after {
-            Some(number) => find_diff_after(plan, task, number),
-            None => Some(find_diff(plan, task, |_| true)),
-        });
+        let task = plan.task(id);
+        let source = task.map(|task| find_diff_after(plan, task, after));
         (plan.head().clone(), source)
     });
     let (head, Some(source)) = read.await? else {

@@ -85,8 +85,11 @@ pub fn find_diff(plan: &Plan, task: &Task, shown: impl Fn(&Attempt) -> bool) -> 
     }
 }
 
-/// Finds the change of a task as it was after one of its attempts; `None` if there is no such attempt.
-pub fn find_diff_after(plan: &Plan, task: &Task, number: u32) -> Option<DiffSource> {
+/// Finds the change of a task as it is, or as it was after one of its attempts; `None` if there is no such attempt.
+pub fn find_diff_after(plan: &Plan, task: &Task, number: Option<u32>) -> Option<DiffSource> {
+    let Some(number) = number else {
+        return Some(find_diff(plan, task, |_| true));
+    };
     let mut attempts = plan.attempts_of(task.number).rev();
     let attempt = attempts.find(|attempt| attempt.number == number)?;
     Some(match (&plan.head().line, &attempt.merge) {

@@ -9,9 +9,7 @@ use super::api_error::{ApiError, ApiResult};
 use super::bounded::{prefix, take_rows};
 use super::plans::{Wanted, no_task, task_id};
 use super::state::WebState;
-use crate::exec::{
-    DiffDetail, DiffSource, diff_of, diff_project, find_diff, find_diff_after, read_from,
-};
+use crate::exec::{DiffDetail, DiffSource, diff_of, diff_project, find_diff_after, read_from};
 use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId};
 use crate::plan_time::time_of;
 use crate::store::ListedPlan;
@@ -38,10 +36,8 @@ pub async fn diff(
 ) -> ApiResult<Json<Value>> {
     let task = task_id(&task)?;
     let read = move |plan: &Plan, _| {
-        let source = plan.task(task).map(|task| match wanted.attempt {
-            Some(number) => find_diff_after(plan, task, number),
-            None => Some(find_diff(plan, task, |_| true)),
-        });
+        let task = plan.task(task);
+        let source = task.map(|task| find_diff_after(plan, task, wanted.attempt));
         (plan.head().clone(), source)
     };
     let (head, source) = state.store.read(&id, read).await?;
