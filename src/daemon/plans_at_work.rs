@@ -271,11 +271,16 @@ impl PlansAtWork {
             Err(error) => {
                 let reason = one_line(&format!("{error:#}"), REASON);
                 tracing::error!(plan = %head.id, reason, "a queued plan cannot begin");
-                let noted = self.note_wait(&head, format!("it cannot begin: {reason}"));
+                // To a plan that is still of another folder nothing is written.
+                let noted = match self.store.require_home(&head) {
+                    Ok(()) => {
+                        let waits = format!("it cannot begin: {reason}");
+                        self.note_wait(&head, waits).await.is_ok()
+                    }
+                    Err(_) => true,
+                };
                 // Its own note is no reason to try again.
-                if noted.await.is_ok()
-                    && let Ok(seq) = self.store.read(&head.id, |_, seq| seq).await
-                {
+                if noted && let Ok(seq) = self.store.read(&head.id, |_, seq| seq).await {
                     self.left.insert(head.id, seq);
                 }
             }
