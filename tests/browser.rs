@@ -472,12 +472,19 @@ async fn what_is_written_is_kept_and_shown() {
     browser
         .until("document.querySelector('.act textarea').value === 'in French'")
         .await;
+    // What is to happen 20 seconds later happens when the test says so.
+    browser
+        .js("const real = setTimeout; window.later = []; \
+             window.setTimeout = (call, ms) => ms === 20000 ? later.push(call) : real(call, ms)")
+        .await;
     browser
         .js("document.querySelector('.act form .main').click()")
         .await;
     browser
         .shows("our words go along with its next command")
         .await;
+    browser.js("later.forEach((call) => call())").await;
+    browser.until("!document.querySelector('.act .done')").await;
     browser.shows("The next attempt is told:").await;
     // An edit that is not saved is there again.
     browser.go(&format!("p/{id}/review")).await;

@@ -66,7 +66,7 @@ pub enum Refusal {
     TooMuchMetadata(usize),
     #[error("a plan needs at least one task")]
     NoTasks,
-    #[error("task `{task}` is {}", .status.as_str())]
+    #[error("task `{task}` is {}", .status.as_str().replace('_', " "))]
     NotEditable { task: TaskId, status: TaskState },
     #[error("task `{task}` is needed by {}", list(.dependants))]
     HasDependants {

@@ -279,7 +279,7 @@ async fn the_task_list_is_kept() {
         ! TaskUpdate {"taskId": 1, "addBlockedBy": [3]} => the dependencies form a cycle: 1 → 3 → 2 → 1
         ! TaskUpdate {"taskId": 3, "addBlocks": [1]} => the dependencies form a cycle: 1 → 3 → 2 → 1
         TaskUpdate {"taskId": 1, "status": "in_progress"}
-        ! TaskUpdate {"taskId": 3, "addBlocks": [1]} => task `1` is in_progress
+        ! TaskUpdate {"taskId": 3, "addBlocks": [1]} => task `1` is in progress
 
         == task_error_names_field_and_new_task: three
         ! TaskCreate {"subject": "s", "activeForm": "$x20000"} => `activeForm` has 20000 bytes; at most 4096 fit
@@ -324,7 +324,7 @@ async fn the_task_list_is_kept() {
         ! TaskUpdate {"taskId": 2, "subject": " "} => a task needs a name
         ! TaskUpdate {"taskId": 2, "addBlockedBy": [2]} => the dependencies form a cycle: 2 → 2
         ! TaskUpdate {"taskId": 2, "addBlocks": [8]} => there is no task `8`
-        ! TaskUpdate {"taskId": 1, "addBlockedBy": [2]} => task `1` is in_progress
+        ! TaskUpdate {"taskId": 1, "addBlockedBy": [2]} => task `1` is in progress
         ! TaskUpdate {"taskId": 2, "status": "in_progress", "owner": "me"} => task `2` waits for `1`
 
         == task_result_is_kept_and_replaceable: three

@@ -109,8 +109,7 @@ async function run(mine) {
   for (let wait = 250; stream === mine; wait = Math.min(wait * 2, 5000)) {
     mine.abort = new AbortController();
     try {
-      const after = mine.last === null ? "" : `?after=${mine.last}`;
-      const answer = await request(path + after, { signal: mine.abort.signal });
+      const answer = await request(mine.last === null ? path : `${path}?after=${mine.last}`, { signal: mine.abort.signal });
       if (!answer.ok) throw answer;
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       for (let text = ""; ; ) {
@@ -150,9 +149,8 @@ function take(mine, block) {
   const data = parse(fields.data);
   if (fields.event === "hello") {
     if (link.version && link.version !== data.version) location.reload();
-    const same = link.started === data.started && mine.last !== null;
+    if (link.started !== data.started || mine.last === null || data.seq < mine.last) mine.last = data.seq ?? null;
     Object.assign(link, { version: data.version, started: data.started });
-    if (!same || data.seq < mine.last) mine.last = data.seq ?? null;
     // Whatever was read before this stream began may be older than it.
     emit({});
     return true;
@@ -180,8 +178,7 @@ setInterval(() => {
 
 /// Returns a function that does its work one call after the other; of those that come meanwhile, the last.
 export function inTurn(work) {
-  let busy = false;
-  let again = false;
+  let [busy, again] = [false, false];
   return async () => {
     again = true;
     if (busy) return;
@@ -220,7 +217,7 @@ export function useData(path, wants = () => true, pause = 0, read = get) {
   return state.path === path ? state : { last: state.data };
 }
 
-/// Sends actions, and says how the last one went.
+/// Sends actions, and says how the last one went; that it went well, for 20 seconds.
 export function useAction() {
   const [state, set] = useState({});
   // Of two presses before the page is drawn again, the first one counts.
@@ -230,7 +227,9 @@ export function useAction() {
     set({ busy: (busy.current = true) });
     try {
       const answer = await post(path, body);
-      set({ done: answer.said ?? "Done." });
+      const now = { done: answer.said ?? "Done." };
+      set(now);
+      setTimeout(() => set((last) => (last === now ? {} : last)), 20000);
       then?.(answer);
       emit({});
     } catch (error) {
@@ -244,8 +243,9 @@ export function useAction() {
 }
 
 let toSay = null;
-/// Has a screen reader say something, at most one message in two seconds: of several, the last.
+/// Has a screen reader say something, at most one message in two seconds: of several, the last. It does not stay in the page.
 export function say(text) {
-  if (toSay === null) setTimeout(() => ((document.getElementById("said").textContent = toSay), (toSay = null)), 2000);
+  const put = (words = "") => (document.getElementById("said").textContent = words);
+  if (toSay === null) setTimeout(() => (put(toSay), (toSay = null), setTimeout(put, 10000)), 2000);
   toSay = text;
 }
