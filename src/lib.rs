@@ -44,6 +44,8 @@ pub mod role;
 
 pub mod worker;
 
+pub mod relay;
+
 pub mod daemon;
 
 pub mod serve;

@@ -60,6 +60,7 @@ fn help_is_short_and_lists_exit_codes() {
       abort        End a plan for good [alias: cancel]
       restore      Make a plan what it was after an earlier change
       worker       Take commands, run an agent for each, write the reports
+      relay        Take commands of daemons on other machines, and hand the work back
       daemon       Carry out the plans that are queued in this folder, until it is stopped
       tools        List the tools through which agents read and change plans
       tool         Call a tool

@@ -37,6 +37,7 @@ mod notify;
 mod own;
 mod planning;
 mod postgres;
+mod relays;
 mod remember;
 mod reports;
 mod repository;

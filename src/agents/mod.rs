@@ -45,6 +45,8 @@ pub enum Agent {
     Command(CommandTemplate),
     /// Runs a known coding agent.
     Coding(CodingAgentSetup),
+    /// Runs nothing: agents on other machines do the work, behind `plan-agent relay`.
+    Relay,
 }
 
 /// A coding agent with its settings.
@@ -66,8 +68,8 @@ pub enum AgentError {
     Unknown { name: String },
     #[error("the agent `command` needs a command line after `--`")]
     NoCommandLine,
-    #[error("the agent `shell` takes no command line")]
-    CommandLine,
+    #[error("the agent `{0}` takes no command line")]
+    CommandLine(&'static str),
 }
 
 /// One command, as an agent gets it.
@@ -134,7 +136,7 @@ impl Agent {
     /// Returns which coding agent it is, if its output is known.
     pub fn kind(&self) -> Option<&'static CodingAgent> {
         match self {
-            Self::Shell(_) | Self::Command(_) => None,
+            Self::Shell(_) | Self::Command(_) | Self::Relay => None,
             Self::Coding(coder) => Some(coder.kind),
         }
     }
@@ -146,9 +148,11 @@ impl Agent {
     pub fn new(name: &str, argv: Vec<String>) -> Result<Self, AgentError> {
         match name {
             "shell" if argv.is_empty() => Ok(Self::Shell(Shell { allow_shell: false })),
-            "shell" => Err(AgentError::CommandLine),
+            "shell" => Err(AgentError::CommandLine("shell")),
             "command" if argv.is_empty() => Err(AgentError::NoCommandLine),
             "command" => Ok(Self::Command(CommandTemplate(argv))),
+            "relay" if argv.is_empty() => Ok(Self::Relay),
+            "relay" => Err(AgentError::CommandLine("relay")),
             name => Ok(Self::Coding(CodingAgentSetup {
                 kind: CodingAgent::named(name)
                     .ok_or_else(|| AgentError::Unknown { name: name.into() })?,
@@ -185,6 +189,7 @@ impl Agent {
             Self::Shell(_) => "shell",
             Self::Command(_) => "command",
             Self::Coding(coder) => coder.kind.name,
+            Self::Relay => "relay",
         }
     }
 
@@ -220,7 +225,7 @@ impl CodingAgentSetup {
 /// Returns the names of all agents.
 pub fn names() -> Vec<&'static str> {
     let coding = CodingAgent::ALL.into_iter().map(|agent| agent.name);
-    coding.chain(["command", "shell"]).collect()
+    coding.chain(["command", "relay", "shell"]).collect()
 }
 
 impl<'a> AgentJob<'a> {

@@ -52,7 +52,9 @@ impl App {
             queue: self.queue_entry((&workers, &planner), &plain).await?,
         };
         let adopt = move |draft: &mut Draft<'_>| draft.adopt(to);
-        Ok(leased.change(&head.id, self.by, GONE, adopt).await?)
+        leased.change(&head.id, self.by, GONE, adopt).await?;
+        // What was under way begins anew, under other commands.
+        Ok(leased.take_back_all(&head.id).await?)
     }
 }
 

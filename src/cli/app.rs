@@ -356,6 +356,15 @@ impl App {
         )))
     }
 
+    /// Makes the exchange folder, and locks it for this process.
+    ///
+    /// # Errors
+    /// As [`App::take`].
+    pub async fn lock_folder(&self) -> Result<DaemonLock> {
+        Volumes::open(self.volumes.root()).map_err(Failure::folder)?;
+        self.lock().await
+    }
+
     async fn lock(&self) -> Result<DaemonLock> {
         let (volumes, program) = (self.volumes.clone(), self.program.clone());
         beside(move || match volumes.lock() {

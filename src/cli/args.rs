@@ -151,6 +151,8 @@ pub enum CliCommand {
     Restore(RestoreArgs),
     /// Take commands, run an agent for each, write the reports
     Worker(WorkerArgs),
+    /// Take commands of daemons on other machines, and hand the work back
+    Relay(RelayArgs),
     /// Carry out the plans that are queued in this folder, until it is stopped
     Daemon(DaemonArgs),
     /// List the tools through which agents read and change plans
@@ -577,6 +579,32 @@ pub struct WorkerArgs {
 
     #[command(flatten)]
     pub team: TeamArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  plan-agent relay --agent claude
+  plan-agent relay --role coder --role tester --agent codex --lanes 2
+
+The daemon elsewhere is started with `--agent relay`, or has roles with `worker: relay`. Both use the same [store] url, and name
+the project by one id under [projects]. Without --agent, whoever works with the folder here takes the commands.")]
+pub struct RelayArgs {
+    /// Take what is assigned to this role, as often as named; without it, what has no role
+    #[arg(long, value_name = "ROLE", value_parser = not_empty)]
+    pub role: Vec<String>,
+
+    /// The most commands at once
+    #[arg(long, value_name = "N", default_value = "1", value_parser = lanes)]
+    pub lanes: usize,
+
+    #[command(flatten)]
+    pub agent: AgentArgs,
+}
+
+fn lanes(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=64).contains(number));
+    number.ok_or_else(|| "it is a number from 1 to 64".to_owned())
 }
 
 /// What is done with the unit of a folder.

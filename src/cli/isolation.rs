@@ -3,15 +3,17 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::anyhow;
+
 use super::args::CarryOut;
 use super::carry_out_plan::FoundPlan;
 use super::confirm::answer;
 use super::worker_pools::TeamWorkers;
-use super::{App, Result, complain, run_terminal, shown_from_here};
+use super::{App, Failure, Result, complain, run_terminal, shown_from_here};
 use crate::agents::Agent;
 use crate::config::Isolation;
 use crate::exec::{Project, ProjectError, project_head};
-use crate::plan::{Draft, MERGE_CHECK, PlanHead, SessionScope};
+use crate::plan::{Draft, MERGE_CHECK, PlanHead, PlanId, SessionScope};
 use crate::view;
 use crate::wire::team_file::RoleWorker;
 use crate::wire::text::{one_line, sha256};
@@ -51,6 +53,7 @@ impl App {
     ) -> Result {
         let isolated = self.wants_worktrees(head, workers, how).await?;
         head.isolated = Some(isolated);
+        self.require_for_relays(head, workers)?;
         self.print_place(head, how)
     }
 
@@ -79,6 +82,7 @@ impl App {
                 .change(&head.id, "decided where agents work", decide)
                 .await;
         }
+        self.require_for_relays(head, workers)?;
         if head.is_isolated() {
             return self.print_place(head, how);
         }
@@ -88,17 +92,56 @@ impl App {
         Ok(())
     }
 
+    /// Agents on other machines work in clones of the project, on commits that the server brings there.
+    fn require_for_relays(&self, head: &PlanHead, workers: &TeamWorkers) -> Result {
+        let (wrong, hint) = if !workers.use_relays() {
+            return Ok(());
+        } else if !self.place.is_shared() {
+            let hint = "[store] url in config.toml, or PLAN_AGENT_STORE_URL";
+            (
+                "relays meet a daemon on a PostgreSQL server, and none is named",
+                hint,
+            )
+        } else if self.config.project_in(Path::new(&head.workspace)).is_none() {
+            let hint = "give it one in config.toml, under [projects]: `app = \"FOLDER\"`";
+            (
+                "relays know a project by its id, and this one has none",
+                hint,
+            )
+        } else if !head.is_isolated() {
+            let hint = "isolation = \"worktree\" under [run], in a git project";
+            ("relays work on commits, so the tasks need worktrees", hint)
+        } else {
+            return Ok(());
+        };
+        Err(Failure::usage(anyhow!(wrong)).hint(hint))
+    }
+
     /// Returns the folder for the worktrees of a plan's tasks, where they get some.
     pub fn worktrees(&self, head: &PlanHead) -> PathBuf {
-        let (plan, workspace) = (head.id.as_str(), Path::new(&head.workspace));
+        self.worktrees_in("worktrees", &head.id, Path::new(&head.workspace))
+    }
+
+    /// Returns the folder for the worktrees in which agents here work for a daemon of another machine, in a clone.
+    pub fn relay_worktrees(&self, plan: &PlanId, clone: &Path) -> PathBuf {
+        self.worktrees_in("relay", plan, clone)
+    }
+
+    fn worktrees_in(&self, kind: &str, plan: &PlanId, project: &Path) -> PathBuf {
         if let Some(folder) = &self.config.run.worktrees {
-            return self.config.folder().join(folder).join(plan);
+            let of_kind = if kind == "relay" { kind } else { "" };
+            return self
+                .config
+                .folder()
+                .join(folder)
+                .join(of_kind)
+                .join(plan.as_str());
         }
         let Some(states) = self.environment.state_folder() else {
-            return self.volumes.worktrees(&head.id);
+            return self.volumes.worktrees(plan);
         };
-        let project = states.join("worktrees").join(folder_name(workspace));
-        project.join(plan)
+        let project = states.join(kind).join(folder_name(project));
+        project.join(plan.as_str())
     }
 
     async fn wants_worktrees(

@@ -34,6 +34,7 @@ mod plan_by_name;
 mod plan_display;
 mod prompt;
 mod queued_plans;
+mod relay;
 mod remembered;
 mod results;
 mod run;
@@ -156,6 +157,7 @@ async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
         CliCommand::Resume(args) => return Box::pin(run::resume(args, start, ended())).await,
         CliCommand::Daemon(args) => return Box::pin(run::daemon(args, start, ended())).await,
         CliCommand::Worker(args) => return run::worker(args, start, ended()).await,
+        CliCommand::Relay(args) => return Box::pin(relay::relay(args, start, ended())).await,
         CliCommand::Abort(args) => return run::abort(args, start, ended()).await,
         CliCommand::Tools(args) => tool::list(&args, out),
         CliCommand::Tool(args) => return tool::call(args, start, ended()).await,

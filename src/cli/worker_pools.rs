@@ -21,7 +21,7 @@ use crate::volumes::VolumesError;
 use crate::wire::Problem;
 use crate::wire::team_file::{RoleFolder, RoleKind, RoleSpec, RoleWorker};
 use crate::wire::text::{one_line, quoted};
-use crate::worker::{self, RoleFilter, WorkerError, WorkerHealth, WorkerOptions};
+use crate::worker::{self, RelayedPlans, RoleFilter, WorkerError, WorkerHealth, WorkerOptions};
 
 /// All workers of a process that carries a plan out.
 #[derive(Debug)]
@@ -111,6 +111,12 @@ impl TeamWorkers {
     /// Returns whether this process runs no agent: every command is for others.
     pub fn is_empty(&self) -> bool {
         self.pools.is_empty()
+    }
+
+    /// Returns whether agents on other machines do some of the work.
+    pub fn use_relays(&self) -> bool {
+        let mut agents = self.pools.iter().map(|pool| &pool.options.agent);
+        agents.any(|agent| matches!(agent, Agent::Relay))
     }
 
     /// Gives a daemon the rules of the roles, and makes the folders of those that have one of their own.
@@ -272,6 +278,11 @@ pub async fn alone(args: &WorkerArgs, app: &App) -> Result<WorkerOptions> {
     Ok(options(agent, takes, timeout, app))
 }
 
+/// Returns what a worker of a relay needs to know: the relay takes only what is its own, so its workers take all.
+pub fn of_relay(agent: Agent, app: &App) -> WorkerOptions {
+    options(agent, RoleFilter::All, None, app)
+}
+
 fn role_behind_files<'a>(id: &str, file: &'a TeamFile) -> Result<&'a RoleSpec> {
     match file.team.role(id) {
         Some(role) if role.kind == RoleKind::Files => Ok(role),
@@ -296,6 +307,7 @@ fn options(agent: Agent, role: RoleFilter, timeout: Option<Duration>, app: &App)
         deadline: timeout.unwrap_or(app.config.run.task_deadline),
         path: app.environment.get("PATH").map(str::to_owned),
         store: app.place.clone(),
+        relayed: RelayedPlans::default(),
         health: WorkerHealth::default(),
         events: None,
     }

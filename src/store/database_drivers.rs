@@ -15,6 +15,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use server::Server;
+pub(super) use server::listen;
 pub(super) use server_address::ServerAddress;
 pub(super) use server_check::examine;
 
@@ -253,6 +254,14 @@ impl Database {
             self.query(lock, &[])?;
         }
         Ok(())
+    }
+
+    /// Makes the functions through which relays use a server; the embedded database has no relays.
+    pub(super) fn make_functions(&mut self) -> Result<()> {
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Server(server) => server.make_functions(),
+        }
     }
 
     /// Runs a statement and returns how many rows it changed.

@@ -10,6 +10,8 @@ mod copied_plans;
 mod database_drivers;
 mod lease;
 mod place;
+mod relay_link;
+mod relayed_commands;
 mod sql_statements;
 mod store_thread;
 mod stored_delta;
@@ -33,6 +35,8 @@ use committed_notes::Notes;
 use database_drivers::{DatabasePlace, NOT_OURS, beside};
 use lease::Lease;
 pub use place::{StoreFinding, StorePlace};
+pub use relay_link::{AboutRelay, ClaimedCommand, HeldBeat, MOST_WORK, RelayLink};
+pub use relayed_commands::{OfferedCommand, RelayedCommand, RelayedReport};
 use sql_statements::Tables;
 use store_thread::{Owner, StoreJob, guarded};
 

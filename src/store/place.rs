@@ -4,7 +4,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::database_drivers::{DatabaseError, DatabasePlace, ServerAddress, examine};
+use tokio::sync::watch;
+
+use super::database_drivers::{DatabaseError, DatabasePlace, ServerAddress, examine, listen};
 use super::sql_statements::Tables;
 use super::{PUT_BACK, Result, Store, StoreError, copied_plans};
 use crate::config::{Environment, StoreConfig};
@@ -119,7 +121,20 @@ impl StorePlace {
         looked.await.unwrap_or_default()
     }
 
-    fn database(&self, read_only: bool) -> Option<DatabasePlace> {
+    /// Returns a counter that moves when relays have something new on the server, and every few seconds.
+    ///
+    /// # Errors
+    /// The plans are in a file of one machine, or no thread can be started.
+    pub fn bell(&self) -> Result<watch::Receiver<u64>> {
+        let server = self.server.clone().ok_or_else(no_relays)?;
+        let (bell, rung) = watch::channel(0);
+        let thread = std::thread::Builder::new().name("bell".to_owned());
+        let started = thread.spawn(move || listen(&server, &bell));
+        let failed = |error| StoreError::unopened(&self.to_string(), error, None);
+        started.map(|_| rung).map_err(failed)
+    }
+
+    pub(super) fn database(&self, read_only: bool) -> Option<DatabasePlace> {
         let server = self.server.clone()?;
         Some(DatabasePlace::Server(server, read_only))
     }
@@ -137,6 +152,12 @@ impl StorePlace {
     pub fn file(&self) -> Option<&Path> {
         (!self.is_shared()).then_some(&*self.file)
     }
+}
+
+/// Relays meet a daemon on a server.
+pub(super) fn no_relays() -> StoreError {
+    let what = "relays need plans on a PostgreSQL server, and none is named";
+    StoreError::Address(what.to_owned())
 }
 
 fn examine_file(path: &Path) -> Option<StoreFinding> {

@@ -10,7 +10,7 @@ use super::text_store::{NoText, Texts, names, names_others, pack, unpack};
 use crate::plan::{ArchiveState, CommandId, PlanHead, PlanId, RowKey, Spent};
 
 /// The version of the tables that this program writes. A database with a higher one is refused.
-const FORMAT: i64 = 6;
+const FORMAT: i64 = 7;
 
 /// The first format in which long values are texts of their own.
 const PACKED: i64 = 4;
@@ -68,6 +68,18 @@ const MIGRATIONS: [&[&str]; FORMAT as usize] = [
         // Commits of results, in parts, for daemons on other machines.
         "CREATE TABLE work (plan TEXT NOT NULL, place BIGINT NOT NULL, part BIGINT NOT NULL, commit_id TEXT NOT NULL, \
      body TEXT NOT NULL, PRIMARY KEY (plan, place, part))",
+    ],
+    // What is given to relays on other machines, in parts where it is large; the relays, and what their logins may do.
+    &[
+        "CREATE TABLE relayed (id TEXT PRIMARY KEY, plan TEXT NOT NULL, project TEXT NOT NULL, role TEXT NOT NULL, \
+     session TEXT NOT NULL, body TEXT NOT NULL, base TEXT NOT NULL, head TEXT NOT NULL, merge TEXT NOT NULL, \
+     offered BIGINT NOT NULL, claim BIGINT NOT NULL DEFAULT 0, relay TEXT NOT NULL DEFAULT '', \
+     held_until BIGINT NOT NULL DEFAULT 0, life TEXT NOT NULL DEFAULT '', reported BIGINT NOT NULL DEFAULT 0, \
+     report TEXT NOT NULL DEFAULT '', result TEXT NOT NULL DEFAULT '', refused TEXT NOT NULL DEFAULT '')",
+        "CREATE TABLE relayed_parts (command TEXT NOT NULL, claim BIGINT NOT NULL, part BIGINT NOT NULL, \
+     body TEXT NOT NULL, PRIMARY KEY (command, claim, part))",
+        "CREATE TABLE relays (name TEXT PRIMARY KEY, about TEXT NOT NULL, seen BIGINT NOT NULL)",
+        "CREATE TABLE relay_rights (login TEXT NOT NULL, role TEXT NOT NULL, PRIMARY KEY (login, role))",
     ],
 ];
 
@@ -207,6 +219,7 @@ impl Tables {
             self.pack_rows()?;
             self.pack_log()?;
         }
+        self.database.make_functions()?;
         self.run(
             "INSERT INTO meta (name, value) VALUES ('format', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             &[&FORMAT],

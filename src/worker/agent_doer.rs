@@ -102,6 +102,7 @@ impl AgentDoer {
                 Ok(steps) => shell.report(&job, &run.run_all(steps).await?),
                 Err(refusal) => refusal.report(&job),
             },
+            Agent::Relay => return Ok(Finished::default()),
             Agent::Command(template) => {
                 let ended = run.run_all(vec![template.step(&job)]).await?;
                 template.report(&job, &ended)

@@ -9,6 +9,7 @@ mod coding_agent_run;
 mod command_claim;
 pub mod in_process;
 pub mod readable_output;
+mod relayed_command;
 mod role_filter;
 mod worker_loop;
 
@@ -27,6 +28,8 @@ use crate::volumes::{Volumes, VolumesError};
 use agent_doer::AgentDoer;
 pub use agent_log::{AgentLog, AgentNow};
 pub use command_claim::{Claim, left_behind};
+use relayed_command::RelayDoer;
+pub use relayed_command::{RelayedLife, RelayedPlans};
 pub use role_filter::RoleFilter;
 use worker_loop::Worker;
 
@@ -45,6 +48,8 @@ pub struct WorkerOptions {
     pub path: Option<String>,
     /// Where the plans are.
     pub store: StorePlace,
+    /// Shared by workers side by side whose agents are elsewhere.
+    pub relayed: RelayedPlans,
     pub health: WorkerHealth,
     /// Gets what the worker does, for a person who watches.
     pub events: Option<UnboundedSender<WorkerEvent>>,
@@ -123,13 +128,34 @@ pub async fn run(
         changes: watch::channel(0).1,
         stopping,
     };
-    let doer = AgentDoer {
-        agent: options.agent,
-        deadline: options.deadline,
-        path: options.path,
-        store: options.store,
-    };
-    let mut working = std::pin::pin!(worker.work(&doer));
+    match options.agent {
+        Agent::Relay => {
+            let doer = RelayDoer {
+                place: options.store,
+                plans: options.relayed,
+            };
+            until_ended(&worker, &doer, stop, &health, shutdown).await
+        }
+        agent => {
+            let doer = AgentDoer {
+                agent,
+                deadline: options.deadline,
+                path: options.path,
+                store: options.store,
+            };
+            until_ended(&worker, &doer, stop, &health, shutdown).await
+        }
+    }
+}
+
+async fn until_ended(
+    worker: &Worker,
+    doer: &impl worker_loop::Doer,
+    stop: watch::Sender<bool>,
+    health: &WorkerHealth,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), WorkerError> {
+    let mut working = std::pin::pin!(worker.work(doer));
     tokio::select! {
         ended = &mut working => return ended,
         () = shutdown => {}

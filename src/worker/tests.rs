@@ -97,6 +97,7 @@ impl Given {
             deadline,
             path: None,
             store: StorePlace::of_file(self.volumes.database()),
+            relayed: RelayedPlans::default(),
             health: WorkerHealth::default(),
             events: None,
         };

@@ -11,14 +11,14 @@ use crate::common::git::{Project, git};
 use crate::common::postgres::{empty_store, run_sql};
 
 /// A folder of its own, with a clone of the project.
-struct Machine {
-    scene: Scene,
-    project: PathBuf,
+pub struct Machine {
+    pub scene: Scene,
+    pub project: PathBuf,
 }
 
 impl Machine {
     /// Makes two of them on one server; `None` where there is none, or no git.
-    fn two() -> Option<(Self, Self, String)> {
+    pub fn two() -> Option<(Self, Self, String)> {
         let url = empty_store()?;
         let here = Self::on(&url);
         Project::new(&here.scene.env)?;
@@ -29,7 +29,7 @@ impl Machine {
         Some((here, there, url))
     }
 
-    fn on(url: &str) -> Self {
+    pub fn on(url: &str) -> Self {
         let mut scene = Scene::by_rules(
             "run.workspace = 'project'\nrun.isolation = 'worktree'\nprojects.app = 'project'\n",
         );
@@ -46,7 +46,7 @@ impl Machine {
     }
 
     /// Returns the files on the branch of the results.
-    fn results(&self, plan: &str) -> String {
+    pub fn results(&self, plan: &str) -> String {
         let tree = format!("ls-tree --name-only plan-agent/{plan}");
         git(&self.project, tree.as_str())
     }

@@ -9,13 +9,17 @@ use super::{AGENT, TEAM};
 use crate::wire::text::quoted;
 
 /// The agents that are built in, with what they are.
-pub(super) const AGENTS: [(&str, &str); 8] = [
+pub(super) const AGENTS: [(&str, &str); 9] = [
     ("claude", "Claude Code"),
     ("codex", "Codex CLI"),
     ("gemini", "Gemini CLI"),
     ("opencode", "OpenCode"),
     ("aider", "aider"),
     ("command", "Runs the program after `--`"),
+    (
+        "relay",
+        "Agents on other machines, behind `plan-agent relay`",
+    ),
     ("shell", "Runs the `sh` blocks of the task itself"),
     (
         FILES,

@@ -57,6 +57,11 @@ impl GitError {
         matches!(self, Self::Failed { end, .. } if end.starts_with("exit "))
     }
 
+    /// Returns whether it is not the repository that is in the way, but the disk, the machine or the time.
+    pub fn is_passing(&self) -> bool {
+        self.late() || matches!(self, Self::Start { .. } | Self::Files(_))
+    }
+
     /// Returns whether git is not installed.
     pub fn missing(&self) -> bool {
         let Self::Start { source, .. } = self else {

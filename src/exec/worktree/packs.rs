@@ -1,6 +1,7 @@
 //! Commits on their way to another clone of a project: packs of git, which need no branch.
 
-use super::{Project, Result};
+use super::{GitError, Project, Result, TaskWorktree};
+use crate::wire::text::one_line;
 
 impl Project {
     /// Returns what a commit has beyond an earlier one.
@@ -25,6 +26,52 @@ impl Project {
             .map(drop)
     }
 
+    /// Makes a task's worktree, or the one that exists, be at a commit. What was left there and is in no commit is committed first,
+    /// and stays in the log of its branch. Where it is there already, nothing changes.
+    ///
+    /// # Errors
+    /// As [`Project::lay_out`].
+    pub async fn bring_to(&self, place: &TaskWorktree, commit: &str) -> Result<()> {
+        self.lay_out(place, commit).await?;
+        let git = self
+            .worktree(&place.folder)
+            .await?
+            .ok_or_else(no_worktree)?;
+        if git.line("rev-parse HEAD", &[]).await? == commit {
+            return Ok(());
+        }
+        match self.commit_work(place, "what was left").await {
+            Ok(_) | Err(GitError::Unclear(_)) => {}
+            Err(error) => return Err(error),
+        }
+        git.bytes("reset --hard --quiet", &[commit]).await.map(drop)
+    }
+
+    /// Takes over what was done elsewhere on a task: a commit that goes on from where its worktree here is.
+    ///
+    /// # Errors
+    /// It does not go on from there; as [`Git::bytes`](crate::exec::Git::bytes).
+    pub async fn take_work(&self, place: &TaskWorktree, commit: &str) -> Result<()> {
+        let git = self
+            .worktree(&place.folder)
+            .await?
+            .ok_or_else(no_worktree)?;
+        let head = git.line("rev-parse HEAD", &[]).await?;
+        if head == commit {
+            return Ok(());
+        }
+        Self::back_on_branch(&git, place).await?;
+        // Only a full name: a short one, or a branch, may lead to something else.
+        let named = git.resolve(&format!("{commit}^{{commit}}")).await?;
+        if named.as_deref() != Some(commit) || !git.has(&head, commit).await? {
+            return Err(GitError::Unclear(format!(
+                "the commit `{}` does not go on from `{head}`, where the work began",
+                one_line(commit, 64)
+            )));
+        }
+        git.bytes("reset --hard --quiet", &[commit]).await.map(drop)
+    }
+
     /// Returns whether the repository has a commit.
     ///
     /// # Errors
@@ -33,4 +80,8 @@ impl Project {
         let found = self.git.resolve(&format!("{commit}^{{commit}}")).await?;
         Ok(found.is_some())
     }
+}
+
+fn no_worktree() -> GitError {
+    GitError::Unclear("the folder of the task is no worktree any more".to_owned())
 }

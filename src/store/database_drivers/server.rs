@@ -6,12 +6,15 @@ use std::error::Error as _;
 use std::sync::Arc;
 
 use postgres::error::SqlState;
+use postgres::fallible_iterator::FallibleIterator as _;
 use postgres::types::{ToSql, Type};
 use postgres::{Client, NoTls, Row, Statement};
+use tokio::sync::watch;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::server_address::ServerAddress;
 use super::{Column, DatabaseError, Param, Record, Result};
+use crate::store::LOOK;
 
 /// The oldest version of PostgreSQL, as its number.
 const LEAST: i64 = 140_000;
@@ -24,6 +27,13 @@ const DIRECT: &str =
 const SETTINGS: &str = "SET idle_in_transaction_session_timeout = '15s'; SET lock_timeout = '30s'; \
     SET default_transaction_isolation = 'read committed'; \
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
+
+/// What relays may do.
+const FUNCTIONS: &str = include_str!("relay_functions.sql");
+
+/// A function has the search path with which it was made. Without this a caller's own temporary tables would go before.
+const PINNED: &str =
+    "SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)";
 
 const POOLED: &str =
     "the server gives each transaction another connection, as a transaction pooler does";
@@ -104,6 +114,12 @@ impl Server {
             client.query(statement, &values)
         })?;
         rows.iter().map(record).collect()
+    }
+
+    /// Makes the functions of relays anew, in the schema of the tables.
+    pub(super) fn make_functions(&mut self) -> Result<()> {
+        self.client.batch_execute(PINNED)?;
+        Ok(self.client.batch_execute(FUNCTIONS)?)
     }
 
     /// Runs a statement, again on a new connection if the one before was lost outside of a transaction.
@@ -197,6 +213,7 @@ pub(super) fn way_out(error: &postgres::Error) -> Option<&'static str> {
              GRANT CREATE, USAGE ON SCHEMA public TO user",
         ),
         "26000" | "42P05" => Some(DIRECT),
+        "42883" => Some("`plan-agent store migrate`, where the daemon is, makes what relays need"),
         "53300" => Some("let the server take more connections: max_connections"),
         _ => None,
     }
@@ -236,4 +253,26 @@ fn record(row: &Row) -> Result<Record> {
     };
     let fields = row.columns().iter().enumerate().map(field);
     Ok(Record(fields.collect::<Result<_>>()?))
+}
+
+/// Moves a counter when the server says that there is something new, and else every few seconds, until nobody reads it. What is
+/// wrong with the server is said by those who use it.
+pub(in crate::store) fn listen(address: &ServerAddress, bell: &watch::Sender<u64>) {
+    let ring = || bell.send_modify(|count| *count = count.wrapping_add(1));
+    let attend = || -> Answer<()> {
+        let mut client = open(address)?;
+        client.batch_execute("LISTEN plan_agent")?;
+        while !bell.is_closed() {
+            ring();
+            client.notifications().timeout_iter(LOOK).next()?;
+        }
+        Ok(())
+    };
+    while !bell.is_closed() {
+        if let Err(error) = attend() {
+            tracing::debug!(%error, "no word from the server");
+            ring();
+            std::thread::sleep(LOOK);
+        }
+    }
 }

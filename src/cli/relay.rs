@@ -1,0 +1,103 @@
+//! `relay`: takes commands of daemons on other machines, for the agents here.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use jiff::tz::TimeZone;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::args::RelayArgs;
+use super::carry_out_plan::stopped;
+use super::worker_pools;
+use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, unless};
+use crate::plan::PlanId;
+use crate::relay::{RelayNotes, RelayOptions};
+use crate::store::AboutRelay;
+use crate::view::clock_time;
+use crate::volumes::machine;
+use crate::worker;
+
+/// Takes commands until it is stopped.
+pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
+    let opened = async {
+        let mut app = App::open(start, Access::Run).await?;
+        app.require_trust(true).await?;
+        app.quiet()?;
+        if app.config.projects.is_empty() {
+            let error = anyhow!("no project is named, and a relay works in clones of projects");
+            let hint = "[projects] in config.toml: `app = \"/home/me/app\"`, with the id that the daemon has for it";
+            return Err(Failure::usage(error).hint(hint));
+        }
+        let place = app.confirmed_place()?.clone();
+        let bell = place.bell()?;
+        let agent = args.agent.or_configured(&app.config).choose(&app).await?;
+        app.make_home()?;
+        let lock = app.lock_folder().await?;
+        let notes = RelayNotes::read(&app.volumes)?;
+        let link = place.relay_link(notes.name())?;
+        Ok((app, lock, notes, link, bell, agent))
+    };
+    let (app, lock, notes, link, bell, agent) =
+        unless(&mut ended, "no command was taken", opened).await?;
+    let roles = match args.role.is_empty() {
+        true => vec![String::new()],
+        false => args.role.clone(),
+    };
+    let about = AboutRelay {
+        machine: machine().unwrap_or("?").to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        agent: agent
+            .as_ref()
+            .map_or("files", |agent| agent.name())
+            .to_owned(),
+        roles: roles.clone(),
+    };
+    // The first beat says whether the server lets this login in.
+    link.beat(&about, &[]).await?;
+    let of_roles = match args.role.is_empty() {
+        true => String::new(),
+        false => format!(" of {}", args.role.join(", ")),
+    };
+    let root = app.volumes.root().display();
+    let who = match &agent {
+        Some(agent) => format!("{} does the work", agent.name()),
+        None => format!("whoever works with the files in `{root}` does the work"),
+    };
+    complain(&format!(
+        "commands{of_roles} come from {}; {who}; Ctrl-C ends\n",
+        app.place
+    ));
+    let (stop, stopping) = watch::channel(false);
+    let mut workers = JoinSet::new();
+    for _ in 0..args.lanes {
+        if let Some(agent) = agent.clone() {
+            let options = worker_pools::of_relay(agent, &app);
+            workers.spawn(worker::run(options, stopped(&stopping)));
+        }
+    }
+    let (config, clock) = (Arc::new(app.config.clone()), app.clock);
+    let app = Arc::new(app);
+    let folder = Arc::clone(&app);
+    let mut exit = Exit::Done;
+    let options = RelayOptions {
+        config,
+        link,
+        notes,
+        about,
+        most: args.lanes,
+        bell,
+        worktrees: Box::new(move |plan: &PlanId, root: &Path| folder.relay_worktrees(plan, root)),
+        notice: Box::new(move |text| {
+            let time = clock_time(clock.now(), &TimeZone::system());
+            complain(&format!("{time} {text}\n"));
+        }),
+    };
+    let worked = crate::relay::run(options, async { exit = ended.await }).await;
+    stop.send_replace(true);
+    while workers.join_next().await.is_some() {}
+    drop(lock);
+    worked?;
+    Ok(exit)
+}

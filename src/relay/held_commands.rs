@@ -1,0 +1,133 @@
+//! What a relay has at the moment, on its disk: after a kill the next one goes on with it.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::RelayError;
+use super::own_clone::WorkFolder;
+use crate::bounded_read;
+use crate::own_files;
+use crate::plan::CommandId;
+use crate::volumes::{Volumes, machine};
+
+/// The most bytes of the file.
+const MOST: usize = 64 * 1024 * 1024;
+
+/// The sessions of agents that are remembered: their commands come back here.
+const SESSIONS: usize = 1_000;
+
+/// A command that the relay has claimed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct HeldCommand {
+    pub id: CommandId,
+    pub claim: i64,
+    /// The text of its file here.
+    pub text: String,
+    pub work: WorkFolder,
+    /// Its agent was asked to stop, because the server was out of reach too long.
+    pub given_up: bool,
+}
+
+/// The file with the commands of a relay, its name, and the sessions that its agents know.
+#[derive(Clone, Debug)]
+pub struct RelayNotes {
+    path: PathBuf,
+    noted: Noted,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Noted {
+    name: String,
+    held: Vec<HeldCommand>,
+    sessions: Vec<String>,
+}
+
+impl RelayNotes {
+    /// Reads the notes of the relay of a folder; a new one gets a name.
+    ///
+    /// # Errors
+    /// They cannot be read or written.
+    pub fn read(volumes: &Volumes) -> std::io::Result<Self> {
+        let path = volumes.root().join("relay.json");
+        let noted = match bounded_read::read_file(&path, MOST) {
+            // A loss of power may leave it empty: what it named is taken by others then.
+            Ok(text) if text.is_empty() => Noted::default(),
+            Ok(text) => serde_json::from_str(&text)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Noted::default(),
+            Err(error) => return Err(error),
+        };
+        let mut notes = Self { path, noted };
+        if notes.noted.name.is_empty() {
+            let mark = uuid::Uuid::new_v4().simple().to_string();
+            let folder = folder_name(volumes.root());
+            notes.noted.name = format!("{}:{folder} #{}", machine().unwrap_or("?"), &mark[..8]);
+            notes.write()?;
+        }
+        Ok(notes)
+    }
+
+    /// Returns the name of the relay, which no other one has.
+    pub fn name(&self) -> &str {
+        &self.noted.name
+    }
+
+    pub(super) fn held(&self) -> impl Iterator<Item = &HeldCommand> {
+        self.noted.held.iter()
+    }
+
+    pub(super) fn held_mut(&mut self) -> impl Iterator<Item = &mut HeldCommand> {
+        self.noted.held.iter_mut()
+    }
+
+    pub(super) fn get(&self, id: &CommandId) -> Option<&HeldCommand> {
+        self.held().find(|held| held.id == *id)
+    }
+
+    pub(super) fn has_given_up(&self, id: &CommandId) -> bool {
+        self.get(id).is_some_and(|held| held.given_up)
+    }
+
+    pub(super) fn sessions(&self) -> &[String] {
+        &self.noted.sessions
+    }
+
+    pub(super) fn add(&mut self, command: HeldCommand) -> Result<(), RelayError> {
+        self.noted.held.push(command);
+        self.save()
+    }
+
+    /// Forgets a command, and remembers the session of its agent.
+    pub(super) fn remove(
+        &mut self,
+        id: &CommandId,
+        session: Option<&str>,
+    ) -> Result<(), RelayError> {
+        self.noted.held.retain(|held| held.id != *id);
+        if let Some(session) = session {
+            self.noted.sessions.retain(|known| known != session);
+            self.noted.sessions.push(session.to_owned());
+            let old = self.noted.sessions.len().saturating_sub(SESSIONS);
+            self.noted.sessions.drain(..old);
+        }
+        self.save()
+    }
+
+    fn save(&self) -> Result<(), RelayError> {
+        let failed = |error| RelayError::Notes(self.path.clone(), error);
+        self.write().map_err(failed)
+    }
+
+    fn write(&self) -> std::io::Result<()> {
+        own_files::replace(&self.path, &serde_json::to_vec(&self.noted)?)
+    }
+}
+
+/// Returns the names of the last folders of a path, without a `/`.
+fn folder_name(root: &Path) -> String {
+    let own = [".plan-agent", "volumes"];
+    let names = root.iter().rev().filter_map(|name| name.to_str());
+    let name = names.into_iter().find(|name| !own.contains(name));
+    name.unwrap_or("relay").replace(['/', '\0'], "-")
+}

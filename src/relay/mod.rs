@@ -1,0 +1,379 @@
+//! The agents' side of plans whose daemon is on another machine. A relay claims commands from the server of the plans, lays them
+//! into the exchange folder here with a worktree of its own clone, and hands back what the agents report. Agents see nothing new:
+//! they work with files. Only outgoing connections are made, and what comes from the server is data of a stranger.
+
+mod held_commands;
+mod own_clone;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
+
+use crate::config::Config;
+use crate::plan::{CommandId, PlanId, SessionId};
+use crate::plan_time::since_boot;
+use crate::store::{AboutRelay, ClaimedCommand, HeldBeat, RelayLink, StoreError};
+use crate::volumes::{
+    ArrivedReport, CommandPlace, MOST_REPORTS, ReportDisposition, Scanner, Volumes, VolumesError,
+    Watch, WorkerSign,
+};
+use crate::wire::command_file::CommandFile;
+use crate::wire::report_file;
+use crate::worker::RelayedLife;
+use held_commands::HeldCommand;
+pub use held_commands::RelayNotes;
+
+/// How often a relay says that it lives.
+const BEAT: Duration = Duration::from_secs(10);
+
+/// How long a command is a relay's after that; `relay_functions.sql` has the same number.
+const CLAIM: Duration = Duration::from_secs(60);
+
+/// So long before the end of that its agent is asked to stop: another relay may take the command then.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// How often the server is asked where it says nothing by itself.
+const LOOK: Duration = Duration::from_secs(3);
+
+/// An agent that was not heard of for so long is silent.
+const SILENT: Duration = Duration::from_secs(30);
+
+/// A project that cannot be used here is left to others for so long.
+const TROUBLE: Duration = Duration::from_secs(60);
+
+/// Returns the folder for the worktrees of a plan in a clone.
+pub type WorktreeFolder = dyn Fn(&PlanId, &Path) -> PathBuf + Send + Sync;
+
+/// What a relay works with.
+pub struct RelayOptions {
+    pub config: Arc<Config>,
+    pub link: RelayLink,
+    pub notes: RelayNotes,
+    /// What others see of it. Its roles are those whose commands it takes; an empty one stands for commands without a role.
+    pub about: AboutRelay,
+    /// The most commands that it has at once.
+    pub most: usize,
+    /// Moves when the server may have something new.
+    pub bell: watch::Receiver<u64>,
+    pub worktrees: Box<WorktreeFolder>,
+    /// Tells a person what happens.
+    pub notice: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// Works until `shutdown` resolves. Agents at work go on then, and the next relay of the folder hands back what they report. The
+/// caller holds the lock of the folder.
+///
+/// # Errors
+/// The folders cannot be made or used at the start.
+pub async fn run(
+    options: RelayOptions,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), VolumesError> {
+    let mut relay = Relay::new(options)?;
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        tokio::select! {
+            // What is begun is noted first, so that it may be left at any moment.
+            () = &mut shutdown => return Ok(()),
+            () = relay.turn() => {}
+        }
+        tokio::select! {
+            () = &mut shutdown => return Ok(()),
+            () = relay.wake.notified() => {}
+            _ = relay.options.bell.changed() => {}
+            () = sleep(LOOK) => {}
+        }
+    }
+}
+
+struct Relay {
+    options: RelayOptions,
+    volumes: Volumes,
+    wake: Arc<Notify>,
+    watch: Watch,
+    scanner: Scanner,
+    /// Until when a command is the relay's, by the clock since boot.
+    until: BTreeMap<CommandId, Duration>,
+    beaten: Option<Duration>,
+    /// Projects that cannot be used here, and until when.
+    trouble: BTreeMap<String, Duration>,
+    /// What was said last about the server.
+    said: String,
+}
+
+impl Relay {
+    fn new(options: RelayOptions) -> Result<Self, VolumesError> {
+        let volumes = Volumes::open(&options.config.root())?;
+        let wake = Arc::new(Notify::new());
+        let watch = Watch::start(&volumes, Arc::clone(&wake), Arc::new(Notify::new()));
+        let scanner = Scanner::new(&volumes, watch.hints(), options.config.timing.scan);
+        Ok(Self {
+            options,
+            volumes,
+            wake,
+            watch,
+            scanner,
+            until: BTreeMap::new(),
+            beaten: None,
+            trouble: BTreeMap::new(),
+            said: String::new(),
+        })
+    }
+
+    async fn turn(&mut self) {
+        self.watch.check();
+        self.stop_what_may_be_anothers();
+        let said = match self.exchange().await {
+            Ok(()) => String::new(),
+            Err(error) => error.to_string(),
+        };
+        if said != self.said {
+            match said.is_empty() {
+                true => (self.options.notice)("the server of the plans answers again"),
+                false => (self.options.notice)(&format!("{said}; trying again")),
+            }
+            self.said = said;
+        }
+    }
+
+    /// Asks the agents to stop whose commands another relay may take soon: the server was not reached for that long.
+    fn stop_what_may_be_anothers(&mut self) {
+        let now = since_boot();
+        for held in self.options.notes.held_mut() {
+            let until = *self.until.entry(held.id.clone()).or_insert(now + CLAIM);
+            if held.given_up || now + MARGIN < until {
+                continue;
+            }
+            match self.volumes.recall(&held.id) {
+                Ok(_) => held.given_up = true,
+                Err(error) => tracing::warn!(command = %held.id, %error, "not stopped"),
+            }
+        }
+    }
+
+    async fn exchange(&mut self) -> Result<(), RelayError> {
+        let held: Vec<CommandId> = self
+            .options
+            .notes
+            .held()
+            .map(|held| held.id.clone())
+            .collect();
+        let mut scan = self.scanner.scan(&held, &[], MOST_REPORTS)?;
+        for report in std::mem::take(&mut scan.reports) {
+            let name = report.name.clone();
+            if let Err(error) = self.hand_back(report).await {
+                // It is there as long as it is not filed.
+                self.scanner.forget(&name);
+                return Err(error);
+            }
+        }
+        if scan.waiting || scan.more {
+            self.wake.notify_one();
+        }
+        if self.beaten.is_none_or(|at| since_boot() >= at + BEAT) {
+            self.beat(&scan.signs).await?;
+        }
+        self.publish_missing()?;
+        while self.options.notes.held().count() < self.options.most {
+            let Some(command) = self.claim().await? else {
+                return Ok(());
+            };
+            self.take(command).await?;
+        }
+        Ok(())
+    }
+
+    /// Says that the relay lives, and gives up what is not its own any more.
+    async fn beat(&mut self, signs: &BTreeMap<CommandId, WorkerSign>) -> Result<(), RelayError> {
+        let beat = |held: &HeldCommand| HeldBeat {
+            id: held.id.clone(),
+            claim: held.claim,
+            life: life(signs.get(&held.id)),
+        };
+        let beats: Vec<HeldBeat> = self.options.notes.held().map(beat).collect();
+        let asked = since_boot();
+        let kept = self.options.link.beat(&self.options.about, &beats).await?;
+        self.beaten = Some(asked);
+        for beat in beats {
+            if !kept.contains(&beat.id) {
+                self.volumes.recall(&beat.id)?;
+                tracing::info!(command = %beat.id, "taken back");
+                self.let_go(&beat.id)?;
+            } else if self.options.notes.has_given_up(&beat.id) {
+                self.options.link.release(&beat.id, beat.claim).await?;
+                self.let_go(&beat.id)?;
+            } else {
+                self.until.insert(beat.id, asked + CLAIM);
+            }
+        }
+        Ok(())
+    }
+
+    fn let_go(&mut self, id: &CommandId) -> Result<(), RelayError> {
+        self.until.remove(id);
+        self.options.notes.remove(id, None)
+    }
+
+    async fn claim(&self) -> Result<Option<ClaimedCommand>, RelayError> {
+        let now = since_boot();
+        let usable = |id: &&String| self.trouble.get(*id).is_none_or(|until| *until < now);
+        let projects = self.options.config.projects.keys().filter(usable);
+        let projects: Vec<String> = projects.cloned().collect();
+        let (roles, sessions) = (&self.options.about.roles, self.options.notes.sessions());
+        Ok(self.options.link.claim(roles, &projects, sessions).await?)
+    }
+
+    /// Makes ready what a claimed command needs, and lays it into the folder.
+    async fn take(&mut self, command: ClaimedCommand) -> Result<(), RelayError> {
+        let beat = [HeldBeat {
+            id: command.id.clone(),
+            claim: command.claim,
+            life: life(None),
+        }];
+        let (link, about) = (self.options.link.clone(), self.options.about.clone());
+        let ready = {
+            // A large project takes longer than a claim lasts.
+            let mut ready = std::pin::pin!(self.ready(&command));
+            loop {
+                tokio::select! {
+                    ready = &mut ready => break ready,
+                    () = sleep(BEAT) => drop(link.beat(&about, &beat).await?),
+                }
+            }
+        };
+        match ready {
+            Ok(held) => {
+                (self.options.notice)(&format!("took {}", title(&held.text, &held.id)));
+                self.until.insert(held.id.clone(), since_boot() + CLAIM);
+                self.options.notes.add(held)?;
+                self.publish_missing()
+            }
+            Err(error @ RelayError::Store(_)) => Err(error),
+            Err(error) => {
+                let project = &command.project;
+                (self.options.notice)(&format!("project `{project}` cannot be used: {error}"));
+                let until = since_boot() + TROUBLE;
+                self.trouble.insert(project.clone(), until);
+                Ok(self
+                    .options
+                    .link
+                    .release(&command.id, command.claim)
+                    .await?)
+            }
+        }
+    }
+
+    async fn ready(&self, command: &ClaimedCommand) -> Result<HeldCommand, RelayError> {
+        let root = self.options.config.project(&command.project);
+        let root =
+            root.ok_or_else(|| RelayError::Other("it is not among [projects]".to_owned()))?;
+        let folder = (self.options.worktrees)(&command.plan, &root);
+        let unread = |_| RelayError::Other(format!("command `{}` cannot be read", command.id));
+        let mut file = CommandFile::parse(&command.text).map_err(unread)?;
+        let task = file.task.unwrap_or_default();
+        let work = own_clone::lay_out(&self.options.link, command, task, &root, &folder).await?;
+        file.id = command.id.clone();
+        file.workspace = work.folder.display().to_string();
+        file.report = self.volumes.report(&command.id).display().to_string();
+        Ok(HeldCommand {
+            id: command.id.clone(),
+            claim: command.claim,
+            text: file.render(),
+            work,
+            given_up: false,
+        })
+    }
+
+    /// Publishes what is noted and not in the folder: it was claimed a moment ago, or this is the next relay after a kill.
+    fn publish_missing(&self) -> Result<(), RelayError> {
+        for held in self.options.notes.held().filter(|held| !held.given_up) {
+            match self.volumes.whereabouts(&held.id)? {
+                CommandPlace::Nowhere | CommandPlace::Withdrawn => {
+                    self.volumes.publish(&held.id, &held.text)?;
+                }
+                CommandPlace::Pending | CommandPlace::Processed | CommandPlace::Reported => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands a report back, with the work; a report of what is not the relay's any more stays here.
+    async fn hand_back(&mut self, report: ArrivedReport) -> Result<(), RelayError> {
+        let Some(id) = report_file::command_of(&report.name) else {
+            return Ok(());
+        };
+        let name = &report.name;
+        let Some(held) = self.options.notes.get(&id).cloned() else {
+            if self.volumes.whereabouts(&id)? != CommandPlace::Reported {
+                self.volumes.file_report(name, &ReportDisposition::Stale)?;
+            }
+            return Ok(());
+        };
+        let bytes = match report.content {
+            Ok(bytes) => bytes,
+            Err(reason) => {
+                let rejected = ReportDisposition::Rejected(reason);
+                return Ok(self.volumes.file_report(name, &rejected)?);
+            }
+        };
+        let title = title(&held.text, &id);
+        let work = match own_clone::commit(&held.work, &title).await {
+            Ok(work) => Ok(work),
+            Err(error) if error.is_passing() => return Err(error),
+            Err(error) => Err(error.to_string()),
+        };
+        let link = &self.options.link;
+        let counts = link.report(&id, held.claim, &bytes, work).await?;
+        let (filed, what) = match counts {
+            true => (ReportDisposition::Processed, "reported"),
+            false => (ReportDisposition::Stale, "too late"),
+        };
+        self.volumes.file_report(name, &filed)?;
+        (self.options.notice)(&format!("{what}: {title}"));
+        let session = report_file::parse(name, &bytes).ok();
+        let session = session.and_then(|file| file.report.session);
+        self.until.remove(&id);
+        let session = session.as_ref().map(SessionId::as_str);
+        self.options.notes.remove(&id, session)
+    }
+}
+
+/// Returns what is said of the work on a command.
+fn life(sign: Option<&WorkerSign>) -> String {
+    let heard = |sign: &WorkerSign| {
+        let age = sign.beat.and_then(|beat| beat.elapsed().ok());
+        !sign.claimed || age.is_some_and(|age| age < SILENT)
+    };
+    let life = RelayedLife {
+        alive: sign.is_none_or(heard),
+        heartbeat: sign.map(|sign| sign.life.clone()).unwrap_or_default(),
+    };
+    serde_json::to_string(&life).expect("texts and numbers only")
+}
+
+/// Returns the heading of a command, else its id.
+fn title(text: &str, id: &CommandId) -> String {
+    let heading = text.lines().find_map(|line| line.strip_prefix("# "));
+    crate::wire::text::one_line(heading.unwrap_or(id.as_str()), 100)
+}
+
+/// Why a relay does not get on.
+#[derive(Debug, thiserror::Error)]
+enum RelayError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Volumes(#[from] VolumesError),
+    #[error(transparent)]
+    Git(#[from] crate::exec::GitError),
+    #[error(transparent)]
+    Project(#[from] crate::exec::ProjectError),
+    #[error("`{}`: {}", .0.display(), .1)]
+    Notes(PathBuf, std::io::Error),
+    #[error("{0}")]
+    Other(String),
+}

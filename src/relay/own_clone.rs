@@ -1,0 +1,112 @@
+//! The clone of a project on a relay's machine: brings a claimed command's commits there, lays out a worktree, and packs what was
+//! done in it.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::RelayError;
+use crate::exec::{GitError, Project, TaskWorktree, project_head};
+use crate::plan::TaskId;
+use crate::store::{ClaimedCommand, MOST_WORK, RelayLink};
+
+/// Where the work on a command is done.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct WorkFolder {
+    pub root: PathBuf,
+    /// The folder of all worktrees of the plan.
+    pub worktrees: PathBuf,
+    pub folder: PathBuf,
+    pub branch: String,
+    /// The commit at which the work began.
+    pub head: String,
+}
+
+impl WorkFolder {
+    fn place(&self) -> TaskWorktree {
+        TaskWorktree {
+            folder: self.folder.clone(),
+            branch: self.branch.clone(),
+        }
+    }
+}
+
+async fn open(root: &Path, worktrees: &Path) -> Result<Project, RelayError> {
+    let (repository, _) = project_head(root, None).await?;
+    crate::own_files::make_folder(worktrees).map_err(GitError::from)?;
+    let project = Project::open(root, &repository, worktrees).await?;
+    Ok(project.one_at_a_time())
+}
+
+/// Gets what a command needs into the clone, and lays out its worktree. The next attempt at a task finds there what was left.
+pub(super) async fn lay_out(
+    link: &RelayLink,
+    command: &ClaimedCommand,
+    task: TaskId,
+    root: &Path,
+    worktrees: &Path,
+) -> Result<WorkFolder, RelayError> {
+    let project = open(root, worktrees).await?;
+    if !project.has_commit(&command.base).await? {
+        return Err(RelayError::Other(format!(
+            "the commit `{}`, at which the plan began, is not in `{}`: `git fetch` there may bring it",
+            command.base,
+            root.display()
+        )));
+    }
+    for (place, commit) in link.packs(&command.id, command.claim).await? {
+        if !project.has_commit(&commit).await? {
+            let pack = link.pack(&command.id, command.claim, place).await?;
+            project.unpack(pack).await?;
+        }
+    }
+    if !project.has_commit(&command.head).await? {
+        let pack = link.pack(&command.id, command.claim, 0).await?;
+        project.unpack(pack).await?;
+    }
+    let work = WorkFolder {
+        root: root.to_owned(),
+        worktrees: worktrees.to_owned(),
+        folder: worktrees.join(format!("task-{}", task.0)),
+        // Not the daemon's, whose clone may be this one.
+        branch: format!("plan-agent/relay/{}/{}", command.plan, task.0),
+        head: command.head.clone(),
+    };
+    project.bring_to(&work.place(), &work.head).await?;
+    if !command.merge.is_empty() {
+        project.begin_merge(&work.place(), &command.merge).await?;
+    }
+    Ok(work)
+}
+
+/// Commits what was done, and returns the commit with what it has beyond the one at which the work began.
+pub(super) async fn commit(
+    work: &WorkFolder,
+    title: &str,
+) -> Result<(String, Vec<u8>), RelayError> {
+    let project = open(&work.root, &work.worktrees).await?;
+    let commit = project.commit_work(&work.place(), title).await?;
+    if commit == work.head {
+        return Ok((commit, Vec::new()));
+    }
+    let pack = project.pack(&work.head, &commit).await?;
+    match pack.len() <= MOST_WORK {
+        true => Ok((commit, pack)),
+        false => Err(RelayError::Other(format!(
+            "the result has {} MiB, and at most {} can be sent",
+            pack.len() / 1024 / 1024,
+            MOST_WORK / 1024 / 1024
+        ))),
+    }
+}
+
+impl RelayError {
+    /// Returns whether it may succeed later as it is.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            Self::Store(_) | Self::Volumes(_) | Self::Notes(..) => true,
+            Self::Git(error) => error.is_passing(),
+            Self::Project(_) | Self::Other(_) => false,
+        }
+    }
+}

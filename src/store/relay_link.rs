@@ -1,0 +1,272 @@
+//! What a relay does on the server of the plans: a login that may only call the functions of
+//! `database_drivers/relay_functions.sql` is enough for it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Deserialize, Serialize};
+
+use super::database_drivers::{Database, DatabaseError, DatabasePlace, Param, Record};
+use super::place::no_relays;
+use super::{PART, Result, StoreError, StorePlace};
+use crate::plan::{CommandId, PlanId};
+
+/// What this version and the functions on the server agree on.
+const PROTOCOL: i64 = 1;
+
+/// The most bytes of a result: its parts are kept in rows.
+pub const MOST_WORK: usize = 64 * PART;
+
+/// The connection of a relay, as the relay with a name. Clones share it.
+#[derive(Clone)]
+pub struct RelayLink {
+    place: DatabasePlace,
+    shown: String,
+    name: String,
+    database: Arc<Mutex<Option<Database>>>,
+}
+
+/// A command that a relay has claimed.
+#[derive(Clone, Debug)]
+pub struct ClaimedCommand {
+    pub id: CommandId,
+    /// Counts the claims of the command from 1.
+    pub claim: i64,
+    pub plan: PlanId,
+    pub project: String,
+    pub text: String,
+    /// As in [`super::OfferedCommand`].
+    pub base: String,
+    pub head: String,
+    pub merge: String,
+}
+
+/// What a relay is, for those who watch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AboutRelay {
+    pub machine: String,
+    pub version: String,
+    pub agent: String,
+    pub roles: Vec<String>,
+}
+
+/// A command that a relay has, and how the work on it goes, as JSON.
+#[derive(Clone, Debug, Serialize)]
+pub struct HeldBeat {
+    pub id: CommandId,
+    pub claim: i64,
+    pub life: String,
+}
+
+impl StorePlace {
+    /// Returns the connection of a relay to the server, which is made when it is first used.
+    ///
+    /// # Errors
+    /// The plans are in a file of one machine.
+    pub fn relay_link(&self, name: &str) -> Result<RelayLink> {
+        let place = self.database(false).ok_or_else(no_relays)?;
+        Ok(RelayLink {
+            place,
+            shown: self.to_string(),
+            name: name.to_owned(),
+            database: Arc::default(),
+        })
+    }
+}
+
+impl RelayLink {
+    /// Says that the relay lives, and how the work goes. Returns the commands that it still has: others were taken back, or
+    /// another relay has them.
+    ///
+    /// # Errors
+    /// The server cannot be reached, knows nothing of relays, or does not let this login in.
+    pub async fn beat(&self, about: &AboutRelay, held: &[HeldBeat]) -> Result<Vec<CommandId>> {
+        let (about, held) = (json(about), json(held));
+        self.call(move |link| {
+            let rows = link.query(
+                "SELECT held FROM relay_beat($1, $2, $3) AS held",
+                &[&about, &held],
+            )?;
+            rows.into_iter()
+                .map(|mut row| Ok(CommandId::new(row.text(0)?)))
+                .collect()
+        })
+        .await
+    }
+
+    /// Takes the oldest command that waits for one of these roles, with one of these projects, and, if it goes on in a session,
+    /// with one of these.
+    ///
+    /// # Errors
+    /// As [`RelayLink::beat`].
+    pub async fn claim(
+        &self,
+        roles: &[String],
+        projects: &[String],
+        sessions: &[String],
+    ) -> Result<Option<ClaimedCommand>> {
+        let [roles, projects, sessions] = [roles, projects, sessions].map(json);
+        self.call(move |link| {
+            let rows = link.query(
+                "SELECT id, claim, plan, project, body, base, head, merge FROM relay_claim($1, $2, $3, $4)",
+                &[&roles, &projects, &sessions],
+            )?;
+            rows.into_iter().next().map(claimed).transpose()
+        })
+        .await
+    }
+
+    /// Gives a command back on which the relay does not work.
+    ///
+    /// # Errors
+    /// As [`RelayLink::beat`].
+    pub async fn release(&self, id: &CommandId, claim: i64) -> Result<()> {
+        let id = id.to_string();
+        self.call(move |link| {
+            link.query("SELECT relay_release($1, $2, $3)", &[&id, &claim])
+                .map(drop)
+        })
+        .await
+    }
+
+    /// Lists the packs that are kept of the plan of a claimed command, each with its commit, in the order in which they build on
+    /// each other.
+    ///
+    /// # Errors
+    /// As [`RelayLink::beat`].
+    pub async fn packs(&self, id: &CommandId, claim: i64) -> Result<Vec<(i64, String)>> {
+        let id = id.to_string();
+        self.call(move |link| {
+            let list = "SELECT place, commit_id FROM relay_packs($1, $2, $3)";
+            let rows = link.query(list, &[&id, &claim])?;
+            rows.into_iter()
+                .map(|mut row| Ok((row.number(0)?, row.text(1)?)))
+                .collect()
+        })
+        .await
+    }
+
+    /// Returns one of these packs; 0 stands for the work on the task so far.
+    ///
+    /// # Errors
+    /// As [`RelayLink::beat`].
+    pub async fn pack(&self, id: &CommandId, claim: i64, place: i64) -> Result<Vec<u8>> {
+        let id = id.to_string();
+        self.call(move |link| {
+            let parts = "SELECT part FROM relay_pack($1, $2, $3, $4) AS part";
+            let mut pack = Vec::new();
+            for mut row in link.query(parts, &[&id, &claim, &place])? {
+                // What cannot be read makes it a pack that git refuses.
+                pack.extend(BASE64.decode(row.text(0)?).unwrap_or_default());
+            }
+            Ok(pack)
+        })
+        .await
+    }
+
+    /// Reports on a command, with the commit of the work and what that has beyond `head`; or with the reason why there is none.
+    /// Returns whether this is what counts: false if another relay has the command, or nobody wants it any more. To say it
+    /// again changes nothing.
+    ///
+    /// # Errors
+    /// As [`RelayLink::beat`].
+    pub async fn report(
+        &self,
+        id: &CommandId,
+        claim: i64,
+        report: &[u8],
+        work: Result<(String, Vec<u8>), String>,
+    ) -> Result<bool> {
+        let (id, report) = (id.to_string(), BASE64.encode(report));
+        let ((commit, pack), refused) = match work {
+            Ok(work) => (work, String::new()),
+            Err(refused) => ((String::new(), Vec::new()), refused),
+        };
+        self.call(move |link| {
+            let put = "SELECT relay_put($1, $2, $3, $4, $5)";
+            for (part, bytes) in (0_i64..).zip(pack.chunks(PART)) {
+                let body = BASE64.encode(bytes);
+                link.query(put, &[&id, &claim, &part, &body])?;
+            }
+            let say = "SELECT relay_report($1, $2, $3, $4, $5, $6)";
+            let said = link.query(say, &[&id, &claim, &report, &commit, &refused])?;
+            Ok(said.first().map_or(Ok(0), |row| row.number(0))? > 0)
+        })
+        .await
+    }
+
+    /// Calls a function of the server, on a thread where blocking is allowed.
+    async fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&mut LinkCall<'_>) -> Result<T, DatabaseError> + Send + 'static,
+    ) -> Result<T> {
+        let link = self.clone();
+        let called = tokio::task::spawn_blocking(move || {
+            let mut database = link.database.lock().unwrap_or_else(PoisonError::into_inner);
+            let database = match &mut *database {
+                Some(database) => database,
+                none => none.insert(connect(&link.place)?),
+            };
+            call(&mut LinkCall {
+                database,
+                name: &link.name,
+            })
+        });
+        let called = called
+            .await
+            .map_err(|error| StoreError::Panicked(error.to_string()))?;
+        called.map_err(|error| StoreError::unopened(&self.shown, &error, error.way_out()))
+    }
+}
+
+/// The connection, while a function is called.
+struct LinkCall<'a> {
+    database: &'a mut Database,
+    name: &'a str,
+}
+
+impl LinkCall<'_> {
+    /// Runs a query whose first value is the name of the relay.
+    fn query(
+        &mut self,
+        statement: &str,
+        values: &[&dyn Param],
+    ) -> Result<Vec<Record>, DatabaseError> {
+        let name: &dyn Param = &self.name;
+        let values = [&[name], values].concat();
+        self.database.query(statement, &values)
+    }
+}
+
+fn connect(place: &DatabasePlace) -> Result<Database, DatabaseError> {
+    let mut database = Database::connect(place)?;
+    let known = database.query("SELECT relay_protocol()", &[])?;
+    match known.first().map_or(Ok(0), |row| row.number(0))? {
+        PROTOCOL => Ok(database),
+        other => Err(DatabaseError::Unfit(
+            format!(
+                "its functions for relays are of version {other}, and this program knows {PROTOCOL}"
+            ),
+            "give the relays and the daemons the same version of plan-agent, then `plan-agent store migrate`",
+        )),
+    }
+}
+
+fn claimed(mut row: Record) -> Result<ClaimedCommand, DatabaseError> {
+    Ok(ClaimedCommand {
+        id: CommandId::new(row.text(0)?),
+        claim: row.number(1)?,
+        plan: PlanId::new(row.text(2)?),
+        project: row.text(3)?,
+        text: row.text(4)?,
+        base: row.text(5)?,
+        head: row.text(6)?,
+        merge: row.text(7)?,
+    })
+}
+
+fn json(value: impl Serialize) -> String {
+    serde_json::to_string(&value).expect("texts and numbers only")
+}

@@ -1,0 +1,216 @@
+//! Commands that are given to relays on other machines, as the daemon sees them: it offers one, looks what became of it, and takes
+//! it back. What a relay may do with it stands in `database_drivers/relay_functions.sql`, and is called by [`super::RelayLink`].
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use super::database_drivers::{Record, Result as Answer};
+use super::sql_statements::Tables;
+use super::{PART, Result, Store, StoreError};
+use crate::plan::{CommandId, PlanId};
+
+/// A command for any relay that serves its role and has its project.
+#[derive(Clone, Debug, Default)]
+pub struct OfferedCommand {
+    pub id: CommandId,
+    pub plan: PlanId,
+    /// The project by its id of `[projects]`.
+    pub project: String,
+    /// Empty if it is for whoever.
+    pub role: String,
+    /// The session in which it goes on; empty for a new one.
+    pub session: String,
+    /// The text of the command's file.
+    pub text: String,
+    /// The commit at which the plan began.
+    pub base: String,
+    /// The commit at which the work begins: the results that were accepted so far, and what was done of this task.
+    pub head: String,
+    /// A commit that is to be merged in first, where it conflicts; else empty.
+    pub merge: String,
+    /// What `head` has beyond the results that are kept of the plan, as a pack of git.
+    pub pack: Vec<u8>,
+}
+
+/// What became of an offered command.
+#[derive(Clone, Debug)]
+pub struct RelayedCommand {
+    /// How often a relay claimed it.
+    pub claim: i64,
+    /// A relay has it now, and was heard of lately.
+    pub held: bool,
+    /// What that relay says of the work, as JSON; a stranger's text.
+    pub life: String,
+    pub report: Option<RelayedReport>,
+}
+
+/// What a relay reported. All of it is data of a stranger.
+#[derive(Clone, Debug)]
+pub struct RelayedReport {
+    /// The report's file as it is.
+    pub bytes: Vec<u8>,
+    /// The commit with the work; empty if nothing was to be committed.
+    pub commit: String,
+    /// Why the relay could not commit the work, if it could not.
+    pub refused: String,
+    /// What the commit has beyond the one at which the work began.
+    pub pack: Vec<u8>,
+}
+
+impl Store {
+    /// Offers a command to the relays, once: to offer it again changes nothing. `holder` is the daemon that carries the plan out.
+    ///
+    /// # Errors
+    /// Another daemon holds the plan; a failure of the database.
+    pub async fn offer(&self, holder: &str, command: OfferedCommand) -> Result<()> {
+        let (plan, holder) = (command.plan.clone(), holder.to_owned());
+        let offered = self
+            .with(move |owner| Ok(owner.tables()?.offer(&holder, &command)?))
+            .await?;
+        match offered {
+            true => Ok(()),
+            false => Err(StoreError::NotHeld(plan)),
+        }
+    }
+
+    /// Returns what became of an offered command; `None` if there is no such offer.
+    ///
+    /// # Errors
+    /// A failure of the database, or a report that cannot be read.
+    pub async fn relayed(&self, id: &CommandId) -> Result<Option<RelayedCommand>> {
+        let id = id.clone();
+        self.with(move |owner| Ok(owner.tables()?.relayed(&id)?))
+            .await
+    }
+
+    /// Takes an offered command back: a relay that works on it ends the work. What it reported is forgotten.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn take_back(&self, id: &CommandId) -> Result<()> {
+        let id = id.clone();
+        self.with(move |owner| Ok(owner.tables()?.take_back(&id)?))
+            .await
+    }
+
+    /// Takes back what an earlier daemon of a plan had offered.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn take_back_all(&self, plan: &PlanId) -> Result<()> {
+        let plan = plan.clone();
+        self.with(move |owner| Ok(owner.tables()?.take_back_all(&plan)?))
+            .await
+    }
+}
+
+impl Tables {
+    fn offer(&mut self, holder: &str, command: &OfferedCommand) -> Answer<bool> {
+        self.database.begin()?;
+        let offered = self.try_offer(holder, command);
+        match offered {
+            Ok(true) => self.commit().map(|()| true),
+            other => {
+                self.roll_back();
+                other
+            }
+        }
+    }
+
+    fn try_offer(&mut self, holder: &str, command: &OfferedCommand) -> Answer<bool> {
+        let (now, id) = (self.database.now(), command.id.as_str());
+        // The plan's row is locked: whoever takes the lease over waits until this has ended.
+        let held = format!(
+            "UPDATE plans SET seq = seq WHERE id = $1 AND holder = $2 AND held_until > {now}"
+        );
+        let (plan, project) = (command.plan.as_str(), &command.project);
+        if self.database.execute(&held, &[&plan, &holder])? == 0 {
+            return Ok(false);
+        }
+        let add = format!(
+            "INSERT INTO relayed (id, plan, project, role, session, body, base, head, merge, offered) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, {now}) ON CONFLICT (id) DO NOTHING"
+        );
+        let added = self.database.execute(
+            &add,
+            &[
+                &id,
+                &plan,
+                project,
+                &command.role,
+                &command.session,
+                &command.text,
+                &command.base,
+                &command.head,
+                &command.merge,
+            ],
+        )?;
+        if added == 0 {
+            return Ok(true);
+        }
+        for (part, bytes) in (0_i64..).zip(command.pack.chunks(PART)) {
+            let add =
+                "INSERT INTO relayed_parts (command, claim, part, body) VALUES ($1, 0, $2, $3)";
+            self.database
+                .execute(add, &[&id, &part, &BASE64.encode(bytes)])?;
+        }
+        let ring = "SELECT CAST(pg_notify('plan_agent', $1) AS TEXT)";
+        self.database.query(ring, &[&id]).map(|_| true)
+    }
+
+    fn relayed(&mut self, id: &CommandId) -> Answer<Option<RelayedCommand>> {
+        let (now, id) = (self.database.now(), id.as_str());
+        let look = format!(
+            "SELECT claim, CAST(CAST(held_until > {now} AS INTEGER) AS BIGINT), life, reported, report, result, refused \
+             FROM relayed WHERE id = $1"
+        );
+        let Some(mut row) = self.database.query(&look, &[&id])?.into_iter().next() else {
+            return Ok(None);
+        };
+        let (claim, reported) = (row.number(0)?, row.number(3)? == 1);
+        let mut pack = Vec::new();
+        if reported {
+            let parts =
+                "SELECT body FROM relayed_parts WHERE command = $1 AND claim = $2 ORDER BY part";
+            for mut part in self.database.query(parts, &[&id, &claim])? {
+                // A part that cannot be read makes the pack one that git refuses.
+                pack.extend(BASE64.decode(part.text(0)?).unwrap_or_default());
+            }
+        }
+        let report = |row: &mut Record| {
+            Ok::<_, super::database_drivers::DatabaseError>(RelayedReport {
+                bytes: BASE64.decode(row.text(4)?).unwrap_or_default(),
+                commit: row.text(5)?,
+                refused: row.text(6)?,
+                pack,
+            })
+        };
+        Ok(Some(RelayedCommand {
+            claim,
+            held: row.number(1)? == 1,
+            life: row.text(2)?,
+            report: reported.then(|| report(&mut row)).transpose()?,
+        }))
+    }
+
+    fn take_back(&mut self, id: &CommandId) -> Answer<()> {
+        let id = id.as_str();
+        for delete in [
+            "DELETE FROM relayed WHERE id = $1",
+            "DELETE FROM relayed_parts WHERE command = $1",
+        ] {
+            self.database.execute(delete, &[&id])?;
+        }
+        Ok(())
+    }
+
+    fn take_back_all(&mut self, plan: &PlanId) -> Answer<()> {
+        let plan = plan.as_str();
+        let parts =
+            "DELETE FROM relayed_parts WHERE command IN (SELECT id FROM relayed WHERE plan = $1)";
+        self.database.execute(parts, &[&plan])?;
+        self.database
+            .execute("DELETE FROM relayed WHERE plan = $1", &[&plan])
+            .map(drop)
+    }
+}

@@ -1,0 +1,300 @@
+//! A worker whose agent is elsewhere: it offers each command to the relays, lives as long as the relay that has it, and brings what
+//! that reports into the folders here. For the daemon it is a worker like any other.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::{OnceCell, watch};
+use tokio::time::{Instant, sleep};
+
+use super::command_claim::Claim;
+use super::worker_loop::{Doer, Finished, LOOK, Result, WorkStop, Worker, chain};
+use crate::exec::{GitError, Project, TaskWorktree, worktree_of};
+use crate::plan::{CommandId, Plan, ReportStatus, Repository, SessionId, TaskId, Time};
+use crate::plan_time::wall;
+use crate::store::{OfferedCommand, RelayedReport, Store, StoreError, StorePlace};
+use crate::volumes::{Heartbeat, Volumes, VolumesError};
+use crate::wire::command_file::CommandFile;
+use crate::wire::report_file::{ReportFile, render};
+use crate::wire::text::{one_line, safe_session};
+
+/// How often the heartbeat is renewed.
+const BEAT: Duration = Duration::from_secs(10);
+
+/// Characters of a relay's words about work that cannot be taken.
+const REFUSED: usize = 2_000;
+
+/// What a relay says of the work on a command.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RelayedLife {
+    /// The agent has not begun, or has shown itself lately.
+    pub alive: bool,
+    pub heartbeat: Heartbeat,
+}
+
+/// The plans and the counter of what is new there, shared by the workers of a pool.
+#[derive(Clone, Debug, Default)]
+pub struct RelayedPlans(Arc<OnceCell<(Store, watch::Receiver<u64>)>>);
+
+/// Gives commands to relays.
+pub(super) struct RelayDoer {
+    pub(super) place: StorePlace,
+    pub(super) plans: RelayedPlans,
+}
+
+/// Where the work of a command begins, and where its result belongs.
+struct WorkPlace {
+    project: Project,
+    task: TaskWorktree,
+    /// Its project by its id of `[projects]`.
+    id: String,
+    base: String,
+    tip: String,
+}
+
+impl Doer for RelayDoer {
+    fn name(&self) -> &str {
+        "relay"
+    }
+
+    async fn run(&self, worker: &Worker, claim: &Claim, command: &CommandFile) -> Result<Finished> {
+        let (volumes, id) = (&worker.volumes, claim.id());
+        let (store, mut bell) = self.plans().await.map_err(|error| fault(volumes, error))?;
+        let fault = |error: StoreError| fault(volumes, error);
+        if volumes.reported(id)? {
+            store.take_back(id).await.map_err(fault)?;
+            return Ok(Finished::default());
+        }
+        let (started, mut offered, mut next_beat) = (wall(), false, Instant::now());
+        let mut stopping = worker.stopping.clone();
+        loop {
+            if volumes.cancel_mark(id).exists() {
+                store.take_back(id).await.map_err(fault)?;
+                return Err(WorkStop::Cancelled);
+            }
+            if *stopping.borrow_and_update() {
+                return Err(WorkStop::Stopping);
+            }
+            bell.borrow_and_update();
+            let relayed = store.relayed(id).await.map_err(fault)?;
+            let Some(relayed) = relayed else {
+                // Its relays forgot it with the database, or it was never offered.
+                if std::mem::replace(&mut offered, true) {
+                    sleep(LOOK).await;
+                }
+                match offer(&store, volumes, command).await {
+                    Ok(()) => continue,
+                    Err(OfferError::Store(error)) => return Err(fault(error)),
+                    Err(OfferError::Later(error)) => return Err(later(volumes, error)),
+                    Err(OfferError::Impossible(why)) => {
+                        return Ok(Finished {
+                            report: Some(failed(id, &why)),
+                            ..Finished::default()
+                        });
+                    }
+                }
+            };
+            if let Some(report) = relayed.report {
+                take(&store, volumes, command, report).await?;
+                // Only now: a kill before this, and the report is taken again.
+                store.take_back(id).await.map_err(fault)?;
+                return Ok(Finished::default());
+            }
+            let life: RelayedLife = serde_json::from_str(&relayed.life).unwrap_or_default();
+            // What waits for a relay is not silent. A relay that was not heard of for a minute has lost the command.
+            let lives = !relayed.held || life.alive || relayed.life.is_empty();
+            if lives && Instant::now() >= next_beat {
+                if let Err(error) = volumes.live(id, &elsewhere(life.heartbeat, started)) {
+                    tracing::debug!(command = %id, %error, "no heartbeat");
+                }
+                next_beat = Instant::now() + BEAT.min(worker.config.run.task_timeout / 5);
+            }
+            tokio::select! {
+                _ = bell.changed() => {}
+                () = sleep(worker.config.timing.work) => {}
+                _ = stopping.changed() => {}
+            }
+        }
+    }
+}
+
+impl RelayDoer {
+    async fn plans(&self) -> Result<(Store, watch::Receiver<u64>), StoreError> {
+        let open = async || {
+            let store = self.place.open(wall).await?;
+            Ok((store, self.place.bell()?))
+        };
+        self.plans.0.get_or_try_init(open).await.cloned()
+    }
+}
+
+/// Returns what the heartbeat of an agent elsewhere means here, where its process is none.
+fn elsewhere(life: Heartbeat, started: Time) -> Heartbeat {
+    Heartbeat {
+        pid: None,
+        run: None,
+        session: life.session.filter(|session| safe_session(session)),
+        started_at: Some(started),
+        ..life
+    }
+}
+
+/// Why a command is not offered.
+enum OfferError {
+    Store(StoreError),
+    /// Git or the disk fails now.
+    Later(GitError),
+    /// And never will be.
+    Impossible(String),
+}
+
+impl From<StoreError> for OfferError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<GitError> for OfferError {
+    fn from(error: GitError) -> Self {
+        match error.is_passing() {
+            true => Self::Later(error),
+            false => Self::Impossible(error.to_string()),
+        }
+    }
+}
+
+async fn offer(store: &Store, volumes: &Volumes, command: &CommandFile) -> Result<(), OfferError> {
+    let place = work_place(store, command).await?;
+    let Some(place) = place else {
+        let why =
+            "no relay can do it: its task has no worktree, or its project is not among [projects]";
+        return Err(OfferError::Impossible(why.to_owned()));
+    };
+    let (project, folder) = (&place.project, &place.task.folder);
+    let git = project.worktree(folder).await?.ok_or_else(|| {
+        GitError::Unclear(format!("`{}` is no worktree any more", folder.display()))
+    })?;
+    let head = git.line("rev-parse HEAD", &[]).await?;
+    let merge = git.resolve("MERGE_HEAD").await?.unwrap_or_default();
+    let pack = match git.has(&head, &place.tip).await? {
+        true => Vec::new(),
+        false => project.pack(&place.tip, &head).await?,
+    };
+    let session = command.session.as_ref().map(SessionId::to_string);
+    let offered = OfferedCommand {
+        id: command.id.clone(),
+        plan: command.plan.clone().unwrap_or_default(),
+        project: place.id,
+        role: command.assignee.clone().unwrap_or_default(),
+        session: session.unwrap_or_default(),
+        text: command.render(),
+        base: place.base,
+        head,
+        merge,
+        pack,
+    };
+    store.offer(&volumes.holder(), offered).await?;
+    tracing::info!(command = %command.id, "offered to the relays");
+    Ok(())
+}
+
+/// Returns where the work of a command belongs; `None` if it cannot be done elsewhere.
+async fn work_place(store: &Store, command: &CommandFile) -> Result<Option<WorkPlace>, OfferError> {
+    let (Some(plan), Some(task)) = (&command.plan, command.task) else {
+        return Ok(None);
+    };
+    let known = store.read(plan, move |plan, _| facts(plan, task)).await?;
+    let Some((workspace, repository, folder, task, [id, base, tip])) = known else {
+        return Ok(None);
+    };
+    let project = Project::open(Path::new(&workspace), &repository, Path::new(&folder)).await?;
+    Ok(Some(WorkPlace {
+        project: project.one_at_a_time(),
+        task,
+        id,
+        base,
+        tip,
+    }))
+}
+
+type Facts = (String, Repository, String, TaskWorktree, [String; 3]);
+
+fn facts(plan: &Plan, task: TaskId) -> Option<Facts> {
+    let head = plan.head();
+    let (line, repository) = (head.line.as_ref()?, head.repository.as_deref()?);
+    Some((
+        head.workspace.clone(),
+        repository.clone(),
+        line.folder.clone(),
+        worktree_of(plan.id(), line, task),
+        [head.project.clone()?, line.base.clone(), line.tip.clone()],
+    ))
+}
+
+/// Brings what a relay reported here: first the work, then the report. After a kill it is done again.
+async fn take(
+    store: &Store,
+    volumes: &Volumes,
+    command: &CommandFile,
+    report: RelayedReport,
+) -> Result<()> {
+    let id = &command.id;
+    let text = String::from_utf8_lossy(&report.bytes).into_owned();
+    let mut trouble = report.refused;
+    if trouble.is_empty() && !report.commit.is_empty() {
+        let taken = take_work(store, command, &report.commit, report.pack).await;
+        match taken {
+            Ok(()) => {}
+            Err(OfferError::Store(error)) => return Err(fault(volumes, error)),
+            Err(OfferError::Later(error)) => return Err(later(volumes, error)),
+            Err(OfferError::Impossible(why)) => trouble = why,
+        }
+    }
+    if trouble.is_empty() {
+        return Ok(volumes.submit(id, &text)?);
+    }
+    let trouble = one_line(&trouble, REFUSED);
+    tracing::warn!(command = %id, trouble, "what a relay reported cannot be taken");
+    let why = format!(
+        "The work of the agent could not be brought here: {trouble}\n\nIts report:\n\n{text}"
+    );
+    Ok(volumes.submit(id, &render(&failed(id, &why)))?)
+}
+
+async fn take_work(
+    store: &Store,
+    command: &CommandFile,
+    commit: &str,
+    pack: Vec<u8>,
+) -> Result<(), OfferError> {
+    let Some(place) = work_place(store, command).await? else {
+        let why = "its task has no worktree any more".to_owned();
+        return Err(OfferError::Impossible(why));
+    };
+    if !pack.is_empty() {
+        place.project.unpack(pack).await?;
+    }
+    Ok(place.project.take_work(&place.task, commit).await?)
+}
+
+/// Reports in the place of an agent that nothing can be had of the command.
+fn failed(id: &CommandId, why: &str) -> ReportFile {
+    let mut report = ReportFile::new(id.clone(), ReportStatus::Failed);
+    report.report.results = why.to_owned();
+    report
+}
+
+/// What cannot be done now; the command is taken up again.
+fn later(volumes: &Volumes, error: GitError) -> WorkStop {
+    let error = io::Error::other(chain(error));
+    VolumesError::new("reach the relays from", volumes.root(), error).into()
+}
+
+fn fault(volumes: &Volumes, error: StoreError) -> WorkStop {
+    let error = io::Error::other(chain(error));
+    VolumesError::new("reach the relays from", volumes.root(), error).into()
+}
