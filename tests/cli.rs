@@ -48,6 +48,7 @@ fn help_is_short_and_lists_exit_codes() {
       logs         Print what the agent of a task said and did
       outcomes     Count what came of the tasks of all plans
       questions    List what you are asked, over all plans
+      workers      List who is at work on which machine, and the relays
       answer       Answer a question
       tell         Say something to the agent of a task
       retry        Have a task tried again
@@ -125,7 +126,7 @@ fn help_is_short_and_lists_exit_codes() {
           --param <NAME=VALUE>   A parameter of the workflow; once for each
 
     Agent:
-          --agent <claude|codex|gemini|opencode|aider|command|shell|files>
+          --agent <claude|codex|gemini|opencode|aider|command|relay|shell|files>
               Run this agent for every command: a coding agent by its name, `command` the program after
               `--`, `shell` the `sh` blocks of the task, `files` none
           --allow-shell
@@ -164,7 +165,7 @@ fn help_is_short_and_lists_exit_codes() {
       -h, --help           Print help
 
     Agent:
-          --agent <claude|codex|gemini|opencode|aider|command|shell|files>
+          --agent <claude|codex|gemini|opencode|aider|command|relay|shell|files>
               Run this agent for every command: a coding agent by its name, `command` the program after
               `--`, `shell` the `sh` blocks of the task, `files` none
           --allow-shell

@@ -526,8 +526,8 @@ fn agent_problems_are_reported_once_at_start() {
         scene.env.run(words).seen(&scene.env)
     };
     insta::assert_snapshot!(seen(&scene, "clade"), @r"
-    error: invalid value 'clade' for '--agent <claude|codex|gemini|opencode|aider|command|shell|files>'
-      [possible values: claude, codex, gemini, opencode, aider, command, shell, files]
+    error: invalid value 'clade' for '--agent <claude|codex|gemini|opencode|aider|command|relay|shell|files>'
+      [possible values: claude, codex, gemini, opencode, aider, command, relay, shell, files]
 
       tip: a similar value exists: 'claude'
 

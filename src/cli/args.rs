@@ -125,6 +125,12 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// List who is at work on which machine, and the relays
+    Workers {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Answer a question
     Answer(AnswerArgs),
     /// Say something to the agent of a task
@@ -209,6 +215,14 @@ pub enum StoreAct {
         /// A file, or postgres://user@host/database
         #[arg(long, value_name = "PLACE")]
         to: String,
+    },
+    /// Let a login of the server take commands, with `relay` and nothing else
+    Allow {
+        /// The login, which the server has already: CREATE ROLE name LOGIN PASSWORD '…'
+        login: String,
+        /// The role whose commands it may take, as often as named; without it, those without a role
+        #[arg(long, value_name = "ROLE", value_parser = not_empty)]
+        role: Vec<String>,
     },
 }
 

@@ -50,6 +50,7 @@ mod tool;
 mod trust;
 mod web;
 mod worker_pools;
+mod workers;
 mod workspace_choice;
 
 use std::process::ExitCode;
@@ -172,6 +173,7 @@ async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
         CliCommand::Done(args) => steer::settle(&args, true, &control().await?).await,
         CliCommand::Add(args) => steer::add(&args, &control().await?).await,
         CliCommand::Questions { json } => plan_display::questions(json, &read().await?).await,
+        CliCommand::Workers { json } => workers::list(json, &read().await?).await,
         CliCommand::Answer(args) => control::answer(&args, &control().await?).await,
         CliCommand::Restore(args) => control::restore(&args, &control().await?).await,
         CliCommand::Pause(args) => control::pause(&args, &control().await?).await,

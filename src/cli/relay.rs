@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 
 use super::args::RelayArgs;
 use super::carry_out_plan::stopped;
-use super::worker_pools;
 use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, unless};
+use super::{store::relay_roles, worker_pools};
 use crate::plan::PlanId;
 use crate::relay::{RelayNotes, RelayOptions};
 use crate::store::AboutRelay;
@@ -41,10 +41,7 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
     };
     let (app, lock, notes, link, bell, agent) =
         unless(&mut ended, "no command was taken", opened).await?;
-    let roles = match args.role.is_empty() {
-        true => vec![String::new()],
-        false => args.role.clone(),
-    };
+    let roles = relay_roles(&args.role);
     let about = AboutRelay {
         machine: machine().unwrap_or("?").to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -52,7 +49,7 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
             .as_ref()
             .map_or("files", |agent| agent.name())
             .to_owned(),
-        roles: roles.clone(),
+        roles,
     };
     // The first beat says whether the server lets this login in.
     link.beat(&about, &[]).await?;

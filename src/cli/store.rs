@@ -1,4 +1,4 @@
-//! `store`: looks after the database that keeps the plans.
+//! `store`: looks after the database that keeps the plans, and says who may use it.
 
 use anyhow::anyhow;
 
@@ -12,6 +12,7 @@ use crate::store::StorePlace;
 pub async fn store(act: &StoreAct, app: &App) -> Result {
     match act {
         StoreAct::Migrate => migrate(app).await,
+        StoreAct::Allow { login, role } => allow(login, role, app).await,
         StoreAct::Copy { from, to } => copy(&named(from, app)?, &named(to, app)?, app).await,
     }
 }
@@ -27,6 +28,24 @@ async fn migrate(app: &App) -> Result {
         (before, now) => format!("the tables are brought from format {before} to {now}"),
     };
     app.say(&format!("{place}: {said}"))
+}
+
+async fn allow(login: &str, roles: &[String], app: &App) -> Result {
+    let roles = relay_roles(roles);
+    app.confirmed_place()?.allow(login, &roles).await?;
+    let what = match &*roles {
+        [role] if role.is_empty() => "commands without a role".to_owned(),
+        roles => format!("commands of {}", roles.join(", ")),
+    };
+    app.say(&format!("`{login}` may take {what}; DROP ROLE ends that"))
+}
+
+/// Returns the roles that are named; an empty one, for commands without a role, if none is.
+pub fn relay_roles(named: &[String]) -> Vec<String> {
+    match named.is_empty() {
+        true => vec![String::new()],
+        false => named.to_vec(),
+    }
 }
 
 async fn copy(from: &StorePlace, to: &StorePlace, app: &App) -> Result {

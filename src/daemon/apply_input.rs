@@ -10,7 +10,7 @@ use crate::plan::{
     AnswerChoice, AppliedReport, Draft, HumanQuestion, IN_FILE, PlanHead, QuestionId, Refusal,
     SessionId, Verdict,
 };
-use crate::volumes::{ReportDisposition, Withdrawal};
+use crate::volumes::{ReportDisposition, Withdrawal, machine};
 use crate::wire::question_file::in_file;
 use crate::wire::text::safe_session;
 
@@ -34,7 +34,17 @@ pub(super) fn apply_found(
             tracing::warn!(%refusal, "a heartbeat of an unknown command");
             continue;
         }
-        if let Err(refusal) = draft.part(|draft| draft.waits(id, sign.life.blocked_until)) {
+        let elsewhere = sign
+            .life
+            .machine
+            .as_deref()
+            .filter(|it| Some(*it) != machine());
+        let machine = elsewhere.map(str::to_owned);
+        let noted = draft.part(|draft| {
+            draft.works_at(id, machine)?;
+            draft.waits(id, sign.life.blocked_until)
+        });
+        if let Err(refusal) = noted {
             tracing::warn!(%refusal, "an agent waits for nothing that is known");
         }
     }

@@ -72,6 +72,13 @@ pub enum Event {
         command: CommandId,
         until: i64,
     },
+    /// Its agent is on another machine than the daemon, or on none any more.
+    Machine {
+        task: TaskId,
+        command: CommandId,
+        machine: Option<String>,
+        was: Option<String>,
+    },
     /// The report has arrived.
     Reported {
         task: TaskId,

@@ -18,8 +18,8 @@ use crate::plan::{CommandId, PlanId, SessionId};
 use crate::plan_time::since_boot;
 use crate::store::{AboutRelay, ClaimedCommand, HeldBeat, RelayLink, StoreError};
 use crate::volumes::{
-    ArrivedReport, CommandPlace, MOST_REPORTS, ReportDisposition, Scanner, Volumes, VolumesError,
-    Watch, WorkerSign,
+    ArrivedReport, CommandPlace, Heartbeat, MOST_REPORTS, ReportDisposition, Scanner, Volumes,
+    VolumesError, Watch, WorkerSign,
 };
 use crate::wire::command_file::CommandFile;
 use crate::wire::report_file;
@@ -192,7 +192,7 @@ impl Relay {
         let beat = |held: &HeldCommand| HeldBeat {
             id: held.id.clone(),
             claim: held.claim,
-            life: life(signs.get(&held.id)),
+            life: self.life(signs.get(&held.id)),
         };
         let beats: Vec<HeldBeat> = self.options.notes.held().map(beat).collect();
         let asked = since_boot();
@@ -218,6 +218,22 @@ impl Relay {
         self.options.notes.remove(id, None)
     }
 
+    /// Returns what is said of the work on a command.
+    fn life(&self, sign: Option<&WorkerSign>) -> String {
+        let heard = |sign: &WorkerSign| {
+            let age = sign.beat.and_then(|beat| beat.elapsed().ok());
+            !sign.claimed || age.is_some_and(|age| age < SILENT)
+        };
+        let life = RelayedLife {
+            alive: sign.is_none_or(heard),
+            heartbeat: Heartbeat {
+                machine: Some(self.options.about.machine.clone()),
+                ..sign.map(|sign| sign.life.clone()).unwrap_or_default()
+            },
+        };
+        serde_json::to_string(&life).expect("texts and numbers only")
+    }
+
     async fn claim(&self) -> Result<Option<ClaimedCommand>, RelayError> {
         let now = since_boot();
         let usable = |id: &&String| self.trouble.get(*id).is_none_or(|until| *until < now);
@@ -232,7 +248,7 @@ impl Relay {
         let beat = [HeldBeat {
             id: command.id.clone(),
             claim: command.claim,
-            life: life(None),
+            life: self.life(None),
         }];
         let (link, about) = (self.options.link.clone(), self.options.about.clone());
         let ready = {
@@ -340,19 +356,6 @@ impl Relay {
         let session = session.as_ref().map(SessionId::as_str);
         self.options.notes.remove(&id, session)
     }
-}
-
-/// Returns what is said of the work on a command.
-fn life(sign: Option<&WorkerSign>) -> String {
-    let heard = |sign: &WorkerSign| {
-        let age = sign.beat.and_then(|beat| beat.elapsed().ok());
-        !sign.claimed || age.is_some_and(|age| age < SILENT)
-    };
-    let life = RelayedLife {
-        alive: sign.is_none_or(heard),
-        heartbeat: sign.map(|sign| sign.life.clone()).unwrap_or_default(),
-    };
-    serde_json::to_string(&life).expect("texts and numbers only")
 }
 
 /// Returns the heading of a command, else its id.

@@ -36,7 +36,7 @@ use database_drivers::{DatabasePlace, NOT_OURS, beside};
 use lease::Lease;
 pub use place::{StoreFinding, StorePlace};
 pub use relay_link::{AboutRelay, ClaimedCommand, HeldBeat, MOST_WORK, RelayLink};
-pub use relayed_commands::{OfferedCommand, RelayedCommand, RelayedReport};
+pub use relayed_commands::{KnownRelay, OfferedCommand, RelayedCommand, RelayedReport};
 use sql_statements::Tables;
 use store_thread::{Owner, StoreJob, guarded};
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::database_drivers::{DatabaseError, DatabasePlace, ServerAddress, examine, listen};
+use super::database_drivers::{
+    Database, DatabaseError, DatabasePlace, ServerAddress, examine, listen,
+};
 use super::sql_statements::Tables;
 use super::{PUT_BACK, Result, Store, StoreError, copied_plans};
 use crate::config::{Environment, StoreConfig};
@@ -94,6 +96,24 @@ impl StorePlace {
         let file = || DatabasePlace::File(self.file.clone());
         let place = self.database(false).unwrap_or_else(file);
         self.blocking(move || Tables::migrate_at(&place)).await
+    }
+
+    /// Lets a login of the server take the commands of these roles, and nothing else; an empty one stands for commands without
+    /// a role.
+    ///
+    /// # Errors
+    /// The plans are in a file, the server has no such login, or this one may not do so.
+    pub async fn allow(&self, login: &str, roles: &[String]) -> Result<()> {
+        let place = self.database(false).ok_or_else(no_relays)?;
+        let (login, roles) = (login.to_owned(), roles.to_vec());
+        self.blocking(move || {
+            let mut database = Database::connect(&place)?;
+            for role in &roles {
+                database.query("SELECT relay_allow($1, $2)", &[&login, role])?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// Copies every plan with its whole log and texts to another place that has none: all of it or, if this fails or is killed,

@@ -1,11 +1,12 @@
 //! What a relay does on the server of the plans: a login that may only call the functions of
 //! `database_drivers/relay_functions.sql` is enough for it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 
 use super::database_drivers::{Database, DatabaseError, DatabasePlace, Param, Record};
 use super::place::no_relays;
@@ -18,14 +19,17 @@ const PROTOCOL: i64 = 1;
 /// The most bytes of a result: its parts are kept in rows.
 pub const MOST_WORK: usize = 64 * PART;
 
-/// The connection of a relay, as the relay with a name. Clones share it.
+/// The connection of a relay, as the relay with a name. Clones share it; a thread of its own has it, which ends with the last one.
 #[derive(Clone)]
 pub struct RelayLink {
     place: DatabasePlace,
     shown: String,
     name: String,
-    database: Arc<Mutex<Option<Database>>>,
+    jobs: mpsc::Sender<Job>,
 }
+
+/// Works with the connection, which is made when it is first used.
+type Job = Box<dyn FnOnce(&mut Option<Database>) + Send>;
 
 /// A command that a relay has claimed.
 #[derive(Clone, Debug)]
@@ -64,14 +68,22 @@ impl StorePlace {
     /// Returns the connection of a relay to the server, which is made when it is first used.
     ///
     /// # Errors
-    /// The plans are in a file of one machine.
+    /// The plans are in a file of one machine, or no thread can be started.
     pub fn relay_link(&self, name: &str) -> Result<RelayLink> {
         let place = self.database(false).ok_or_else(no_relays)?;
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let serve = move || {
+            let mut database = None;
+            queue.into_iter().for_each(|job| job(&mut database));
+        };
+        let thread = std::thread::Builder::new().name("relay link".to_owned());
+        let started = thread.spawn(serve);
+        started.map_err(|error| StoreError::unopened(&self.to_string(), error, None))?;
         Ok(RelayLink {
             place,
             shown: self.to_string(),
             name: name.to_owned(),
-            database: Arc::default(),
+            jobs,
         })
     }
 }
@@ -197,26 +209,30 @@ impl RelayLink {
         .await
     }
 
-    /// Calls a function of the server, on a thread where blocking is allowed.
+    /// Calls a function of the server.
     async fn call<T: Send + 'static>(
         &self,
         call: impl FnOnce(&mut LinkCall<'_>) -> Result<T, DatabaseError> + Send + 'static,
     ) -> Result<T> {
-        let link = self.clone();
-        let called = tokio::task::spawn_blocking(move || {
-            let mut database = link.database.lock().unwrap_or_else(PoisonError::into_inner);
-            let database = match &mut *database {
-                Some(database) => database,
-                none => none.insert(connect(&link.place)?),
+        let (place, name) = (self.place.clone(), self.name.clone());
+        let (done, answer) = oneshot::channel();
+        let job = move |kept: &mut Option<Database>| {
+            let called = || {
+                let database = match kept {
+                    Some(database) => database,
+                    none => none.insert(connect(&place)?),
+                };
+                call(&mut LinkCall {
+                    database,
+                    name: &name,
+                })
             };
-            call(&mut LinkCall {
-                database,
-                name: &link.name,
-            })
-        });
-        let called = called
-            .await
-            .map_err(|error| StoreError::Panicked(error.to_string()))?;
+            drop(done.send(called()));
+        };
+        self.jobs
+            .send(Box::new(job))
+            .map_err(|_| StoreError::Closed)?;
+        let called = answer.await.map_err(|_| StoreError::Closed)?;
         called.map_err(|error| StoreError::unopened(&self.shown, &error, error.way_out()))
     }
 }

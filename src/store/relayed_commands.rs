@@ -1,12 +1,15 @@
 //! Commands that are given to relays on other machines, as the daemon sees them: it offers one, looks what became of it, and takes
 //! it back. What a relay may do with it stands in `database_drivers/relay_functions.sql`, and is called by [`super::RelayLink`].
 
+use std::collections::HashMap;
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::database_drivers::{Record, Result as Answer};
 use super::sql_statements::Tables;
-use super::{PART, Result, Store, StoreError};
+use super::{AboutRelay, PART, Result, Store, StoreError};
 use crate::plan::{CommandId, PlanId};
 
 /// A command for any relay that serves its role and has its project.
@@ -57,7 +60,29 @@ pub struct RelayedReport {
     pub pack: Vec<u8>,
 }
 
+/// A relay that said something of itself.
+#[derive(Clone, Debug)]
+pub struct KnownRelay {
+    pub name: String,
+    pub about: AboutRelay,
+    /// How long nothing was heard of it, by the clock of the database.
+    pub silent: Duration,
+    /// The commands that it has.
+    pub holds: Vec<CommandId>,
+}
+
 impl Store {
+    /// Returns the relays that have said something of themselves in the last days, by their names.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn relays(&self) -> Result<Vec<KnownRelay>> {
+        match self.shared {
+            true => self.with(|owner| Ok(owner.tables()?.relays()?)).await,
+            false => Ok(Vec::new()),
+        }
+    }
+
     /// Offers a command to the relays, once: to offer it again changes nothing. `holder` is the daemon that carries the plan out.
     ///
     /// # Errors
@@ -191,6 +216,28 @@ impl Tables {
             life: row.text(2)?,
             report: reported.then(|| report(&mut row)).transpose()?,
         }))
+    }
+
+    fn relays(&mut self) -> Answer<Vec<KnownRelay>> {
+        let now = self.database.now();
+        let known = format!("SELECT name, about, {now} - seen FROM relays ORDER BY name");
+        let held = format!("SELECT relay, id FROM relayed WHERE held_until > {now} ORDER BY id");
+        let mut holds: HashMap<String, Vec<CommandId>> = HashMap::new();
+        for mut row in self.database.query(&held, &[])? {
+            let (relay, id) = (row.text(0)?, CommandId::new(row.text(1)?));
+            holds.entry(relay).or_default().push(id);
+        }
+        let known = self.database.query(&known, &[])?.into_iter();
+        let relay = |mut row: Record| {
+            let (name, silent) = (row.text(0)?, row.number(2)?);
+            Ok(KnownRelay {
+                about: serde_json::from_str(&row.text(1)?).unwrap_or_default(),
+                silent: Duration::from_micros(u64::try_from(silent).unwrap_or(0)),
+                holds: holds.remove(&name).unwrap_or_default(),
+                name,
+            })
+        };
+        known.map(relay).collect()
     }
 
     fn take_back(&mut self, id: &CommandId) -> Answer<()> {

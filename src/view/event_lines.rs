@@ -140,6 +140,16 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
         Event::RequestEnded {
             role: by, on, how, ..
         } => request_ended(&role(by), &role(on), *how),
+        Event::Machine { machine, was, .. } => match machine {
+            Some(machine) => (format!("its agent is at `{}`", short(machine)), Busy),
+            None => {
+                let was = was.as_deref().map_or("its machine".to_owned(), short);
+                (
+                    format!("`{was}` is lost: nothing was heard of it for a minute"),
+                    Unsure,
+                )
+            }
+        },
         Event::Waits { until: at, .. } => {
             let wait = until(at);
             let text = format!("the model behind its agent fails, and is asked again in {wait}");

@@ -131,7 +131,7 @@ fn at(time: Time, zone: &TimeZone, format: &str) -> String {
 }
 
 /// Returns a span as a person says it, in its largest unit.
-fn span(span: Duration) -> String {
+pub fn span(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
         seconds @ 120..7200 => format!("{} min", seconds / 60),

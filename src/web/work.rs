@@ -10,14 +10,11 @@ use super::bounded::{prefix, take_rows};
 use super::plans::{Wanted, no_task, task_id};
 use super::state::WebState;
 use crate::exec::{DiffDetail, DiffSource, diff_of, diff_project, find_diff_after, read_from};
-use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId};
-use crate::plan_time::time_of;
-use crate::store::ListedPlan;
-use crate::view::{Paint, agent_of};
-use crate::volumes::Volumes;
+use crate::plan::{AttemptState, CommandId, Plan, PlanId, TaskId};
+use crate::view::Paint;
 use crate::wire::command_file::CommandFile;
-use crate::wire::text::{time_text, without_keys};
-use crate::worker::AgentNow;
+use crate::wire::text::without_keys;
+use crate::worker::at_work;
 use crate::worker::readable_output::{closed, readable};
 
 /// Bytes of an agent's output that are read together.
@@ -135,66 +132,14 @@ fn shown(plan: &Plan, task: TaskId, number: Option<u32>) -> Option<Shown> {
     })
 }
 
-/// Lists who is at work in all plans.
+/// Lists who is at work in all plans, and the relays.
 pub async fn workers(State(state): State<WebState>) -> ApiResult<Json<Value>> {
-    let mut found = Vec::new();
-    for ListedPlan { head, .. } in state.store.plans().await? {
-        if head.is_listed() && head.may_ask() {
-            let read = |plan: &Plan, _| {
-                let open = plan.awaited_attempts();
-                let claimed = open.filter(|attempt| attempt.claimed.is_some());
-                claimed
-                    .map(|attempt| at_work(plan, attempt))
-                    .collect::<Vec<_>>()
-            };
-            found.extend(state.store.read(&head.id, read).await?);
-        }
-    }
-    let volumes = state.volumes.clone();
-    let complete = move || {
-        let rows = found.into_iter();
-        rows.map(|(row, command, folder)| with_signs(row, &command, &folder, &volumes))
-            .collect::<Vec<_>>()
-    };
-    let (rows, all) = take_rows(blocking(complete).await?);
-    Ok(Json(json!({"workers": rows, "more": !all})))
-}
-
-/// Returns what the plan knows of an attempt at work, with its command and the folder of its agent.
-fn at_work(plan: &Plan, attempt: &Attempt) -> (Value, CommandId, String) {
-    let task = plan.task(attempt.task);
-    let row = json!({
-        "command": attempt.id,
-        "plan": plan.id(),
-        "task": attempt.task,
-        "task_name": task.map(|task| task.name.as_str()),
-        "role": task.and_then(|task| task.assignee.as_deref()),
-        "agent": agent_of(plan),
-        "since": attempt.claimed.map(time_text),
-    });
-    let folder = CommandFile::workspace_of(&attempt.text);
-    (row, attempt.id.clone(), folder)
-}
-
-/// Adds the signs of life that the agent itself gives.
-fn with_signs(mut row: Value, command: &CommandId, folder: &str, volumes: &Volumes) -> Value {
-    let places = volumes.everywhere();
-    let place = places.iter().find(|place| place.life(command).exists());
-    let place = place.unwrap_or(volumes);
-    let beat = place
-        .life(command)
-        .metadata()
-        .and_then(|file| file.modified())
-        .ok();
-    let beat = beat.map(|beat| time_text(time_of(beat)));
-    let mut now = AgentNow::new(volumes.log(command, "out"), volumes.log(command, "err"));
-    now.read();
-    row["last_heartbeat"] = json!(beat);
-    let life = place.read_life(command);
-    row["machine"] = json!(life.machine);
-    row["blocked_until"] = json!(life.blocked_until.map(time_text));
-    row["doing"] = now.doing(folder).into();
-    row
+    let found = at_work::workers(&state.store, &state.volumes).await?;
+    let (rows, all) = take_rows(found.iter().map(|worker| json!(worker)));
+    let relays = at_work::relays(&state.store).await?;
+    Ok(Json(
+        json!({"workers": rows, "more": !all, "relays": relays}),
+    ))
 }
 
 /// Reads files in a thread of its own.

@@ -5,6 +5,7 @@ mod agent_activity;
 mod agent_doer;
 mod agent_log;
 mod allowed_commands;
+pub mod at_work;
 mod coding_agent_run;
 mod command_claim;
 pub mod in_process;

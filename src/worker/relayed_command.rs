@@ -69,7 +69,8 @@ impl Doer for RelayDoer {
             store.take_back(id).await.map_err(fault)?;
             return Ok(Finished::default());
         }
-        let (started, mut offered, mut next_beat) = (wall(), false, Instant::now());
+        let (started, mut offered) = (wall(), false);
+        let (mut next_beat, mut beaten) = (Instant::now(), Heartbeat::default());
         let mut stopping = worker.stopping.clone();
         loop {
             if volumes.cancel_mark(id).exists() {
@@ -107,10 +108,17 @@ impl Doer for RelayDoer {
             let life: RelayedLife = serde_json::from_str(&relayed.life).unwrap_or_default();
             // What waits for a relay is not silent. A relay that was not heard of for a minute has lost the command.
             let lives = !relayed.held || life.alive || relayed.life.is_empty();
-            if lives && Instant::now() >= next_beat {
-                if let Err(error) = volumes.live(id, &elsewhere(life.heartbeat, started)) {
+            let life = if relayed.held {
+                life.heartbeat
+            } else {
+                Heartbeat::default()
+            };
+            let life = elsewhere(life, started);
+            if lives && (Instant::now() >= next_beat || life != beaten) {
+                if let Err(error) = volumes.live(id, &life) {
                     tracing::debug!(command = %id, %error, "no heartbeat");
                 }
+                beaten = life;
                 next_beat = Instant::now() + BEAT.min(worker.config.run.task_timeout / 5);
             }
             tokio::select! {

@@ -248,6 +248,15 @@ impl TestEnv {
         self.run_command(self.command_under(starter, args))
     }
 
+    /// Starts the program without output, as started by another one; it is killed when dropped.
+    pub fn start_under(&self, starter: &[&str], args: impl Args) -> Running {
+        let mut command = self.command_under(starter, args);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Running {
+            child: child.unwrap(),
+        }
+    }
+
     fn run_command(&self, mut command: Command) -> Ran {
         let mut child = command
             .stdout(Stdio::piped())

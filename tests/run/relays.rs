@@ -3,6 +3,7 @@
 use super::many_machines::Machine;
 use super::*;
 use crate::common::git::git;
+use crate::common::postgres::run_sql;
 
 /// Two tasks, one after the other; the second one needs what the first one made.
 const SHELL: &str = "\
@@ -50,5 +51,60 @@ fn relay_does_the_work_in_its_own_clone() {
             format!("show plan-agent/{plan}:two.txt").as_str()
         ),
         "one\none\n"
+    );
+}
+
+/// Another machine, by its name.
+const ELSEWHERE: [&str; 5] = [
+    "unshare",
+    "--uts",
+    "sh",
+    "-c",
+    "hostname elsewhere; exec \"$@\"",
+];
+
+#[test]
+fn machine_of_an_agent_is_said() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    let other = ELSEWHERE.map(str::to_owned);
+    if std::process::Command::new("unshare")
+        .args(["--uts", "true"])
+        .status()
+        .is_ok_and(|it| !it.success())
+    {
+        return skip("no machine can be made up: `unshare --uts` fails");
+    }
+    here.scene.works("store migrate");
+    let plan_file = SHELL.replace(
+        "echo one > one.txt",
+        "echo one > one.txt; until test -e go; do sleep 0.05; done",
+    );
+    here.scene.write("shell.md", &plan_file);
+    let _daemon = here.scene.leave("run --plan shell.md --agent relay");
+    let starter: Vec<&str> = other.iter().map(String::as_str).chain(["relay"]).collect();
+    let relay = there.scene.env.start_under(&starter, "relay --agent shell");
+    let plan = plan_id(&here.scene);
+    here.scene.await_events("machine", 1);
+    has(
+        here.scene.works("workers"),
+        [
+            "1 · First: relay at elsewhere",
+            "shell takes commands",
+            "has task-",
+        ],
+    );
+    has(
+        here.scene.works(["why", &plan, "1"]),
+        "its agent is at `elsewhere`",
+    );
+    drop(relay);
+    // As if a minute were over.
+    run_sql(&url, "UPDATE relayed SET held_until = 1");
+    here.scene.await_events("machine", 2);
+    has(
+        here.scene.works("log"),
+        ["its agent is at `elsewhere`", "`elsewhere` is lost"],
     );
 }

@@ -72,7 +72,7 @@ fn run_and_doctor_report_all_team_problems() {
     error: team.yaml:6:8: the role `packer`: there is no program `./none.sh`
     Hint: give its path, or install it where the PATH leads
     error: team.yaml:7:8: the role `guard` names the worker `nobody`, which is not there
-    Hint: known are claude, codex, gemini, opencode, aider, command, shell, external
+    Hint: known are claude, codex, gemini, opencode, aider, command, relay, shell, external
     error: team.yaml:8:7: the role `reader` names the action `fly`, which is not there
     Hint: known are ask, read_file, write_file, run_check
     error: team.yaml:16:28: the role `reader`, template `read`, step 1: `read_file`: `pth` is no field; known are path

@@ -220,7 +220,7 @@ fn tasks_can_be_added_to_running_plan() {
     );
     scene.refuses(2, "add x --check tset", ["no check `tset`", "[checks]"]);
     scene.refuses(1, "add x --after 9", "depends on `9`, which does not exist");
-    scene.refuses(1, "add x --before 1", "task `1` is in_progress");
+    scene.refuses(1, "add x --before 1", "task `1` is in progress");
     scene.succeed(&first, "done");
     let order = [4, 2, 3, 5].map(|number| {
         let command = scene.take_any();

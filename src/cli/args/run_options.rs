@@ -89,7 +89,7 @@ pub struct AgentArgs {
         long,
         value_parser = agents(),
         hide_possible_values = true,
-        value_name = "claude|codex|gemini|opencode|aider|command|shell|files",
+        value_name = "claude|codex|gemini|opencode|aider|command|relay|shell|files",
         help_heading = AGENT
     )]
     pub agent: Option<String>,

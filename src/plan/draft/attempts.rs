@@ -210,6 +210,25 @@ impl Draft<'_> {
         Ok(true)
     }
 
+    /// Records on which other machine an attempt is worked on; `None` if on none any more.
+    ///
+    /// # Errors
+    /// There is no such command.
+    pub fn works_at(&mut self, id: &CommandId, machine: Option<String>) -> Result {
+        let mut attempt = self.attempt(id)?;
+        if attempt.state != AttemptState::Open || attempt.machine == machine {
+            return Ok(());
+        }
+        self.log(Event::Machine {
+            task: attempt.task,
+            command: id.clone(),
+            machine: machine.clone(),
+            was: std::mem::replace(&mut attempt.machine, machine),
+        });
+        self.insert_attempt(attempt);
+        Ok(())
+    }
+
     /// Records until when the agent waits for its model, or that it no longer waits. Each wait is logged once, however often
     /// its end moves.
     ///

@@ -41,6 +41,9 @@ pub struct Attempt {
     pub told: Option<String>,
     /// When its first heartbeat was observed.
     pub claimed: Option<Time>,
+    /// The machine of its agent, if it is not the daemon's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// The model of its agent fails; the agent retries it at this time.
     pub waits_until: Option<Time>,
     /// How long a person was asked questions of its requests; no timeout counts this time.

@@ -35,8 +35,14 @@ BEGIN
     IF caller IS NULL OR length(about) > 10000 OR length(held) > 20000000 THEN
         RAISE EXCEPTION 'what a relay says of itself cannot be read';
     END IF;
+    IF NOT EXISTS (SELECT FROM relay_rights AS r WHERE r.login = session_user) AND NOT relay_may('') THEN
+        RAISE EXCEPTION 'the login "%" may take no commands: where the daemon is, `plan-agent store allow %` lets it',
+            session_user, session_user;
+    END IF;
     INSERT INTO relays AS r (name, about, seen) VALUES (caller, $2, relay_now())
         ON CONFLICT (name) DO UPDATE SET about = excluded.about, seen = excluded.seen;
+    -- One of another machine that is gone for good.
+    DELETE FROM relays AS r WHERE r.seen < relay_now() - 604800000000;
     RETURN QUERY
         UPDATE relayed AS r SET held_until = relay_now() + 60000000, life = h.life
         FROM jsonb_to_recordset(held::jsonb) AS h(id text, claim bigint, life text)
@@ -52,12 +58,15 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 #variable_conflict use_column
 DECLARE
     caller text := relay_caller($1);
+    first text := '';
 BEGIN
     IF caller IS NULL THEN
         RAISE EXCEPTION 'this is no name of a relay';
     END IF;
+    SELECT json_build_object('alive', true, 'heartbeat', json_build_object('machine', k.about::jsonb -> 'machine'))
+        INTO first FROM relays AS k WHERE k.name = caller;
     RETURN QUERY
-        UPDATE relayed AS r SET claim = r.claim + 1, relay = caller, held_until = relay_now() + 60000000, life = ''
+        UPDATE relayed AS r SET claim = r.claim + 1, relay = caller, held_until = relay_now() + 60000000, life = first
         WHERE r.id = (
             SELECT o.id FROM relayed AS o
             WHERE o.reported = 0 AND o.held_until < relay_now()
@@ -67,6 +76,9 @@ BEGIN
                     OR o.session IN (SELECT jsonb_array_elements_text($4::jsonb)))
             ORDER BY o.offered, o.id LIMIT 1 FOR UPDATE SKIP LOCKED)
         RETURNING r.id, r.claim, r.plan, r.project, r.body, r.base, r.head, r.merge;
+    IF FOUND THEN
+        PERFORM pg_notify('plan_agent', caller);
+    END IF;
 END $$;
 
 -- Gives a command back that the relay does not work on.
@@ -128,7 +140,27 @@ BEGIN
         AND r.reported = 1 AND r.report = content);
 END $$;
 
-REVOKE ALL ON FUNCTION relay_protocol(), relay_now(), relay_caller(text), relay_may(text), relay_holds(text, text, bigint),
-    relay_beat(text, text, text), relay_claim(text, text, text, text), relay_release(text, text, bigint),
+-- Lets a login take the commands of a role. Its rights end with it: DROP ROLE.
+CREATE OR REPLACE FUNCTION relay_allow(login text, wanted text) RETURNS bigint
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = login) THEN
+        RAISE EXCEPTION 'the server has no login "%"', login;
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'plan_relays') THEN
+        CREATE ROLE plan_relays NOLOGIN;
+    END IF;
+    EXECUTE format('GRANT USAGE ON SCHEMA %I TO plan_relays', current_schema());
+    GRANT EXECUTE ON FUNCTION relay_protocol(), relay_beat(text, text, text), relay_claim(text, text, text, text),
+        relay_release(text, text, bigint), relay_packs(text, text, bigint), relay_pack(text, text, bigint, bigint),
+        relay_put(text, text, bigint, bigint, text), relay_report(text, text, bigint, text, text, text) TO plan_relays;
+    EXECUTE format('GRANT plan_relays TO %I', login);
+    INSERT INTO relay_rights VALUES ($1, $2) ON CONFLICT DO NOTHING;
+    RETURN 1;
+END $$;
+
+REVOKE ALL ON FUNCTION relay_allow(text, text), relay_protocol(), relay_now(), relay_caller(text), relay_may(text),
+    relay_holds(text, text, bigint), relay_beat(text, text, text), relay_claim(text, text, text, text),
+    relay_release(text, text, bigint),
     relay_packs(text, text, bigint), relay_pack(text, text, bigint, bigint), relay_put(text, text, bigint, bigint, text),
     relay_report(text, text, bigint, text, text, text) FROM PUBLIC;

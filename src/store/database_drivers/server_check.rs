@@ -16,7 +16,8 @@ const APART: Duration = Duration::from_secs(5);
 const FACTS: &str = "SELECT current_setting('server_version'), COALESCE(CAST(current_schema() AS TEXT), ''), \
     COALESCE(CAST(to_regclass('meta') AS TEXT), ''), CASE WHEN to_regclass('meta') IS NULL \
     THEN CAST(NOT COALESCE(has_schema_privilege(current_schema(), 'CREATE'), false) AS INT)::BIGINT \
-    ELSE (SELECT COUNT(*) FROM unnest(ARRAY['plans', 'plan_rows', 'log', 'texts', 'spent', 'work', 'relayed', 'relayed_parts', 'relays', 'relay_rights']) AS t, \
+    ELSE (SELECT COUNT(*) FROM unnest(ARRAY['plans', 'plan_rows', 'log', 'texts', 'spent', 'work', \
+    'relayed', 'relayed_parts', 'relays', 'relay_rights']) AS t, \
     unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p \
     WHERE to_regclass(t) IS NULL OR NOT has_table_privilege(to_regclass(t), p)) END";
 
