@@ -1,9 +1,11 @@
 //! Agents on another machine: a relay there claims commands from the server of the plans, and hands back the work.
 
+use ::postgres::{Client, NoTls};
+
 use super::many_machines::Machine;
 use super::*;
 use crate::common::git::git;
-use crate::common::postgres::run_sql;
+use crate::common::postgres::{USER, run_sql};
 
 /// Two tasks, one after the other; the second one needs what the first one made.
 const SHELL: &str = "\
@@ -107,4 +109,117 @@ fn machine_of_an_agent_is_said() {
         here.scene.works("log"),
         ["its agent is at `elsewhere`", "`elsewhere` is lost"],
     );
+}
+
+#[test]
+fn login_of_a_relay_can_do_nothing_else() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    here.scene.works("store migrate");
+    let login = format!("relay_{}", std::process::id());
+    run_sql(&url, &format!("CREATE ROLE {login} LOGIN"));
+    let own = url.replace(USER, &login);
+    assert_ne!(own, url);
+    let mut env = there.scene.env;
+    env.set("PLAN_AGENT_STORE_URL", &own);
+    // It may do nothing before a person says so.
+    env.refuses(
+        1,
+        "relay --agent shell",
+        [
+            "function relay_protocol() does not exist",
+            "`store allow` lets this login use it",
+        ],
+    );
+    here.scene.refuses(
+        1,
+        "store allow nobody",
+        "the server has no login \"nobody\"",
+    );
+    here.scene
+        .works(["store", "allow", &login, "--role", "coder"]);
+    env.refuses(1, "plans", "permission denied for table");
+
+    // A plan with one task for whoever, and one for a coder, which waits for the first.
+    let plan_file = SHELL.replace("- after: 1\n", "- after: 1\n- assignee: coder\n");
+    here.scene.write("shell.md", &plan_file);
+    let _daemon = here.scene.leave("run --plan shell.md --agent relay");
+    let mut client = Client::connect(&own, NoTls).unwrap();
+    let mut claim = |role: &str| {
+        let claim =
+            format!("SELECT id, body FROM relay_claim('r', '[\"{role}\"]', '[\"app\"]', '[]')");
+        let rows = client.query(&claim, &[]).unwrap();
+        let found = rows.first().map(|row| (row.get(0), row.get(1)));
+        found.map(|(id, body): (String, String)| (id, body))
+    };
+    wait_until("the command is offered", || {
+        let mut owner = Client::connect(&url, NoTls).unwrap();
+        !owner
+            .query("SELECT id FROM relayed", &[])
+            .unwrap()
+            .is_empty()
+    });
+    // Not its role, whatever it says.
+    assert_eq!(claim(""), None);
+    assert_eq!(claim("coder"), None);
+    let others = there_is_a_command(&url);
+    for statement in [
+        "SELECT * FROM plans",
+        "SELECT * FROM log",
+        "SELECT body FROM relayed",
+        "UPDATE relayed SET claim = 7",
+        "SELECT relay_allow(current_user, '')",
+        "SELECT relay_holds('r', 'x', 1)",
+        "CREATE TABLE mine (id TEXT)",
+        "TRUNCATE relayed",
+    ] {
+        let refused = client.batch_execute(statement).unwrap_err();
+        let said = refused.as_db_error().unwrap().message().to_owned();
+        assert!(said.contains("permission denied"), "{statement}: {said}");
+    }
+    // What another relay has, or nobody has, is neither read nor reported on.
+    for (call, nothing) in [
+        (
+            format!("SELECT count(*) FROM relay_packs('r', '{others}', 1)"),
+            0,
+        ),
+        (
+            format!("SELECT count(*) FROM relay_pack('r', '{others}', 1, 0)"),
+            0,
+        ),
+        (format!("SELECT relay_put('r', '{others}', 1, 0, 'x')"), 0),
+        (
+            format!("SELECT relay_report('r', '{others}', 1, 'x', '', '')"),
+            0,
+        ),
+        (
+            format!(
+                "SELECT count(*) FROM relay_beat('r', '{{}}', '[{{\"id\": \"{others}\", \"claim\": 0}}]')"
+            ),
+            0,
+        ),
+    ] {
+        let found: i64 = client.query_one(&call, &[]).unwrap().get(0);
+        assert_eq!(found, nothing, "{call}");
+    }
+    // A function cannot be led to tables of the caller's own.
+    client
+        .batch_execute("CREATE TEMP TABLE relay_rights (login TEXT, role TEXT); INSERT INTO relay_rights VALUES (current_user, '')")
+        .unwrap();
+    let claim = "SELECT id FROM relay_claim('r', '[\"\"]', '[\"app\"]', '[]')";
+    assert!(client.query(claim, &[]).unwrap().is_empty());
+    // With its end its rights end.
+    drop(client);
+    run_sql(&url, &format!("DROP OWNED BY {login}; DROP ROLE {login}"));
+    assert!(Client::connect(&own, NoTls).is_err());
+}
+
+/// Returns the command that is offered.
+fn there_is_a_command(url: &str) -> String {
+    let mut client = Client::connect(url, NoTls).unwrap();
+    client
+        .query_one("SELECT id FROM relayed", &[])
+        .unwrap()
+        .get(0)
 }

@@ -213,7 +213,9 @@ pub(super) fn way_out(error: &postgres::Error) -> Option<&'static str> {
              GRANT CREATE, USAGE ON SCHEMA public TO user",
         ),
         "26000" | "42P05" => Some(DIRECT),
-        "42883" => Some("`plan-agent store migrate`, where the daemon is, makes what relays need"),
+        "42883" => Some(
+            "where the daemon is, `plan-agent store migrate` makes what relays need, and `store allow` lets this login use it",
+        ),
         "53300" => Some("let the server take more connections: max_connections"),
         _ => None,
     }
