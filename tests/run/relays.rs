@@ -1,6 +1,8 @@
 //! Agents on another machine: a relay there claims commands from the server of the plans, and hands back the work.
 
 use ::postgres::{Client, NoTls};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::many_machines::Machine;
 use super::*;
@@ -222,4 +224,78 @@ fn there_is_a_command(url: &str) -> String {
         .query_one("SELECT id FROM relayed", &[])
         .unwrap()
         .get(0)
+}
+
+#[test]
+fn work_that_is_not_what_it_says_fails_the_attempt() {
+    let Some((here, _, url)) = Machine::two() else {
+        return;
+    };
+    here.scene.write("shell.md", SHELL);
+    let _daemon = here.scene.leave("run --plan shell.md --agent relay");
+    let plan = plan_id(&here.scene);
+    let before = git(&here.project, "for-each-ref refs/heads/main");
+    let mut client = Client::connect(&url, NoTls).unwrap();
+    // A commit that is not there, one that does not go on from the beginning, a pack that is none.
+    let stray = "git commit-tree -m stray 4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+    let stray = git(&here.project, stray.strip_prefix("git ").unwrap());
+    let cases = [
+        (
+            "0123456789012345678901234567890123456789",
+            "",
+            "does not go on from",
+        ),
+        (stray.trim(), "", "does not go on from"),
+        (
+            "0123456789012345678901234567890123456789",
+            "bm8gcGFjaw==",
+            "could not be brought here",
+        ),
+    ];
+    for (number, (commit, pack, said)) in (1..).zip(cases) {
+        if number > 1 {
+            // It goes on in a session, which another relay does not know.
+            wait_until("the next command is offered", || {
+                let next = "SELECT id FROM relayed WHERE session = 's-1' AND reported = 0";
+                !client.query(next, &[]).unwrap().is_empty()
+            });
+            let other = "SELECT id FROM relay_claim('other', '[\"\"]', '[\"app\"]', '[\"s-2\"]')";
+            assert!(client.query(other, &[]).unwrap().is_empty());
+        }
+        let (id, claim) = claimed(&mut client);
+        if !pack.is_empty() {
+            client
+                .query(
+                    "SELECT relay_put('r', $1, $2, 0, $3)",
+                    &[&id, &claim, &pack],
+                )
+                .unwrap();
+        }
+        let report = BASE64.encode(
+            "---\nstatus: SUCCESS\nsession_id: s-1\n---\n\n## Core results\n\nAll is done.\n",
+        );
+        let report = client
+            .query_one(
+                "SELECT relay_report('r', $1, $2, $3, $4, '')",
+                &[&id, &claim, &report, &commit],
+            )
+            .unwrap();
+        assert_eq!(report.get::<_, i64>(0), 1);
+        here.scene.await_events("reported", number);
+        let why = here.scene.works(["why", &plan, "1"]);
+        has(&why, [said, "All is done."]);
+    }
+    assert_eq!(git(&here.project, "for-each-ref refs/heads/main"), before);
+}
+
+/// Claims the command that is offered, as a relay of the owner of the tables.
+fn claimed(client: &mut Client) -> (String, i64) {
+    let mut found = None;
+    wait_until("a command is offered", || {
+        let claim = "SELECT id, claim FROM relay_claim('r', '[\"\"]', '[\"app\"]', '[\"s-1\"]')";
+        let rows = client.query(claim, &[]).unwrap();
+        found = rows.first().map(|row| (row.get(0), row.get(1)));
+        found.is_some()
+    });
+    found.unwrap()
 }

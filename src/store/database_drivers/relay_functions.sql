@@ -10,7 +10,9 @@ LANGUAGE sql VOLATILE SET search_path FROM CURRENT AS 'SELECT CAST(extract(epoch
 
 -- Who calls: a login cannot take the name of a relay of another one.
 CREATE OR REPLACE FUNCTION relay_caller(relay text) RETURNS text
-LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$ SELECT CASE WHEN relay ~ '^[^[:cntrl:]/]{1,100}$' THEN session_user || '/' || relay END $$;
+LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
+    SELECT CASE WHEN relay ~ '^[^[:cntrl:]/]{1,100}$' THEN session_user || '/' || relay END
+$$;
 
 -- Whether the login may take the commands of a role; '' stands for commands without one. Who may write the plans may everything.
 CREATE OR REPLACE FUNCTION relay_may(wanted text) RETURNS boolean
@@ -58,7 +60,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 #variable_conflict use_column
 DECLARE
     caller text := relay_caller($1);
-    first text := '';
+    first text;
 BEGIN
     IF caller IS NULL THEN
         RAISE EXCEPTION 'this is no name of a relay';
@@ -66,7 +68,7 @@ BEGIN
     SELECT json_build_object('alive', true, 'heartbeat', json_build_object('machine', k.about::jsonb -> 'machine'))
         INTO first FROM relays AS k WHERE k.name = caller;
     RETURN QUERY
-        UPDATE relayed AS r SET claim = r.claim + 1, relay = caller, held_until = relay_now() + 60000000, life = first
+        UPDATE relayed AS r SET claim = r.claim + 1, relay = caller, held_until = relay_now() + 60000000, life = COALESCE(first, '')
         WHERE r.id = (
             SELECT o.id FROM relayed AS o
             WHERE o.reported = 0 AND o.held_until < relay_now()
