@@ -18,7 +18,7 @@ use crate::plan_time::wall;
 use crate::store::{OfferedCommand, RelayedReport, Store, StoreError, StorePlace};
 use crate::volumes::{Heartbeat, Volumes, VolumesError};
 use crate::wire::command_file::CommandFile;
-use crate::wire::report_file::{ReportFile, render};
+use crate::wire::report_file::{self, ReportFile, render};
 use crate::wire::text::{one_line, safe_session};
 
 /// How often the heartbeat is renewed.
@@ -251,7 +251,8 @@ async fn take(
     report: RelayedReport,
 ) -> Result<()> {
     let id = &command.id;
-    let text = String::from_utf8_lossy(&report.bytes).into_owned();
+    let bytes = report.bytes;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
     let mut trouble = report.refused;
     if trouble.is_empty() && !report.commit.is_empty() {
         let taken = take_work(store, command, &report.commit, report.pack).await;
@@ -270,7 +271,11 @@ async fn take(
     let why = format!(
         "The work of the agent could not be brought here: {trouble}\n\nIts report:\n\n{text}"
     );
-    Ok(volumes.submit(id, &render(&failed(id, &why)))?)
+    let mut report = failed(id, &why);
+    // The next attempt goes on in its session.
+    let said = report_file::parse(&report.report.name, &bytes).ok();
+    report.report.session = said.and_then(|file| file.report.session);
+    Ok(volumes.submit(id, &render(&report))?)
 }
 
 async fn take_work(
