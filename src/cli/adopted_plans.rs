@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use super::args::{CarryOut, QueueArgs};
 use super::{App, Result};
 use crate::exec::{Project, project_head};
-use crate::plan::{Draft, NewHome, PlanHead};
+use crate::plan::{Draft, NewHome, PlanHead, PlanId};
 use crate::store::Store;
 
 /// Why such a plan changes.
@@ -33,7 +33,7 @@ impl App {
         match &head.line {
             Some(line) => {
                 let folder = self.worktrees(head);
-                fetch(&leased, head, &line.tip, &workspace, &folder).await?;
+                fetched(&leased, &head.id, &line.tip, &workspace, &folder).await?;
             }
             None => {
                 let begun = leased.read(&head.id, |plan, _| plan.attempts().next().is_some());
@@ -58,16 +58,27 @@ impl App {
     }
 }
 
-/// Gets the commits of the results that were accepted so far into the clone here.
-async fn fetch(store: &Store, head: &PlanHead, tip: &str, root: &Path, folder: &Path) -> Result {
+/// Gets the commits of the results that were accepted so far into the clone here, which it returns.
+///
+/// # Errors
+/// The results stand on commits that are not in the clone, or git fails.
+pub async fn fetched(
+    store: &Store,
+    plan: &PlanId,
+    tip: &str,
+    root: &Path,
+    folder: &Path,
+) -> Result<Project> {
     let (repository, _) = project_head(root, None).await?;
     let project = Project::open(root, &repository, folder).await?;
     let project = project.one_at_a_time();
-    for pack in store.kept_work(&head.id).await? {
-        project.unpack(pack).await?;
+    if !project.has_commit(tip).await? {
+        for pack in store.kept_work(plan).await? {
+            project.unpack(pack).await?;
+        }
     }
     match project.has_commit(tip).await? {
-        true => Ok(()),
+        true => Ok(project),
         false => Err(anyhow!(
             "the commit `{tip}`, where its results are, is not in `{}`: `git fetch` there may bring what it stands on",
             root.display()

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::anyhow;
 
+use super::adopted_plans::fetched;
 use super::args::{MergeArgs, OnPlan, PruneArgs};
 use super::{App, Exit, Failure, Result, can_ask, complain, confirm, shown_from_here};
 use crate::exec::{
@@ -26,21 +27,35 @@ struct Results {
 }
 
 impl Results {
-    /// Opens the results of a plan; `None` if its agents worked in the workspace itself.
-    async fn open(app: &App, plan: &PlanId) -> Result<Option<Self>> {
+    /// Opens the results of a plan; `None` if its agents worked in the workspace itself. Those of another folder are brought into the
+    /// clone here, if that is `wanted`.
+    async fn open(app: &App, plan: &PlanId, wanted: bool) -> Result<Option<Self>> {
         let read = app.read(plan, |plan, _| {
             let mut tasks: Vec<TaskId> = plan.tasks().map(|task| task.number).collect();
             tasks.retain(|task| plan.attempts_of(*task).next().is_some());
             (plan.head().clone(), tasks)
         });
-        let (head, tasks) = read.await?;
+        let (mut head, tasks) = read.await?;
         let (Some(line), Some(repository)) = (head.line.clone(), head.repository.clone()) else {
             return Ok(None);
         };
-        let (root, folder) = (Path::new(&head.workspace), Path::new(&line.folder));
-        let project = Project::open(root, &repository, folder).await?;
+        let (store, known) = (app.store().await?, head.project.as_deref());
+        let project = match (store.require_home(&head), known) {
+            (Ok(()), _) => {
+                let (root, folder) = (Path::new(&head.workspace), Path::new(&line.folder));
+                let project = Project::open(root, &repository, folder).await?;
+                project.one_at_a_time()
+            }
+            (Err(elsewhere), known) => {
+                let root = known.filter(|_| wanted);
+                let root = root.and_then(|id| app.config.project(id));
+                let root = root.ok_or(elsewhere)?;
+                head.workspace = root.display().to_string();
+                fetched(store, plan, &line.tip, &root, &app.worktrees(&head)).await?
+            }
+        };
         Ok(Some(Self {
-            project: project.one_at_a_time(),
+            project,
             branch: IntegrationBranch::branch(plan),
             head,
             line,
@@ -48,9 +63,9 @@ impl Results {
         }))
     }
 
-    async fn of(app: &App, named: Option<&str>) -> Result<Self> {
+    async fn of(app: &App, named: Option<&str>, wanted: bool) -> Result<Self> {
         let plan = app.plan_to_carry_out(named).await?;
-        if let Some(results) = Self::open(app, &plan).await? {
+        if let Some(results) = Self::open(app, &plan, wanted).await? {
             return Ok(results);
         }
         let workspace = app.read(&plan, |plan, _| plan.head().workspace.clone());
@@ -110,7 +125,7 @@ impl Results {
 
 /// Takes the results of a plan over into the branch that is checked out.
 pub async fn merge(args: &MergeArgs, app: &App) -> Result {
-    let results = Results::of(app, args.on.plan.as_deref()).await?;
+    let results = Results::of(app, args.on.plan.as_deref(), true).await?;
     let place = shown_from_here(Path::new(&results.head.workspace));
     if results.head.results == Some(ResultsMove::Discarded) {
         let plan = &results.head.id;
@@ -203,7 +218,7 @@ async fn confirm_branch(results: &Results, onto: &str, into: Option<&str>, app: 
 
 /// Puts the results of a plan aside: they are under names that are no branches.
 pub async fn discard(args: &OnPlan, app: &App) -> Result {
-    let results = Results::of(app, args.plan.as_deref()).await?;
+    let results = Results::of(app, args.plan.as_deref(), false).await?;
     results.ended(app)?;
     if results.head.results == Some(ResultsMove::TakenOver)
         && let Some(commit) = results.commit().await?
@@ -274,8 +289,12 @@ async fn keep_work(project: &Project, place: &TaskWorktree) -> Result {
 pub async fn prune(args: &PruneArgs, app: &App) -> Result {
     let (mut removed, mut kept) = (0, 0);
     let mut unmerged = args.unmerged.clone();
-    for listed in app.store().await?.plans().await? {
+    let store = app.store().await?;
+    for listed in store.plans().await? {
         let head = listed.head;
+        if store.require_home(&head).is_err() {
+            continue;
+        }
         if head.owner != DAEMON || !head.status.settled() || head.line.is_none() {
             continue;
         }
@@ -313,7 +332,7 @@ pub async fn prune(args: &PruneArgs, app: &App) -> Result {
 pub async fn leftovers(app: &App, head: &PlanHead) -> Result<Vec<String>> {
     let folder = head.line.as_ref().map(|line| Path::new(&line.folder));
     let folder = folder.filter(|folder| folder.exists());
-    let Some(results) = Results::open(app, &head.id).await? else {
+    let Some(results) = Results::open(app, &head.id, false).await? else {
         return Ok(Vec::new());
     };
     let mut branches = Vec::new();
@@ -344,7 +363,7 @@ async fn prune_plan(
     plan: &PlanId,
     unmerged: &mut Vec<String>,
 ) -> Result<(usize, usize)> {
-    let Some(results) = Results::open(app, plan).await? else {
+    let Some(results) = Results::open(app, plan, false).await? else {
         return Ok((0, 0));
     };
     let (project, mut gone, mut kept) = (&results.project, Vec::new(), 0);

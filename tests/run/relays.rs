@@ -56,6 +56,15 @@ fn relay_does_the_work_in_its_own_clone() {
         ),
         "one\none\n"
     );
+    // In a clone elsewhere they are brought from the server.
+    has(
+        there.scene.works(["merge", &plan]),
+        "the results are in `main`",
+    );
+    assert_eq!(there.scene.read("project/two.txt"), "one\none\n");
+    there
+        .scene
+        .refuses(1, ["discard", &plan], "belongs to another folder");
 }
 
 /// Another machine, by its name.
