@@ -23,6 +23,7 @@ use crate::daemon::{
 use crate::exec::{JudgingFiles, project_head};
 use crate::llm::Prompts;
 use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState, TaskId};
+use crate::store::Store;
 use crate::volumes::{DaemonFarewell, DaemonInfo, DaemonLock};
 use crate::wire::team_file::Team;
 use crate::wire::text::{one_line, time_text};
@@ -175,6 +176,15 @@ impl App {
         }
     }
 
+    /// Returns the handle under which this process carries a plan out.
+    ///
+    /// # Errors
+    /// Another daemon does.
+    pub async fn carry_out(&self, plan: &PlanId) -> Result<Store> {
+        let store = self.store().await?;
+        Ok(store.carry_out(plan, &self.volumes.holder()).await?)
+    }
+
     /// Returns what all plans of a daemon in this folder share.
     pub fn folder_settings(&self, lock: &DaemonLock, ends_when: EndsWhen) -> FolderSettings {
         FolderSettings {
@@ -221,21 +231,24 @@ impl Work {
     /// Something cannot be started.
     pub async fn start(&self, head: &PlanHead, human_wait: HumanWait) -> Result<PlanAtWork> {
         let (app, workers) = (&self.app, &self.workers);
+        let store = app.carry_out(&head.id).await?;
         let mut settings = app.settings(&self.prepared, head, human_wait);
         workers.configure(&mut settings)?;
         let general = workers.general.as_ref();
         let kind = general.and_then(Agent::kind);
         settings.gives_files = kind.is_some_and(|kind| kind.needs_history);
-        let roles = in_process_roles::ready(&settings, app, head.is_isolated());
+        let roles = in_process_roles::ready(&settings, app, &store, head.is_isolated());
         let roles = Box::pin(roles).await?;
-        daemon::set_torn_aside(&settings, app.store().await?).await?;
+        daemon::set_torn_aside(&settings, &store).await?;
         let (stop, stopping) = watch::channel(false);
         let mut tasks = workers.start_workers(&mut settings, &stopping);
         if let Some(roles) = roles {
-            tasks.spawn(roles.run(stopped(&stopping)));
+            let (held, stopped) = (store.clone(), stopped(&stopping));
+            tasks.spawn(async move { held.while_held(roles.run(stopped)).await });
         }
         Ok(PlanAtWork {
             settings,
+            store,
             end_workers: Box::new(|| Box::pin(end(stop, tasks))),
         })
     }

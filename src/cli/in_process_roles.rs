@@ -15,6 +15,7 @@ use crate::role::{
     ASK, Abilities, Framework, McpServer, OtherRole, REQUEST_COLLABORATION, Role, RoleId,
     RoleModel, RoleSettings, StepChecker, Workplace, built_in, plan_tools,
 };
+use crate::store::Store;
 use crate::tools::Toolbox;
 use crate::volumes::Folder;
 use crate::wire::Problem;
@@ -119,9 +120,10 @@ fn unusable_steps_of(
 pub async fn ready(
     settings: &DaemonSettings,
     app: &App,
+    store: &Store,
     worktrees: bool,
 ) -> Result<Option<InProcessRoles>> {
-    let (store, config) = (app.store().await?, &app.config);
+    let config = &app.config;
     let volumes = &settings.volumes;
     tidy_internal(store, volumes, &settings.plan, app.clock.now()).await;
     let Some(team) = &app.team else {

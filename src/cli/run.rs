@@ -252,6 +252,7 @@ pub async fn abort(args: AbortArgs, start: &CommandStart, mut ended: Ended) -> R
         let head = app.found(&plan).await?.head;
         daemon::end_left_behind(&app.volumes).await;
         let first = PlanAtWork {
+            store: app.carry_out(&plan).await?,
             settings: app.settings(&prepared, &head, HumanWait::Leave),
             end_workers: Box::new(|| Box::pin(async {})),
         };

@@ -139,7 +139,7 @@ impl Daemon {
     /// not find.
     async fn carry_out(&mut self, first: Option<PlanAtWork>) -> anyhow::Result<DaemonEnd> {
         if let Some(first) = first {
-            let run = open(first, self.store.clone(), self.clock).await?;
+            let run = open(first, self.clock).await?;
             self.first = Some(run.settings.plan.clone());
             self.plans.begin_with(run);
         }

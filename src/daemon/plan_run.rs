@@ -164,10 +164,8 @@ impl PlanRun {
     ///
     /// # Errors
     /// The plan cannot be read or started, or the workspace cannot be made.
-    pub async fn begin(at_work: PlanAtWork, store: Store, clock: Clock) -> anyhow::Result<Self> {
-        let settings = Arc::new(at_work.settings);
-        let holder = settings.volumes.holder();
-        let store = store.carry_out(&settings.plan, &holder).await?;
+    pub async fn begin(at_work: PlanAtWork, clock: Clock) -> anyhow::Result<Self> {
+        let (settings, store) = (Arc::new(at_work.settings), at_work.store);
         if !worktrees::begin(&settings, &store).await? {
             effect_work::make_workspace(&settings.workspace)?;
         }

@@ -138,7 +138,7 @@ impl PlansAtWork {
                 self.note_wait(&listed.head, waits).await?;
                 continue;
             }
-            let (store, clock, head) = (self.store.clone(), self.clock, listed.head);
+            let (clock, head) = (self.clock, listed.head);
             let in_use = self.in_folder_of(&head).next().is_some();
             let prepared = take_up(head.clone(), in_use);
             let missions = Arc::clone(&self.missions);
@@ -147,7 +147,7 @@ impl PlansAtWork {
                     return Ok(None);
                 };
                 let mission = choose_mission(&mut at_work.settings, &missions)?;
-                let opened = open(at_work, store, clock).await;
+                let opened = open(at_work, clock).await;
                 if opened.is_err() {
                     locked(&missions).remove(&mission);
                 }
@@ -400,8 +400,8 @@ fn fair_shares(wants: &[usize], mut lanes: usize) -> Vec<usize> {
 ///
 /// # Errors
 /// The plan cannot be read or started, or the workspace cannot be made.
-pub(super) async fn open(at_work: PlanAtWork, store: Store, clock: Clock) -> Result<PlanRun> {
-    let mut run = PlanRun::begin(at_work, store, clock).await?;
+pub(super) async fn open(at_work: PlanAtWork, clock: Clock) -> Result<PlanRun> {
+    let mut run = PlanRun::begin(at_work, clock).await?;
     run.inspect_first().await?;
     run.recover().await?;
     // The recovery of a large plan takes time; the process was not suspended.

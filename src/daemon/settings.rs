@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::exec::JudgingFiles;
 use crate::llm::{Model, Prompts};
 use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState};
+use crate::store::Store;
 use crate::volumes::{DaemonInfo, LockPlace, Volumes};
 use crate::wire::team_file::Team;
 
@@ -48,6 +49,8 @@ pub type EndWorkers = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send + Sync>;
 /// A plan with what carries it out.
 pub struct PlanAtWork {
     pub settings: DaemonSettings,
+    /// The handle under which the plan is carried out: of its lease, where daemons share the database.
+    pub store: Store,
     pub end_workers: EndWorkers,
 }
 

@@ -4,8 +4,11 @@
 //! that counts since the machine was booted, because no person can set it and it goes on while a process is stopped.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use super::{Result, Store, StoreError};
@@ -17,6 +20,9 @@ pub const SPAN: Duration = Duration::from_secs(15);
 
 /// How often it is renewed.
 const RENEW: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether a lease is certain.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Of a lease that another daemon has taken.
 const LOST: u64 = 0;
@@ -150,6 +156,26 @@ impl Store {
             Some(lease) => Err(StoreError::NotHeld(lease.plan.clone())),
             None => Ok(()),
         }
+    }
+
+    /// Works on something only while the lease is certain. It stands still while that is not so, and ends where it is if another
+    /// daemon has taken the lease.
+    pub async fn while_held(&self, work: impl Future<Output = ()>) {
+        if self.lease.is_none() {
+            return work.await;
+        }
+        let (mut work, mut look) = (pin!(work), tokio::time::interval(LOOK));
+        poll_fn(|context| {
+            while look.poll_tick(context).is_ready() {}
+            if self.holds() {
+                return work.as_mut().poll(context);
+            }
+            match self.still_held() {
+                Ok(()) => Poll::Pending,
+                Err(_) => Poll::Ready(()),
+            }
+        })
+        .await;
     }
 
     /// Gives the lease back, so that nobody has to wait for its end. A lease that cannot be given back ends by itself.

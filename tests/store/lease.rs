@@ -88,3 +88,24 @@ fn there_is_no_lease_of_no_plan() {
         assert!(matches!(none, Err(StoreError::UnknownPlan(_))), "{none:?}");
     }));
 }
+
+#[test]
+fn work_ends_with_the_lease_under_which_it_is_done() {
+    block_on(on_every_shared_store(async |given| {
+        let [here, there] = [given.open().await, given.open().await];
+        make(&here, "aaaaaaaa").await;
+        let first = here.lease(&plan(), "here").await.unwrap();
+        // What is done within the lease ends as it does.
+        first.while_held(async {}).await;
+        let held = first.clone();
+        let endless = tokio::spawn(async move { held.while_held(std::future::pending()).await });
+        given.sql("UPDATE plans SET held_until = 1").await;
+        let _second = there.lease(&plan(), "there").await.unwrap();
+        // When it is renewed next, it is found to be lost.
+        tokio::time::timeout(std::time::Duration::from_secs(60), endless)
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(first.still_held().is_err());
+    }));
+}
