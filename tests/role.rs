@@ -20,7 +20,7 @@ use crate::common::env::{begins, has, lacks, row};
 use plan_agent::config::{Config, LlmConfig};
 use plan_agent::llm::{BoxFuture, LanguageModel, LlmError, Model, ModelReply, Prompts, Request};
 use plan_agent::plan::{
-    CommandId, Event, Plan, PlanHead, PlanId, PlanPolicy, ROLE, RoleRequestEnd, Time,
+    CommandId, Event, ModelCost, Plan, PlanHead, PlanId, PlanPolicy, ROLE, RoleRequestEnd, Time,
 };
 use plan_agent::plan_time::Clock;
 use plan_agent::role::{
@@ -100,9 +100,12 @@ impl LanguageModel for Scripted {
             };
             Ok(ModelReply {
                 text: answer.to_string(),
-                input_tokens: 100,
-                output_tokens: 10,
-                cost_usd: 0.5,
+                spent: ModelCost {
+                    input_tokens: 100,
+                    output_tokens: 10,
+                    cost_usd: 0.5,
+                    ..ModelCost::default()
+                },
             })
         })
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::agent_program::CodingAgent;
 use super::coding_agent::text_at;
-use super::run_outcome::RunUsage;
+use crate::plan::ModelCost;
 use crate::wire::text::one_line;
 
 /// The longest line of what a tool is used on.
@@ -34,7 +34,7 @@ pub enum AgentAct {
     /// What it has used for one answer of its model; the same answer may be reported again, by its name.
     Spends {
         answer: Option<String>,
-        usage: RunUsage,
+        usage: ModelCost,
     },
 }
 
@@ -169,15 +169,15 @@ mod tests {
         Says("I will write the file.")
         Uses { shown: "write /w/ws/opencode/hello.txt", id: "", deed: Some(Edits("/w/ws/opencode/hello.txt")) }
         Gets(ToolAnswer { id: "", text: "Wrote file successfully.", failed: false, exit: None })
-        Spends { answer: None, usage: RunUsage { input_tokens: 8547, output_tokens: 31, cost_usd: 0.0 } }
+        Spends { answer: None, usage: ModelCost { calls: 0, input_tokens: 8547, output_tokens: 31, cost_usd: 0.0 } }
         Says("Done: hello.txt written. Prompts seen: 1.")
-        Spends { answer: None, usage: RunUsage { input_tokens: 8634, output_tokens: 10, cost_usd: 0.0 } }
+        Spends { answer: None, usage: ModelCost { calls: 0, input_tokens: 8634, output_tokens: 10, cost_usd: 0.0 } }
         "#);
         insta::assert_snapshot!(told("opencode-refused"), @r#"
         Says("I will write the file.")
         Uses { shown: "write /w/ws/opencode/hello.txt", id: "", deed: Some(Edits("/w/ws/opencode/hello.txt")) }
         Gets(ToolAnswer { id: "", text: "The user rejected permission to use this specific tool call.", failed: true, exit: None })
-        Spends { answer: None, usage: RunUsage { input_tokens: 8542, output_tokens: 31, cost_usd: 0.0 } }
+        Spends { answer: None, usage: ModelCost { calls: 0, input_tokens: 8542, output_tokens: 31, cost_usd: 0.0 } }
         "#);
     }
 
@@ -186,10 +186,10 @@ mod tests {
         let line = r#"{"type":"assistant","message":{"id":"msg_1","usage":{"input_tokens":3,"cache_read_input_tokens":40,"output_tokens":2},"content":[{"type":"tool_use","name":"Edit","input":{"file_path":"src/a.rs"}}]}}"#;
         let spent = AgentAct::Spends {
             answer: Some("msg_1".into()),
-            usage: RunUsage {
+            usage: ModelCost {
                 input_tokens: 43,
                 output_tokens: 2,
-                cost_usd: 0.0,
+                ..ModelCost::default()
             },
         };
         let all = vec![

@@ -5,7 +5,8 @@ use super::AgentRefusal;
 use super::agent_program::{CodingAgent, Login, ProgramVersion};
 use super::coding_agent::{AgentInvocation, AgentRun, RunOutput, RunSession, fault_by_words};
 use super::permissions::Commands;
-use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
+use super::run_outcome::{ModelFault, RunOutcome, RunReading};
+use crate::plan::ModelCost;
 use crate::wire::text::{one_line, printable};
 
 pub(super) static AGENT: CodingAgent = CodingAgent {
@@ -100,7 +101,7 @@ fn asks_again(line: &str) -> bool {
 
 /// Reads `Tokens: 4.1k sent, 14 received. Cost: $0.01 message, $0.05 session.`: the tokens are those of one answer, the second
 /// sum is that of all answers of the run.
-fn tokens(line: &str) -> Option<RunUsage> {
+fn tokens(line: &str) -> Option<ModelCost> {
     let line = line.strip_prefix("Tokens: ")?;
     let before = |word: &str| {
         let (before, _) = line.split_once(word)?;
@@ -110,10 +111,11 @@ fn tokens(line: &str) -> Option<RunUsage> {
         let (cost, _) = cost.split_once(" session")?;
         cost.parse().ok()
     });
-    Some(RunUsage {
+    Some(ModelCost {
         input_tokens: before(" sent")?,
         output_tokens: before(" received")?,
         cost_usd: cost.unwrap_or(0.0),
+        ..ModelCost::default()
     })
 }
 

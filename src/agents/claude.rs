@@ -10,8 +10,8 @@ use super::coding_agent::{
     number_at, session_named, text_at, tokens_at,
 };
 use super::permissions::{Commands, Permissions};
-use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
-use crate::plan::Time;
+use super::run_outcome::{ModelFault, RunOutcome, RunReading, plausible};
+use crate::plan::{ModelCost, Time};
 use crate::wire::text::one_line;
 
 /// The longest description of one refusal.
@@ -133,11 +133,11 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
     };
     let mut acts: Vec<AgentAct> = list_at(message, "/content").flat_map(part).collect();
     let usage = with_cached(tokens_at(message, "/usage"), message);
-    if usage != RunUsage::default() {
+    if usage != ModelCost::default() {
         let answer = Some(text_at(message, "/id")).filter(|id| !id.is_empty());
         acts.push(AgentAct::Spends {
             answer: answer.map(str::to_owned),
-            usage: usage.plausible(),
+            usage: plausible(usage),
         });
     }
     Some(acts)
@@ -266,7 +266,7 @@ fn refused_so_far(out: &str) -> Option<RunReading> {
             unfinished: Some("it came to no end".into()),
         },
         session: all.iter().find_map(named),
-        usage: RunUsage::default(),
+        usage: ModelCost::default(),
     })
 }
 
@@ -299,7 +299,7 @@ fn limit(out: &str, said: &str) -> Option<Time> {
 }
 
 /// Adds the tokens that the model's service had cached.
-fn with_cached(mut usage: RunUsage, counted: &Value) -> RunUsage {
+fn with_cached(mut usage: ModelCost, counted: &Value) -> ModelCost {
     for cached in ["cache_creation", "cache_read"] {
         let tokens = number_at(counted, &format!("/usage/{cached}_input_tokens"));
         usage.input_tokens = usage.input_tokens.saturating_add(tokens.unwrap_or(0));
@@ -309,7 +309,7 @@ fn with_cached(mut usage: RunUsage, counted: &Value) -> RunUsage {
 
 /// Tokens are those of this run in every version. Since some version of 2.1 the sum in dollars is that of the whole session, so
 /// it counts only where the session began with this run; newer versions report this run's part alongside it.
-fn usage(result: &Value, begins: bool) -> RunUsage {
+fn usage(result: &Value, begins: bool) -> ModelCost {
     let mut usage = with_cached(tokens_at(result, "/usage"), result);
     let part = result.pointer("/model_usage_since_last_result");
     let models = part.and_then(Value::as_object);

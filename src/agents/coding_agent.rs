@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::AgentRefusal;
 use super::agent_program::CodingAgent;
 use super::permissions::Permissions;
-use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
+use super::run_outcome::{ModelFault, RunOutcome, RunReading, plausible};
 use super::{aider, claude, codex, gemini, opencode};
 use crate::exec;
-use crate::plan::{SessionId, Time};
+use crate::plan::{ModelCost, SessionId, Time};
 use crate::wire::text::{one_line, printable, safe_session};
 
 /// The session that a run is in.
@@ -152,7 +152,7 @@ impl CodingAgent {
         let unspoken = || RunReading::of(self.unspoken(printed));
         let mut reading = (self.read)(printed).unwrap_or_else(unspoken);
         reading.session = reading.session.or_else(|| self.session(printed.out));
-        reading.usage = reading.usage.plausible();
+        reading.usage = plausible(reading.usage);
         if reading.outcome == RunOutcome::SessionMissing {
             // The session named here was never begun.
             reading.session = None;
@@ -321,12 +321,12 @@ pub(super) fn dollars_at(event: &Value, pointer: &str) -> Option<f64> {
 }
 
 /// Returns the tokens of an event, `input_tokens` and `output_tokens` below a path.
-pub(super) fn tokens_at(event: &Value, pointer: &str) -> RunUsage {
+pub(super) fn tokens_at(event: &Value, pointer: &str) -> ModelCost {
     let tokens = |name| number_at(event, &format!("{pointer}/{name}_tokens")).unwrap_or(0);
-    RunUsage {
+    ModelCost {
         input_tokens: tokens("input"),
         output_tokens: tokens("output"),
-        cost_usd: 0.0,
+        ..ModelCost::default()
     }
 }
 

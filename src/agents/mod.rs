@@ -32,7 +32,7 @@ pub use command_line::CommandTemplate;
 pub use permissions::{Commands, Permissions, UnknownPermission};
 pub use prompt::PromptKind;
 pub use ran_commands::ran_commands;
-pub use run_outcome::{ModelFault, NextRun, RunOutcome, RunReading, RunUsage};
+pub use run_outcome::{ModelFault, NextRun, RunOutcome, RunReading, used_since};
 pub use shell_blocks::Shell;
 pub use task_files::not_named;
 

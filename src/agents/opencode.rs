@@ -12,8 +12,8 @@ use super::coding_agent::{
     AgentInvocation, AgentRun, RunOutput, RunSession, dollars_at, events, is, number_at, text_at,
 };
 use super::permissions::Commands;
-use super::run_outcome::{ModelFault, RunOutcome, RunReading, RunUsage};
-use crate::plan::Time;
+use super::run_outcome::{ModelFault, RunOutcome, RunReading, plausible};
+use crate::plan::{ModelCost, Time};
 use crate::wire::text::{one_line, printable};
 
 /// A service that asks for a wait of at least this long has reached a usage limit; a shorter wait is a pause.
@@ -60,7 +60,7 @@ fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
 fn read(printed: &RunOutput<'_>) -> Option<RunReading> {
     let all: Vec<Value> = events(printed.out).collect();
     let of = |kind: &'static str| all.iter().filter(move |event| is(event, kind));
-    let mut usage = RunUsage::default();
+    let mut usage = ModelCost::default();
     for step in of("step_finish") {
         usage.add(step_usage(step));
     }
@@ -103,7 +103,7 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
         }
         "step_finish" => vec![AgentAct::Spends {
             answer: None,
-            usage: step_usage(event).plausible(),
+            usage: plausible(step_usage(event)),
         }],
         "error" => complains(event, "/error/data/message"),
         _ => Vec::new(),
@@ -111,13 +111,14 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
 }
 
 /// Returns what a step has used.
-fn step_usage(step: &Value) -> RunUsage {
+fn step_usage(step: &Value) -> ModelCost {
     let tokens = |name| number_at(step, &format!("/part/tokens/{name}")).unwrap_or(0_u64);
     let cached = tokens("cache/read").saturating_add(tokens("cache/write"));
-    RunUsage {
+    ModelCost {
         input_tokens: tokens("input").saturating_add(cached),
         output_tokens: tokens("output").saturating_add(tokens("reasoning")),
         cost_usd: dollars_at(step, "/part/cost").unwrap_or(0.0),
+        ..ModelCost::default()
     }
 }
 

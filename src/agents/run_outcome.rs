@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::config::WorkerConfig;
-use crate::plan::{SessionId, Time};
+use crate::plan::{ModelCost, SessionId, Time};
 
 /// How one run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,49 +85,35 @@ impl ModelFault {
     }
 }
 
-/// What a run used, as far as the agent reports it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct RunUsage {
-    pub input_tokens: u64,
-    pub output_tokens: u64,
-    pub cost_usd: f64,
-}
-
 /// No run uses more: a higher number is wrong, or made up.
 const MOST_TOKENS: u64 = 1_000_000_000;
 const MOST_COST: f64 = 100_000.0;
 
-impl RunUsage {
-    /// Returns the plausible numbers, without the others.
-    #[must_use]
-    pub(super) fn plausible(self) -> Self {
-        let tokens = |count| if count <= MOST_TOKENS { count } else { 0 };
-        let cost = Some(self.cost_usd).filter(|cost| (0.0..=MOST_COST).contains(cost));
-        Self {
-            input_tokens: tokens(self.input_tokens),
-            output_tokens: tokens(self.output_tokens),
-            cost_usd: cost.unwrap_or(0.0),
+/// Returns the plausible numbers of what a run used, without the others.
+pub(super) fn plausible(mut used: ModelCost) -> ModelCost {
+    for tokens in [&mut used.input_tokens, &mut used.output_tokens] {
+        if *tokens > MOST_TOKENS {
+            *tokens = 0;
         }
     }
-
-    /// Adds what another run used.
-    pub fn add(&mut self, other: Self) {
-        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
-        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
-        self.cost_usd += other.cost_usd;
+    if !(0.0..=MOST_COST).contains(&used.cost_usd) {
+        used.cost_usd = 0.0;
     }
+    used
+}
 
-    /// Returns the difference between a total and an earlier total; if the total began anew, all of it.
-    #[must_use]
-    pub fn since(self, earlier: Self) -> Self {
-        if self.input_tokens < earlier.input_tokens || self.output_tokens < earlier.output_tokens {
-            return self;
-        }
-        Self {
-            input_tokens: self.input_tokens - earlier.input_tokens,
-            output_tokens: self.output_tokens - earlier.output_tokens,
-            cost_usd: (self.cost_usd - earlier.cost_usd).max(0.0),
-        }
+/// Returns the difference between a total and an earlier total; if the total began anew, all of it.
+pub fn used_since(total: ModelCost, earlier: ModelCost) -> ModelCost {
+    let input = total.input_tokens.checked_sub(earlier.input_tokens);
+    let output = total.output_tokens.checked_sub(earlier.output_tokens);
+    let (Some(input_tokens), Some(output_tokens)) = (input, output) else {
+        return total;
+    };
+    ModelCost {
+        input_tokens,
+        output_tokens,
+        cost_usd: (total.cost_usd - earlier.cost_usd).max(0.0),
+        ..total
     }
 }
 
@@ -137,12 +123,13 @@ pub struct RunReading {
     pub outcome: RunOutcome,
     /// The session that the agent names.
     pub session: Option<SessionId>,
-    pub usage: RunUsage,
+    /// What the run used, as far as the agent reports it.
+    pub usage: ModelCost,
 }
 
 impl RunReading {
     /// Makes the reading of a run that names no session.
-    pub(super) fn new(outcome: RunOutcome, usage: RunUsage) -> Self {
+    pub(super) fn new(outcome: RunOutcome, usage: ModelCost) -> Self {
         Self {
             outcome,
             session: None,
@@ -152,7 +139,7 @@ impl RunReading {
 
     /// Makes the reading of a run that says nothing but how it ended.
     pub fn of(outcome: RunOutcome) -> Self {
-        Self::new(outcome, RunUsage::default())
+        Self::new(outcome, ModelCost::default())
     }
 }
 
@@ -250,12 +237,12 @@ mod tests {
 
     #[test]
     fn usage_since_subtracts_previous_total() {
-        let of = |input, output| RunUsage {
+        let of = |input, output| ModelCost {
             input_tokens: input,
             output_tokens: output,
-            cost_usd: 0.0,
+            ..ModelCost::default()
         };
-        assert_eq!(of(40, 6).since(of(20, 2)), of(20, 4));
-        assert_eq!(of(10, 1).since(of(20, 2)), of(10, 1));
+        assert_eq!(used_since(of(40, 6), of(20, 2)), of(20, 4));
+        assert_eq!(used_since(of(10, 1), of(20, 2)), of(10, 1));
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::exec::ChildExit;
-use crate::plan::Time;
+use crate::plan::{ModelCost, Time};
 
 fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/agents")
@@ -180,10 +180,11 @@ fn reads_sessions_and_usage_of_recorded_runs() {
         let session = heard
             .session
             .map_or("-".into(), |session| session.to_string());
-        let RunUsage {
+        let ModelCost {
             input_tokens,
             output_tokens,
             cost_usd,
+            ..
         } = heard.usage;
         format!("{name}: {session} {input_tokens} {output_tokens} {cost_usd:.4}")
     };

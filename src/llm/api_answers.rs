@@ -6,6 +6,7 @@ use serde_json::{Error, Value, from_value};
 
 use super::ModelReply;
 use super::event_stream::ApiAnswer;
+use crate::plan::ModelCost;
 
 /// Why the model stopped.
 pub(super) enum StopReason {
@@ -141,13 +142,12 @@ impl MessagesAnswer {
         let usage = self.usage;
         let cached = usage.cache_creation_input_tokens.unwrap_or(0);
         let cached = cached.saturating_add(usage.cache_read_input_tokens.unwrap_or(0));
-        let reply = ModelReply {
-            text,
+        let spent = ModelCost {
             input_tokens: cached.saturating_add(usage.input_tokens.unwrap_or(0)),
             output_tokens: usage.output_tokens.unwrap_or(0),
-            cost_usd: 0.0,
+            ..ModelCost::default()
         };
-        (reply, end)
+        (ModelReply { text, spent }, end)
     }
 }
 
@@ -163,13 +163,13 @@ impl Completion {
             _ => StopReason::Whole,
         };
         let usage = self.usage.unwrap_or_default();
-        let reply = ModelReply {
-            text: refusal.unwrap_or_else(|| plain(message.content)),
+        let text = refusal.unwrap_or_else(|| plain(message.content));
+        let spent = ModelCost {
             input_tokens: usage.prompt_tokens.unwrap_or(0),
             output_tokens: usage.completion_tokens.unwrap_or(0),
-            cost_usd: 0.0,
+            ..ModelCost::default()
         };
-        (reply, end)
+        (ModelReply { text, spent }, end)
     }
 }
 

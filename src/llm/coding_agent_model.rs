@@ -67,9 +67,8 @@ impl AgentModel {
     }
 
     async fn ask(&self, request: &Request) -> Result<ModelReply, LlmError> {
-        let RunReading { outcome, usage, .. } =
-            self.run(request).await.map_err(|fault| self.error(fault))?;
-        let fault = match outcome {
+        let read = self.run(request).await.map_err(|fault| self.error(fault))?;
+        let fault = match read.outcome {
             // The agent was refused a tool that the question did not need; the answer counts.
             RunOutcome::Done(text)
             | RunOutcome::Refused {
@@ -77,12 +76,8 @@ impl AgentModel {
                 unfinished: None,
                 ..
             } if !text.trim().is_empty() => {
-                return Ok(ModelReply {
-                    text,
-                    input_tokens: usage.input_tokens,
-                    output_tokens: usage.output_tokens,
-                    cost_usd: usage.cost_usd,
-                });
+                let spent = read.usage;
+                return Ok(ModelReply { text, spent });
             }
             other => self.fault(other),
         };

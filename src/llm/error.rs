@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::plan::ModelCost;
 use crate::wire::text::one_line;
 
 /// Characters of the own words of a server or an agent that are passed on.
@@ -30,7 +31,7 @@ impl EndpointError {
 }
 
 /// An exchange that brought no usable answer.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Error)]
 #[error("{} {fault}", self.asked())]
 pub struct LlmError {
     /// The model that was asked, or the coding agent.
@@ -42,7 +43,7 @@ pub struct LlmError {
 }
 
 /// What happened in an exchange; completes a sentence about the model.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Error)]
 pub enum Fault {
     #[error("cannot be reached: {0}")]
     Unreachable(String),
@@ -75,18 +76,10 @@ pub enum Fault {
     Rejected { status: u16, message: String },
     #[error("redirects to another place (status {0}), which is not followed")]
     Redirected(u16),
-    #[error("was cut off after {output_tokens} tokens ({max_tokens} allowed)")]
-    CutAnswer {
-        max_tokens: u32,
-        input_tokens: u64,
-        output_tokens: u64,
-    },
+    #[error("was cut off after {} tokens ({max_tokens} allowed)", .spent.output_tokens)]
+    CutAnswer { max_tokens: u32, spent: ModelCost },
     #[error("refused to answer: {reason}")]
-    Refused {
-        reason: String,
-        input_tokens: u64,
-        output_tokens: u64,
-    },
+    Refused { reason: String, spent: ModelCost },
     /// A coding agent that, with its configuration, answers no question.
     #[error("cannot be asked: {0}")]
     Unfit(String),
@@ -125,20 +118,11 @@ impl LlmError {
         }
     }
 
-    /// Returns the tokens that were read and written although there was no answer.
-    pub fn tokens(&self) -> (u64, u64) {
+    /// Returns what was used although there was no answer.
+    pub fn spent(&self) -> ModelCost {
         match self.fault {
-            Fault::CutAnswer {
-                input_tokens,
-                output_tokens,
-                ..
-            }
-            | Fault::Refused {
-                input_tokens,
-                output_tokens,
-                ..
-            } => (input_tokens, output_tokens),
-            _ => (0, 0),
+            Fault::CutAnswer { spent, .. } | Fault::Refused { spent, .. } => spent,
+            _ => ModelCost::default(),
         }
     }
 

@@ -156,18 +156,13 @@ impl HttpModel {
         end: &StopReason,
     ) -> Result<ModelReply, Fault> {
         reply.text = self.endpoint.scrub_reply(reply.text);
-        let (input_tokens, output_tokens) = (reply.input_tokens, reply.output_tokens);
+        let (max_tokens, spent) = (request.max_tokens, reply.spent);
         match end {
-            StopReason::Cut => Err(Fault::CutAnswer {
-                max_tokens: request.max_tokens,
-                input_tokens,
-                output_tokens,
-            }),
-            StopReason::Refused => Err(Fault::Refused {
-                reason: own_words(&reply.text),
-                input_tokens,
-                output_tokens,
-            }),
+            StopReason::Cut => Err(Fault::CutAnswer { max_tokens, spent }),
+            StopReason::Refused => {
+                let reason = own_words(&reply.text);
+                Err(Fault::Refused { reason, spent })
+            }
             StopReason::Whole if reply.text.trim().is_empty() => {
                 Err(Fault::Unexpected("it holds no text".to_owned()))
             }

@@ -29,6 +29,8 @@ pub use prompts::{PromptError, PromptFiles, PromptTemplate, Prompts};
 pub use quoting::indented;
 pub use typed_questions::{Answered, AskError, AskFault, Model, TypedQuestion};
 
+use crate::plan::ModelCost;
+
 /// One question in the form that is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
@@ -49,12 +51,8 @@ pub struct Request {
 pub struct ModelReply {
     /// The answer as it was received.
     pub text: String,
-    /// Tokens the model read, cached ones included.
-    pub input_tokens: u64,
-    /// Tokens the model wrote.
-    pub output_tokens: u64,
-    /// The cost of the answer in US dollars, as the service reports it; 0 if it reports none: prices are not guessed.
-    pub cost_usd: f64,
+    /// What it took, cached tokens included. The cost is 0 if the service reports none: prices are not guessed.
+    pub spent: ModelCost,
 }
 
 /// A language model that answers one question at a time; it remembers nothing between them.

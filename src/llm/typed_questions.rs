@@ -65,7 +65,7 @@ pub struct AskError {
 }
 
 /// Why there is no usable answer.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Error)]
 pub enum AskFault {
     /// The last exchange failed, permanently or after the retries.
     #[error(transparent)]
@@ -278,15 +278,10 @@ impl Model {
         .notify(|error, wait| tracing::warn!(%error, ?wait, "asking the model again"))
         .await;
         spent.calls += calls.into_inner();
-        let (input, output) = match &outcome {
-            Ok(reply) => {
-                spent.cost_usd += reply.cost_usd;
-                (reply.input_tokens, reply.output_tokens)
-            }
-            Err(error) => error.tokens(),
-        };
-        spent.input_tokens = spent.input_tokens.saturating_add(input);
-        spent.output_tokens = spent.output_tokens.saturating_add(output);
+        spent.add(match &outcome {
+            Ok(reply) => reply.spent,
+            Err(error) => error.spent(),
+        });
         outcome
     }
 }

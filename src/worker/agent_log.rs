@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use crate::agents::{AgentAct, RunUsage, acts};
+use crate::agents::{AgentAct, acts};
 use crate::exec;
+use crate::plan::ModelCost;
 use crate::wire::text::{clip, one_line};
 
 /// Bytes that are read together.
@@ -113,7 +114,7 @@ pub struct AgentNow {
     err: AgentLog,
     doing: String,
     /// What was used, by the answers of the model; `None` if not all of it was read.
-    spent: Option<HashMap<String, RunUsage>>,
+    spent: Option<HashMap<String, ModelCost>>,
 }
 
 impl AgentNow {
@@ -153,8 +154,8 @@ impl AgentNow {
     }
 
     /// Returns what it has used, as far as it reports that.
-    pub fn used(&self) -> RunUsage {
-        let mut used = RunUsage::default();
+    pub fn used(&self) -> ModelCost {
+        let mut used = ModelCost::default();
         let spent = self.spent.iter().flat_map(HashMap::values);
         spent.for_each(|answer| used.add(*answer));
         used
@@ -180,7 +181,7 @@ impl AgentNow {
         }
     }
 
-    fn count(&mut self, answer: Option<String>, usage: RunUsage) {
+    fn count(&mut self, answer: Option<String>, usage: ModelCost) {
         if let Some(spent) = &mut self.spent {
             let answer = answer.unwrap_or_else(|| spent.len().to_string());
             spent.insert(clip(&answer, 80), usage);

@@ -12,10 +12,10 @@ use super::worker_loop::{Finished, HeartbeatSource, Result, RunVitals};
 use super::{WorkerEvent, allowed_commands};
 use crate::agents::{
     AgentProcess, CodingAgentSetup, MOST_PRINTED, ModelFault, NextRun, PromptKind, RunOutcome,
-    RunOutput, RunReading, RunSession, RunUsage,
+    RunOutput, RunReading, RunSession, used_since,
 };
 use crate::exec::{self, ChildExit};
-use crate::plan::{SessionId, Time};
+use crate::plan::{ModelCost, SessionId, Time};
 use crate::plan_time::wall;
 use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes};
 use crate::wire::command_file::{CommandFile, CommandType};
@@ -33,9 +33,9 @@ pub(super) struct SessionRun<'a> {
     coder: CodingAgentSetup,
     inbox: Inbox,
     session: Option<SessionId>,
-    usage: RunUsage,
+    usage: ModelCost,
     /// What the session had used after its last run, where the agent counts so.
-    total: Option<RunUsage>,
+    total: Option<ModelCost>,
     notes: Vec<String>,
     left: Duration,
 }
@@ -64,7 +64,7 @@ impl<'a> SessionRun<'a> {
             coder: with_allowed(coder, at).await,
             inbox: Inbox::of(&at.job.workspace, &at.job.command.id),
             session: None,
-            usage: RunUsage::default(),
+            usage: ModelCost::default(),
             total: None,
             notes: Vec::new(),
             left: at.doer.deadline,
@@ -280,12 +280,12 @@ impl<'a> SessionRun<'a> {
         })
     }
 
-    fn count(&mut self, usage: RunUsage, begins: bool) {
+    fn count(&mut self, usage: ModelCost, begins: bool) {
         if !self.coder.kind.counts_from_the_beginning {
             self.usage.add(usage);
-        } else if usage != RunUsage::default() {
+        } else if usage != ModelCost::default() {
             let before = self.total.filter(|_| !begins).unwrap_or_default();
-            self.usage.add(usage.since(before));
+            self.usage.add(used_since(usage, before));
             self.total = Some(usage);
         }
     }
@@ -299,10 +299,10 @@ impl<'a> SessionRun<'a> {
     }
 
     /// Finds what the session had used, in what it printed before its output had this length.
-    fn used_before(&self, from: u64) -> RunUsage {
+    fn used_before(&self, from: u64) -> ModelCost {
         let used = |out: String| {
             let reading = self.read([&out, ""], None, false);
-            Some(reading.usage).filter(|usage| *usage != RunUsage::default())
+            Some(reading.usage).filter(|usage| *usage != ModelCost::default())
         };
         let earlier = || {
             let earlier = self.at.job.earlier().next()?;

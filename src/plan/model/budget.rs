@@ -117,15 +117,25 @@ pub struct Usage {
     pub lived: ActiveTime,
 }
 
-/// The usage of one question to the planner's model.
+/// What a question to a model, or a run of an agent, used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ModelCost {
-    /// Exchanges begun, failed ones included.
+    /// Exchanges begun, failed ones included; 0 for an agent.
     pub calls: u32,
     pub input_tokens: u64,
     pub output_tokens: u64,
     /// In US dollars, where the model reports its costs.
     pub cost_usd: f64,
+}
+
+impl ModelCost {
+    /// Adds what another question or run used.
+    pub fn add(&mut self, other: Self) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+        self.cost_usd += other.cost_usd;
+    }
 }
 
 /// What plans used of the limits that also hold for a day: the cost is in millionths of a US dollar.
