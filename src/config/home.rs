@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::process::geteuid;
 
 use super::FILE_NAME;
+use crate::plan::words;
+use crate::wire::text::known_word;
 use crate::{bounded_read, own_files};
 
 /// The folder with the marker. In a project everything of plan-agent's is in it; agents that may write nowhere else leave their
@@ -22,28 +24,17 @@ const IGNORE_ALL: &str = "*\n";
 /// How the files begin that agents leave there.
 const REPORT: &str = "report";
 
-/// How the files lie.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Layout {
-    /// `config.toml`, `prompts/` and `volumes/` lie in the folder itself; agents work in `volumes/workspace`.
-    #[default]
-    TopLevel,
-    /// All of it lies in `.plan-agent`, and agents work in the folder around.
-    Project,
-    /// All of it lies in `.plan-agent`, and agents work in `volumes/workspace` there.
-    Apart,
-}
-
-impl Layout {
-    const ALL: [Self; 3] = [Self::TopLevel, Self::Project, Self::Apart];
-
-    /// Returns the word in the marker.
-    fn word(self) -> &'static str {
-        match self {
-            Self::TopLevel => "top-level",
-            Self::Project => "project",
-            Self::Apart => "apart",
-        }
+words! {
+    /// How the files lie: the word in the marker.
+    #[derive(Default)]
+    pub enum Layout {
+        /// `config.toml`, `prompts/` and `volumes/` lie in the folder itself; agents work in `volumes/workspace`.
+        #[default]
+        TopLevel = "top-level",
+        /// All of it lies in `.plan-agent`, and agents work in the folder around.
+        Project = "project",
+        /// All of it lies in `.plan-agent`, and agents work in `volumes/workspace` there.
+        Apart = "apart",
     }
 }
 
@@ -107,11 +98,9 @@ impl Home {
             return None;
         }
         let text = bounded_read::read(marker, MARKER_CAP).ok()?;
-        let mut layouts = Layout::ALL.into_iter();
-        let layout = layouts.find(|layout| layout.word() == text.trim())?;
         Some(Self {
             made: true,
-            ..Self::new(folder, layout)
+            ..Self::new(folder, known_word(text.trim())?)
         })
     }
 
@@ -173,7 +162,7 @@ impl Home {
         if self.layout != Layout::TopLevel {
             write(&folder.join(IGNORE), IGNORE_ALL)?;
         }
-        write(&folder.join(MARKER), &format!("{}\n", self.layout.word()))?;
+        write(&folder.join(MARKER), &format!("{}\n", self.layout.as_str()))?;
         self.made = true;
         Ok(())
     }

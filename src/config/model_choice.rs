@@ -5,6 +5,7 @@ use secrecy::SecretString;
 
 use super::read_config::wrong_variable;
 use super::{Config, ConfigError, Environment, ModelProvider, ServiceUrl, read_config};
+use crate::plan::words;
 use crate::wire::Problem;
 
 /// What plans and judges, and why.
@@ -46,13 +47,14 @@ pub struct Candidates<'a> {
     pub at_work: Option<&'a str>,
 }
 
-/// The API that a service offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Api {
-    /// Anthropic Messages: `base_url` + `/v1/messages`.
-    Anthropic,
-    /// Chat Completions: `base_url`, which ends in `/v1`, + `/chat/completions`.
-    OpenAi,
+words! {
+    /// The API that a service offers: the word in the configuration.
+    pub enum Api {
+        /// Anthropic Messages: `base_url` + `/v1/messages`.
+        Anthropic = "anthropic",
+        /// Chat Completions: `base_url`, which ends in `/v1`, + `/chat/completions`.
+        OpenAi = "openai",
+    }
 }
 
 /// A service: where it is, and with which key.
@@ -69,16 +71,6 @@ pub struct ModelEndpoint {
 }
 
 impl Api {
-    pub(super) const ALL: [Self; 2] = [Self::Anthropic, Self::OpenAi];
-
-    /// Returns the word in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::OpenAi => "openai",
-        }
-    }
-
     fn usual_key_variable(self) -> &'static str {
         match self {
             Self::Anthropic => "ANTHROPIC_API_KEY",

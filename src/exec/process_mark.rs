@@ -16,43 +16,24 @@ use rustix::process::Pid;
 
 use super::child_output::{ChildOutput, alive};
 use super::process_group::stop_group;
+use crate::plan::words;
 use crate::processes::{self, Process};
 
 /// The time between TERM and KILL for a process that was left behind: its result is not needed, and the start waits for its
 /// end.
 const LEFT_GRACE: Duration = Duration::from_millis(500);
 
-/// What a process with a mark was started for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MarkKind {
-    Check,
-    /// An agent that is asked a question; its standard output is kept in a separate file.
-    Question,
-    Hook,
-    /// A check in a step of a role: the roles are not the daemon, and start when it does.
-    Step,
-    /// A server with tools for roles: it is started before the roles start. Its answers to them are not in the file.
-    Server,
-}
-
-impl MarkKind {
-    const ALL: [Self; 5] = [
-        Self::Check,
-        Self::Question,
-        Self::Hook,
-        Self::Step,
-        Self::Server,
-    ];
-
-    /// Returns the text between the name of the process and its group.
-    fn ending(self) -> &'static str {
-        match self {
-            Self::Check => ".check",
-            Self::Question => ".question",
-            Self::Hook => ".hook",
-            Self::Step => ".step",
-            Self::Server => ".server",
-        }
+words! {
+    /// What a process with a mark was started for: the word between the name of the process and its group.
+    pub enum MarkKind {
+        Check = "check",
+        /// An agent that is asked a question; its standard output is kept in a separate file.
+        Question = "question",
+        Hook = "hook",
+        /// A check in a step of a role: the roles are not the daemon, and start when it does.
+        Step = "step",
+        /// A server with tools for roles: it is started before the roles start. Its answers to them are not in the file.
+        Server = "server",
     }
 }
 
@@ -70,7 +51,7 @@ impl ProcessMark {
         kind: MarkKind,
         name: &str,
     ) -> io::Result<Option<(Self, ChildOutput)>> {
-        let path = marks.join(format!("{name}{}", kind.ending()));
+        let path = marks.join(format!("{name}.{}", kind.as_str()));
         let output = match kind {
             MarkKind::Question | MarkKind::Server => ChildOutput::locked_by(&path)?,
             MarkKind::Check | MarkKind::Hook | MarkKind::Step => ChildOutput::at(&path)?,
@@ -123,7 +104,7 @@ pub async fn end_left_behind(marks: &Path) {
 fn signature(mark: &Path) -> Option<Option<u32>> {
     let name = mark.file_name()?.to_str()?;
     let mut kinds = MarkKind::ALL.into_iter();
-    let (_, group) = kinds.find_map(|kind| name.rsplit_once(kind.ending()))?;
+    let (_, group) = kinds.find_map(|kind| name.rsplit_once(&format!(".{}", kind.as_str())))?;
     if group.is_empty() {
         return Some(None);
     }

@@ -4,12 +4,11 @@
 
 use minijinja::context;
 use minijinja::value::{Serde, Value};
-use serde::Serialize;
 
 use super::prompt_context::{MAX_CHECKS, MAX_DEPENDENCIES};
 use super::prompts::{PromptError, Prompts};
 use super::quoting::{LINE, NAME, SECTION, TAIL, TEXT, indented, one_line, unfenced};
-use crate::plan::{CheckResult, IntegrationBranch, Language, Plan, Task};
+use crate::plan::{CheckResult, IntegrationBranch, Language, Plan, Task, words};
 use crate::wire::criterion_text;
 
 /// The text of a command file below its front matter. The task's own texts are inserted unchanged; everything else is quoted.
@@ -39,20 +38,21 @@ pub struct CommandContext<'a> {
     pub content: CommandContent,
 }
 
-/// Which part of a task's history a command contains.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CommandKind {
-    /// The whole task, for an agent that knows nothing of it.
-    #[default]
-    New,
-    /// Only what is new, for the session that made the last attempt.
-    Continue,
-    /// The whole task again, for a new session, with what the lost one did.
-    Resume,
-    /// Only the report again, with the problems of the last one; and the command of that report, unless the agent's session is
-    /// known and remembers it.
-    Repair,
+words! {
+    /// Which part of a task's history a command contains.
+    #[derive(Default)]
+    pub enum CommandKind {
+        /// The whole task, for an agent that knows nothing of it.
+        #[default]
+        New = "new",
+        /// Only what is new, for the session that made the last attempt.
+        Continue = "continue",
+        /// The whole task again, for a new session, with what the lost one did.
+        Resume = "resume",
+        /// Only the report again, with the problems of the last one; and the command of that report, unless the agent's
+        /// session is known and remembers it.
+        Repair = "repair",
+    }
 }
 
 /// What a command contains of the task's history; texts may be empty.
@@ -152,7 +152,7 @@ pub(super) fn view(known: &CommandContext<'_>) -> Value {
         produces => produces.collect::<Vec<_>>(),
         dependencies => dependencies.map(dependency).collect::<Vec<_>>(),
         report_path => fit(known.report_path.clone()),
-        kind => Serde(content.kind),
+        kind => content.kind.as_str(),
         note => block(&content.note, SECTION),
         feedback => block(&content.feedback, SECTION),
         failed_checks => failed(&content.failed_checks),

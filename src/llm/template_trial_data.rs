@@ -88,19 +88,13 @@ fn filled(template: PromptTemplate, fill: Fill) -> Vec<Value> {
             })
         }
         PromptTemplate::Command => {
-            let kinds = [
-                CommandKind::New,
-                CommandKind::Continue,
-                CommandKind::Resume,
-                CommandKind::Repair,
-            ];
             let view = |kind, language| {
                 let content = content(kind, fill);
                 let known = CommandContext::new(&plan, task, content, language, "report.md");
                 command_body::view(&known)
             };
             let both = |kind| [Language::En, Language::Zh].map(|language| view(kind, language));
-            return kinds.into_iter().flat_map(both).collect();
+            return CommandKind::ALL.into_iter().flat_map(both).collect();
         }
     }]
 }

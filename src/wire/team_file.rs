@@ -18,6 +18,7 @@ use super::plan_file::{PlanFile, nearest, suggestion};
 use super::problem::{Place, Problems};
 use super::text::{quote, safe_name};
 use super::yaml_tree::{self, YamlFields, YamlNode};
+use crate::plan::words;
 
 pub use name_checks::KnownNames;
 pub use workflow::{Parameter, ParameterKind, Workflow, plan_of_workflow};
@@ -76,24 +77,28 @@ pub struct RoleSpec {
     step_places: Vec<Place>,
 }
 
-/// Where the tasks of a role are done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RoleKind {
-    /// By a coding agent, a program or a person that exchanges files.
-    #[default]
-    Files,
-    /// Inside the process.
-    Agent,
+words! {
+    /// Where the tasks of a role are done.
+    #[derive(Default)]
+    pub enum RoleKind {
+        /// By a coding agent, a program or a person that exchanges files.
+        #[default]
+        Files = "files",
+        /// Inside the process.
+        Agent = "agent",
+    }
 }
 
-/// Where the commands of a role are published.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RoleFolder {
-    /// In the common folder, with the commands of all other roles.
-    #[default]
-    Common,
-    /// In a folder of its own.
-    Own,
+words! {
+    /// Where the commands of a role are published.
+    #[derive(Default)]
+    pub enum RoleFolder {
+        /// In the common folder, with the commands of all other roles.
+        #[default]
+        Common = "common",
+        /// In a folder of its own.
+        Own = "own",
+    }
 }
 
 /// The worker that takes the commands of a role.
@@ -105,13 +110,15 @@ pub enum RoleWorker {
     External,
 }
 
-/// What follows if another role does not answer in time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnTimeout {
-    #[default]
-    Fail,
-    Retry,
-    Replan,
+words! {
+    /// What follows if another role does not answer in time.
+    #[derive(Default)]
+    pub enum OnTimeout {
+        #[default]
+        Fail = "fail",
+        Retry = "retry",
+        Replan = "replan",
+    }
 }
 
 /// A prepared list of steps for tasks of a kind.

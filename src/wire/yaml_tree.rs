@@ -322,15 +322,20 @@ impl<'a> YamlFields<'a> {
     }
 
     /// Returns what a field stands for that is one of a few words.
-    pub fn choice<T: Copy>(&self, key: &str, known: &[(&str, T)]) -> Option<T> {
+    pub fn choice<T: Copy>(
+        &self,
+        key: &str,
+        all: &[T],
+        as_str: fn(T) -> &'static str,
+    ) -> Option<T> {
         let word = self.text(key)?;
-        let found = known.iter().find(|(name, _)| *name == word);
+        let found = all.iter().copied().find(|one| as_str(*one) == word);
         if found.is_none() {
-            let words: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            let words: Vec<&str> = all.iter().map(|one| as_str(*one)).collect();
             let message = format!("`{key}` is {}", quote(word));
             self.refuse_value(key, message, suggestion(word, &words));
         }
-        found.map(|(_, value)| *value)
+        found
     }
 
     /// Returns the text of a required field that must not be empty.

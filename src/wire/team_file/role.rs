@@ -37,16 +37,9 @@ fn words(text: &'static str) -> Vec<&'static str> {
 pub(super) fn read(node: &YamlNode, problems: &Problems) -> Option<RoleSpec> {
     let fields = YamlFields::of(node, "the role", &words(FIELDS), problems)?;
     let id = id(&fields);
-    let kinds = [("files", RoleKind::Files), ("agent", RoleKind::Agent)];
-    let kind = fields.choice("kind", &kinds);
-    let folders = [("common", RoleFolder::Common), ("own", RoleFolder::Own)];
-    let folder = fields.choice("folder", &folders);
-    let timeouts = [
-        ("fail", OnTimeout::Fail),
-        ("retry", OnTimeout::Retry),
-        ("replan", OnTimeout::Replan),
-    ];
-    let on_timeout = fields.choice("on_timeout", &timeouts);
+    let kind = fields.choice("kind", &RoleKind::ALL, RoleKind::as_str);
+    let folder = fields.choice("folder", &RoleFolder::ALL, RoleFolder::as_str);
+    let on_timeout = fields.choice("on_timeout", &OnTimeout::ALL, OnTimeout::as_str);
     fields.need("kind");
     let (misplaced, own, other) = match kind {
         Some(RoleKind::Agent) => ("worker folder", "agent", "files"),

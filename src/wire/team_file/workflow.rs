@@ -319,8 +319,7 @@ fn parameter(key: &YamlNode, node: &YamlNode, problems: &Problems) -> Option<Par
     }
     let known = ["type", "description", "default", "choices"];
     let fields = YamlFields::of(node, "the parameter", &known, problems)?;
-    let kinds = ParameterKind::ALL.map(|kind| (kind.as_str(), kind));
-    match fields.choice("type", &kinds) {
+    match fields.choice("type", &ParameterKind::ALL, ParameterKind::as_str) {
         Some(kind) => parameter.kind = kind,
         None if fields.get("type").is_some_and(|node| node.text().is_some()) => {
             return Some(parameter);
