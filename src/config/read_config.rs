@@ -19,7 +19,7 @@ use crate::bounded_read;
 use crate::plan::JudgePolicy;
 use crate::wire::Problem;
 use crate::wire::problem::Place;
-use crate::wire::text::quoted;
+use crate::wire::text::{field_path, quoted};
 
 /// The largest file, in bytes; that of a person has a few KiB.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -208,7 +208,7 @@ fn lay_over<'a>(below: &mut DeTable<'a>, above: &DeTable<'a>) {
 fn take_at(table: &mut DeTable<'_>, path: &str, offset: usize) -> Option<String> {
     let mut here = None;
     for (name, value) in table.iter_mut() {
-        let key = join(path, name.get_ref());
+        let key = field_path(path, name.get_ref());
         if let DeValue::Table(inner) = value.get_mut()
             && let Some(taken) = take_at(inner, &key, offset)
         {
@@ -227,7 +227,7 @@ fn take_at(table: &mut DeTable<'_>, path: &str, offset: usize) -> Option<String>
 /// Collects where the value of each key begins.
 fn collect_offsets(table: &DeTable<'_>, path: &str, found: &mut BTreeMap<String, usize>) {
     for (name, value) in table {
-        let key = join(path, name.get_ref());
+        let key = field_path(path, name.get_ref());
         if let Some(inner) = value.get_ref().as_table() {
             collect_offsets(inner, &key, found);
         }
@@ -303,17 +303,10 @@ fn collect_leaves(
     match value {
         serde_json::Value::Object(fields) => {
             for (name, value) in fields {
-                collect_leaves(value, join(&path, &name), found);
+                collect_leaves(value, field_path(&path, &name), found);
             }
         }
         value => drop(found.insert(path, value)),
-    }
-}
-
-fn join(path: &str, name: &str) -> String {
-    match path {
-        "" => name.to_owned(),
-        path => format!("{path}.{name}"),
     }
 }
 
@@ -345,8 +338,8 @@ fn take_unknown(
     let all = std::mem::take(table).into_iter();
     *table = all
         .filter_map(|(name, mut value)| {
-            let key = join(path, name.get_ref());
-            let pattern = join(pattern, if free { "*" } else { name.get_ref() });
+            let key = field_path(path, name.get_ref());
+            let pattern = field_path(pattern, if free { "*" } else { name.get_ref() });
             if !allowed.contains(&pattern) {
                 unknown.push((name.span().start, key));
                 return None;

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::wire::text::{one_line, printable};
+use crate::wire::text::{field_path, one_line, printable};
 
 /// The longest text that an argument may hold, in bytes.
 const MAX_TEXT: usize = 256 * 1024;
@@ -151,7 +151,7 @@ fn object(schema: &Value, map: Map<String, Value>, path: &str) -> Result<Value, 
     let required = || required.into_iter().flatten().filter_map(Value::as_str);
     let mut fitted = Map::new();
     for (name, value) in map {
-        let place = within(path, &name);
+        let place = field_path(path, &name);
         match properties.get(&name) {
             // Many callers send null for an argument that they leave out.
             Some(schema)
@@ -163,7 +163,7 @@ fn object(schema: &Value, map: Map<String, Value>, path: &str) -> Result<Value, 
                     [] => "it takes no fields".to_owned(),
                     known => format!("known are {}", known.join(", ")),
                 };
-                let place = within(path, &one_line(&name, SHOWN));
+                let place = field_path(path, &one_line(&name, SHOWN));
                 return Err(ArgumentError::new(&place, format!("is no field; {known}")));
             }
             None => drop(fitted.insert(printable(&name), fit(&any, value, &place)?)),
@@ -172,7 +172,7 @@ fn object(schema: &Value, map: Map<String, Value>, path: &str) -> Result<Value, 
     if let Some(name) = required().find(|name| !fitted.contains_key(*name)) {
         let wanted = properties.get(name).map(wanted).unwrap_or_default();
         let problem = format!("is missing; it is {wanted}");
-        return Err(ArgumentError::new(&within(path, name), problem));
+        return Err(ArgumentError::new(&field_path(path, name), problem));
     }
     Ok(Value::Object(fitted))
 }
@@ -277,13 +277,6 @@ fn wanted(schema: &Value) -> String {
     match named.collect::<Vec<_>>().join(" or ") {
         named if named.is_empty() => "any value".to_owned(),
         named => named,
-    }
-}
-
-fn within(path: &str, name: &str) -> String {
-    match path {
-        "" => name.to_owned(),
-        path => format!("{path}.{name}"),
     }
 }
 

@@ -132,20 +132,17 @@ pub fn language(body: &str) -> Language {
 /// Finds the parts of a command's body by their headings: English, Chinese or both. Text without such a heading is the
 /// description.
 pub fn sections(body: &str) -> Sections {
-    let [description, constraints, expected_output] = markdown::parts(
-        body,
-        [
-            &["Task description", "任务描述", "Task", "Description"],
-            &["Constraints", "约束条件", "约束"],
-            &[
-                "Expected output",
-                "预期输出",
-                "Expected outcome",
-                "预期结果",
-            ],
+    let headings: [&[&str]; 3] = [
+        &["Task description", "任务描述", "Task", "Description"],
+        &["Constraints", "约束条件", "约束"],
+        &[
+            "Expected output",
+            "预期输出",
+            "Expected outcome",
+            "预期结果",
         ],
-    )
-    .known;
+    ];
+    let ([description, constraints, expected_output], _) = markdown::parts(body, headings);
     Sections {
         description,
         constraints,
@@ -173,12 +170,10 @@ struct CommandHeader {
 impl CommandHeader {
     fn id(&self) -> Result<CommandId, Problem> {
         let id = given(&self.id, "`id` is missing")?.trim();
-        if safe_name(id) {
-            return Ok(CommandId::new(id));
+        match safe_name(id) {
+            true => Ok(CommandId::new(id)),
+            false => Err(misfit("id", id, "1 to 64 letters, digits, `-` and `_`")),
         }
-        let id = quote(id);
-        let message = format!("`id` is {id}, not 1 to 64 letters, digits, `-` and `_`");
-        Err(Problem::new(message))
     }
 
     fn session(&self) -> Result<Option<SessionId>, Problem> {
@@ -189,27 +184,19 @@ impl CommandHeader {
     fn kind(&self) -> Result<CommandType, Problem> {
         let missing = "`command_type` is missing (new, continue or end)";
         let word = given(&self.command_type, missing)?;
-        known_word(&word.trim().to_ascii_lowercase()).ok_or_else(|| {
-            let message = format!(
-                "`command_type` is {}, not new, continue or end",
-                quote(word)
-            );
-            Problem::new(message)
-        })
+        let kind = known_word(&word.trim().to_ascii_lowercase());
+        kind.ok_or_else(|| misfit("command_type", word, "new, continue or end"))
     }
 
     fn created_at(&self) -> Result<Option<Time>, Problem> {
-        let read = |text: &str| {
-            let wrong = || Problem::new(format!("`created_at` is {}, not RFC 3339", quote(text)));
-            parse_time(text).ok_or_else(wrong)
-        };
+        let wrong = |text: &str| misfit("created_at", text, "RFC 3339");
+        let read = |text| parse_time(text).ok_or_else(|| wrong(text));
         self.created_at.as_deref().map(read).transpose()
     }
 
     fn origin(&self) -> Result<Origin, Problem> {
         let word = self.origin.as_deref().unwrap_or("model");
-        let wrong = || Problem::new(format!("`origin` is {}, not person or model", quote(word)));
-        known_word(word).ok_or_else(wrong)
+        known_word(word).ok_or_else(|| misfit("origin", word, "person or model"))
     }
 }
 
@@ -222,11 +209,15 @@ pub(super) fn read_session(text: &str) -> Result<Option<SessionId>, Problem> {
     match text.trim() {
         "" | "auto" => Ok(None),
         id if safe_session(id) => Ok(Some(SessionId::new(id))),
-        id => Err(Problem::new(format!(
-            "`session_id` is {}, not 1 to 128 letters, digits, `.`, `_`, `:` and `-`",
-            quote(id)
-        ))),
+        id => {
+            let wanted = "1 to 128 letters, digits, `.`, `_`, `:` and `-`";
+            Err(misfit("session_id", id, wanted))
+        }
     }
+}
+
+fn misfit(key: &str, text: &str, wanted: &str) -> Problem {
+    Problem::new(format!("`{key}` is {}, not {wanted}", quote(text)))
 }
 
 fn some(text: &str) -> Option<String> {

@@ -115,17 +115,10 @@ fn without_closing(title: &str) -> &str {
 /// The most bytes of a heading that may be one of the known ones.
 const LONGEST_TITLE: usize = 120;
 
-/// The texts under the known headings, and the rest of the text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Parts<const N: usize> {
-    pub(crate) known: [String; N],
-    pub(crate) other: String,
-}
-
-/// Sorts a text under the headings it is expected to have; a deeper heading stays with the part it stands in, what
-/// stands under any other heading is kept as it is. A text with none of the headings is wholly the first part. Headings that
+/// Sorts a text under the headings it is expected to have, and returns the rest beside; a deeper heading stays with the part it
+/// stands in, what stands under any other heading is kept as it is. A text with none of the headings is wholly the first part. Headings that
 /// were escaped are text, and returned as they were.
-pub(crate) fn parts<const N: usize>(text: &str, words: [&[&str]; N]) -> Parts<N> {
+pub(crate) fn parts<const N: usize>(text: &str, words: [&[&str]; N]) -> ([String; N], String) {
     let words = words.map(in_letters);
     let mut known: [String; N] = std::array::from_fn(|_| String::new());
     let mut other = String::new();
@@ -148,7 +141,7 @@ pub(crate) fn parts<const N: usize>(text: &str, words: [&[&str]; N]) -> Parts<N>
     for part in known.iter_mut().chain([&mut other]) {
         *part = unescape(part.trim(), &words);
     }
-    Parts { known, other }
+    (known, other)
 }
 
 /// Returns a text in which no line is read as one of these headings: [`parts`] returns it was.
@@ -245,15 +238,15 @@ mod tests {
     #[test]
     fn parts_keep_all_text() {
         let words: [&[&str]; 2] = [&["One"], &["Two"]];
-        let parts = super::parts(
+        let (known, other) = super::parts(
             "t\n# Title\n## Two\n2\n### Sub\ns\n## Odd\no\n## One\n1",
             words,
         );
-        assert_eq!(parts.known, ["1", "2\n### Sub\ns"]);
-        assert_eq!(parts.other, "t\n# Title\n## Odd\no");
-        let parts = super::parts("# Title\ntext", words);
-        assert_eq!(parts.known, ["# Title\ntext", ""]);
-        assert_eq!(parts.other, "");
+        assert_eq!(known, ["1", "2\n### Sub\ns"]);
+        assert_eq!(other, "t\n# Title\n## Odd\no");
+        let (known, other) = super::parts("# Title\ntext", words);
+        assert_eq!(known, ["# Title\ntext", ""]);
+        assert_eq!(other, "");
     }
 
     #[test]
@@ -261,12 +254,9 @@ mod tests {
         let words: [&[&str]; 2] = [&["One"], &["Two"]];
         let text = "a\n## Two\n\\# One\n```\n# One\n```\n\\x\n## Three\n## One";
         let whole = format!("## One\n\n{}\n\n## Two\n\n2", escape(text, words));
-        let parts = super::parts(&whole, words);
-        assert_eq!(
-            parts.known,
-            ["a\n## Two\n\\# One\n```\n# One\n```\n\\x", "2"]
-        );
-        assert_eq!(parts.other, "## Three\n## One");
+        let (known, other) = super::parts(&whole, words);
+        assert_eq!(known, ["a\n## Two\n\\# One\n```\n# One\n```\n\\x", "2"]);
+        assert_eq!(other, "## Three\n## One");
     }
 
     #[test]

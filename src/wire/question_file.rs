@@ -63,7 +63,6 @@ pub fn in_file(question: &HumanQuestion) -> impl Iterator<Item = AnswerChoice> {
 struct QuestionHeader {
     id: Option<String>,
     plan: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<String>,
     choices: Vec<String>,
     answer: Option<String>,

@@ -128,12 +128,13 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<ReportFile, Vec<Problem>> {
     };
     let mut file = read_header(&front, &header, command)?;
     file.report.name = name.to_owned();
-    let markdown::Parts { known, other } = markdown::parts(&front.body, HEADINGS);
-    [
-        file.report.results,
-        file.report.pitfalls,
-        file.report.next_steps,
-    ] = known;
+    let ([results, pitfalls, next_steps], other) = markdown::parts(&front.body, HEADINGS);
+    file.report = Report {
+        results,
+        pitfalls,
+        next_steps,
+        ..file.report
+    };
     file.other = other;
     if is_blank(&file) {
         let hint = "write what was done under `## Core results`, then `## Pitfalls` and `## Next-step suggestions`";
@@ -206,11 +207,9 @@ struct ReportHeader {
     blocked_until: Option<String>,
     question: Option<String>,
     /// A list as JSON, so that each command comes through as it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
     request_id: Option<String>,
     collaboration: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     written_by: Option<String>,
 }
 

@@ -198,6 +198,14 @@ pub(crate) fn known_word<T: DeserializeOwned>(word: &str) -> Option<T> {
     serde_json::from_value(Value::from(word)).ok()
 }
 
+/// Returns where a field is, from the field that it is in.
+pub(crate) fn field_path(path: &str, name: &str) -> String {
+    match path {
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
+    }
+}
+
 /// Returns an untrusted word in backticks, short enough for a message.
 pub(crate) fn quote(word: &str) -> String {
     format!("`{}`", one_line(word, 40).replace('`', "'"))

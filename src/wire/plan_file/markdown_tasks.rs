@@ -27,7 +27,6 @@ pub(super) struct PlanHeader {
     #[serde(deserialize_with = "text_or_list")]
     pub(super) constraints: String,
     pub(super) order: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) workspace: Option<String>,
 }
 
