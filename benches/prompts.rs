@@ -1,7 +1,7 @@
 //! What the judge is sent, in plans of different sizes.
 
 use plan_agent::llm::Prompts;
-use plan_agent::llm::questions::{self, JudgeFacts};
+use plan_agent::llm::questions;
 use plan_agent::plan::{
     AttemptKind, Budget, CommandId, DecidedBy, Decision, Draft, NewCommand, Plan, PlanPolicy,
     Refusal, Report, ReportStatus, TaskId, TaskOrder, Time, Verdict,
@@ -36,7 +36,7 @@ fn judge_prompt(tasks: usize) -> usize {
     let task = plan.task(TaskId(middle)).unwrap();
     let attempt = plan.current_attempt(task).unwrap();
     let prompts = Prompts::load(None).unwrap();
-    let question = questions::judge(&plan, task, attempt, &JudgeFacts::default())
+    let question = questions::judge(&plan, task, attempt, &[])
         .render(&prompts)
         .unwrap();
     question.request.system.len() + question.request.prompt.len()

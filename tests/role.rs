@@ -33,6 +33,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
 /// A model that gives the scripted answers one after the other, and then repeats the last one.
+#[derive(Debug)]
 pub struct Scripted {
     answers: Mutex<VecDeque<Value>>,
     asked: Mutex<Vec<Request>>,

@@ -23,13 +23,14 @@ use std::path::{Path, PathBuf};
 use crate::exec;
 use crate::plan::SessionId;
 use crate::volumes::{Folder, Volumes, VolumesError};
+use crate::wire::Problem;
 use crate::wire::command_file::{CommandFile, CommandType};
 
 pub use agent_acts::{AgentAct, ToolAnswer, acts};
 pub use agent_program::{CodingAgent, Login, ProgramVersion};
 pub use coding_agent::{AgentInvocation, AgentRun, RunOutput, RunSession};
 pub use command_line::CommandTemplate;
-pub use permissions::{Commands, Permissions, UnknownPermission};
+pub use permissions::{Commands, Permissions};
 pub use prompt::PromptKind;
 pub use ran_commands::ran_commands;
 pub use run_outcome::{ModelFault, NextRun, RunOutcome, RunReading, used_since};
@@ -60,17 +61,6 @@ pub struct CodingAgentSetup {
 
 /// The most that a run may print before it is stopped: no useful output is that long, and a disk is finite.
 pub const MOST_PRINTED: u64 = 64 * 1024 * 1024;
-
-/// Why there is no such agent.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AgentError {
-    #[error("unknown agent `{name}`: the agents are {}", names().join(", "))]
-    Unknown { name: String },
-    #[error("the agent `command` needs a command line after `--`")]
-    NoCommandLine,
-    #[error("the agent `{0}` takes no command line")]
-    CommandLine(&'static str),
-}
 
 /// One command, as an agent gets it.
 #[derive(Debug)]
@@ -145,17 +135,24 @@ impl Agent {
     ///
     /// # Errors
     /// No agent has this name, or it does not go with the command line.
-    pub fn new(name: &str, argv: Vec<String>) -> Result<Self, AgentError> {
+    pub fn new(name: &str, argv: Vec<String>) -> Result<Self, Problem> {
+        let unknown = || {
+            let names = names().join(", ");
+            Problem::new(format!("unknown agent `{name}`: the agents are {names}"))
+        };
         match name {
             "shell" if argv.is_empty() => Ok(Self::Shell(Shell { allow_shell: false })),
-            "shell" => Err(AgentError::CommandLine("shell")),
-            "command" if argv.is_empty() => Err(AgentError::NoCommandLine),
+            "command" if argv.is_empty() => Err(Problem::new(
+                "the agent `command` needs a command line after `--`",
+            )),
             "command" => Ok(Self::Command(CommandTemplate(argv))),
             "relay" if argv.is_empty() => Ok(Self::Relay),
-            "relay" => Err(AgentError::CommandLine("relay")),
+            "relay" | "shell" => {
+                let message = format!("the agent `{name}` takes no command line");
+                Err(Problem::new(message))
+            }
             name => Ok(Self::Coding(CodingAgentSetup {
-                kind: CodingAgent::named(name)
-                    .ok_or_else(|| AgentError::Unknown { name: name.into() })?,
+                kind: CodingAgent::named(name).ok_or_else(unknown)?,
                 allow: Permissions::default(),
                 more: argv,
             })),

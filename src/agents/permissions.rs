@@ -1,5 +1,7 @@
 //! What a coding agent may do without asking a person: the words of `[worker] allow`, the same for every agent.
 
+use crate::wire::Problem;
+
 /// What an agent may do. It may always read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permissions {
@@ -20,18 +22,6 @@ pub enum Commands {
     /// Commands that begin like one of these patterns; a `*` stands for anything.
     Some(Vec<String>),
     Any,
-}
-
-/// A word that is not in the vocabulary.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`worker.allow` has `{0}`")]
-pub struct UnknownPermission(pub String);
-
-impl UnknownPermission {
-    /// Returns what the person can do.
-    pub fn hint(&self) -> &'static str {
-        r#"write "edit", "shell", "shell:cargo test *" or "all""#
-    }
 }
 
 impl Default for Permissions {
@@ -57,7 +47,7 @@ impl Permissions {
     ///
     /// # Errors
     /// Names the first word that means nothing.
-    pub fn parse(words: &[String]) -> Result<Self, UnknownPermission> {
+    pub fn parse(words: &[String]) -> Result<Self, Problem> {
         let mut allow = Self::NOTHING;
         let mut patterns = Vec::new();
         for word in words {
@@ -68,7 +58,11 @@ impl Permissions {
                 Some(("shell", pattern)) if sound(pattern) => {
                     patterns.push(pattern.trim().to_owned());
                 }
-                _ => return Err(UnknownPermission(word.clone())),
+                _ => {
+                    let problem = Problem::new(format!("`worker.allow` has `{word}`"));
+                    let hint = r#"write "edit", "shell", "shell:cargo test *" or "all""#;
+                    return Err(problem.with_hint(hint));
+                }
             }
         }
         if allow.commands == Commands::None && !patterns.is_empty() {
@@ -106,7 +100,8 @@ mod tests {
             Commands::Any
         );
         for word in ["edits", "shell:", "shell:a),Bash(b", "All", ""] {
-            assert_eq!(parse(&[word]), Err(UnknownPermission(word.into())));
+            let problem = parse(&[word]).unwrap_err();
+            assert_eq!(problem.message, format!("`worker.allow` has `{word}`"));
         }
     }
 }

@@ -98,7 +98,7 @@ async fn findings(app: &App) -> Vec<Finding> {
     ]);
     findings.extend(notify(config));
     if let Err(error) = Permissions::parse(&config.worker.allow) {
-        findings.push(bad("allow", error.to_string()).hint(error.hint()));
+        findings.push(misfit("allow", error));
     }
     let mut absent = Vec::new();
     for agent in CodingAgent::ALL {
@@ -192,7 +192,7 @@ fn prompts(dir: &Path) -> Finding {
     match Prompts::load(Some(dir)) {
         Ok(_) if dir.is_dir() => good("prompts", format!("those of {}", dir.display())),
         Ok(_) => good("prompts", "built in"),
-        Err(error) => bad("prompts", error.to_string()).hint(error.hint()),
+        Err(error) => misfit("prompts", error),
     }
 }
 
@@ -380,10 +380,14 @@ fn missing(about: &'static str, text: impl Into<String>) -> Finding {
 
 /// What a run would refuse.
 fn refused(about: &'static str, failure: Failure) -> Finding {
-    let Problem { message, hint, .. } = failure.problem(Problem::new);
-    let mut finding = bad(about, message);
-    finding.hint = hint;
-    finding
+    misfit(about, failure.problem(Problem::new))
+}
+
+fn misfit(about: &'static str, Problem { message, hint, .. }: Problem) -> Finding {
+    Finding {
+        hint,
+        ..bad(about, message)
+    }
 }
 
 fn bad(about: &'static str, text: impl Into<String>) -> Finding {

@@ -5,10 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use crate::agents::{AgentRefusal, UnknownPermission};
+use crate::agents::AgentRefusal;
 use crate::config::ConfigError;
 use crate::exec::ProjectError;
-use crate::llm::{EndpointError, PromptError};
 use crate::own_files;
 use crate::plan::Refusal;
 use crate::store::StoreError;
@@ -208,9 +207,8 @@ fn known(error: &anyhow::Error) -> (Exit, Option<String>) {
     }
     let refused = error.downcast_ref::<AgentRefusal>();
     let project = error.downcast_ref().map(ProjectError::hint);
-    let hint = (error.downcast_ref().map(PromptError::hint))
-        .or_else(|| error.downcast_ref().map(EndpointError::hint))
-        .or_else(|| error.downcast_ref().map(UnknownPermission::hint))
+    let problem = error.downcast_ref::<Problem>();
+    let hint = (problem.and_then(|problem| problem.hint.as_deref()))
         .or(refused.map(|refused| refused.way_out.as_str()))
         .or(project.as_deref());
     match hint {

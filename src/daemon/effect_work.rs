@@ -178,11 +178,10 @@ fn question(
                 AttemptState::Reported | AttemptState::Judged => None,
                 _ => Some(clip(&other.report.as_ref()?.text(), STALE)),
             };
-            let stale_reports = plan.attempts_of(task.number).filter_map(stale).collect();
-            let facts = questions::JudgeFacts { stale_reports };
+            let stale: Vec<String> = plan.attempts_of(task.number).filter_map(stale).collect();
             let command = command.clone();
             let decide = move |verdict| ModelDecision::Judgement(command.clone(), verdict);
-            questions::judge(plan, task, attempt, &facts).map(decide)
+            questions::judge(plan, task, attempt, &stale).map(decide)
         }
         ModelQuestionKind::Replan => {
             let open = head.replan.as_ref().ok_or(Refusal::UnknownAsk)?;

@@ -6,10 +6,10 @@ use minijinja::context;
 use minijinja::value::{Serde, Value};
 
 use super::prompt_context::{MAX_CHECKS, MAX_DEPENDENCIES};
-use super::prompts::{PromptError, Prompts};
+use super::prompts::Prompts;
 use super::quoting::{LINE, NAME, SECTION, TAIL, TEXT, indented, one_line, unfenced};
 use crate::plan::{CheckResult, IntegrationBranch, Language, Plan, Task, words};
-use crate::wire::criterion_text;
+use crate::wire::{Problem, criterion_text};
 
 /// The text of a command file below its front matter. The task's own texts are inserted unchanged; everything else is quoted.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -163,10 +163,7 @@ pub(super) fn view(known: &CommandContext<'_>) -> Value {
 }
 
 /// Renders the part of a command file below the front matter.
-pub fn command_body(
-    prompts: &Prompts,
-    context: &CommandContext<'_>,
-) -> Result<String, PromptError> {
+pub fn command_body(prompts: &Prompts, context: &CommandContext<'_>) -> Result<String, Problem> {
     let body = prompts.command(&view(context))?;
     Ok(format!("{body}\n"))
 }

@@ -11,25 +11,6 @@ use crate::wire::text::one_line;
 /// Characters of the own words of a server or an agent that are passed on.
 const MAX_MESSAGE: usize = 300;
 
-/// Why a model cannot be set up.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum EndpointError {
-    #[error("the key for `{0}` holds characters that no header can carry")]
-    Key(String),
-    #[error("cannot set up the HTTP client: {0}")]
-    Client(String),
-}
-
-impl EndpointError {
-    /// Returns what the person can do.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Key(_) => "look for blanks or line breaks in the variable that holds the key",
-            Self::Client(_) => "check the system's proxy settings",
-        }
-    }
-}
-
 /// An exchange that brought no usable answer.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("{} {fault}", self.asked())]

@@ -13,9 +13,10 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::error::{EndpointError, Fault, LlmError, is_overflow, own_words};
+use super::error::{Fault, LlmError, is_overflow, own_words};
 use super::event_stream::ApiAnswer;
 use crate::config::{ModelEndpoint, is_loopback};
+use crate::wire::Problem;
 
 /// The largest response body, in bytes; an answer of 16,000 tokens has about 64 KiB.
 const MAX_BODY: usize = 4 << 20;
@@ -90,7 +91,7 @@ impl Endpoint {
         path: &str,
         (key_header, word): (&'static str, &str),
         headers: &[(&'static str, &'static str)],
-    ) -> Result<Self, EndpointError> {
+    ) -> Result<Self, Problem> {
         let url = endpoint.base_url.with_path(path);
         let shown_url = url.to_string();
         let key = endpoint.key.as_ref().and_then(trimmed);
@@ -101,13 +102,20 @@ impl Endpoint {
         if let Some(key) = &key {
             let text = SecretString::from(format!("{word}{}", key.expose_secret()));
             let value = HeaderValue::from_str(text.expose_secret());
-            let mut value = value.map_err(|_| EndpointError::Key(shown_url.clone()))?;
+            let mut value = value.map_err(|_| {
+                let problem = "holds characters that no header can carry";
+                Problem::new(format!("the key for `{shown_url}` {problem}"))
+                    .with_hint("look for blanks or line breaks in the variable that holds the key")
+            })?;
             value.set_sensitive(true);
             sent.insert(key_header, value);
         }
         let builder = client_builder(&url).default_headers(sent);
         let client = builder.build();
-        let client = client.map_err(|error| EndpointError::Client(chain(&error)))?;
+        let client = client.map_err(|error| {
+            let message = format!("cannot set up the HTTP client: {}", chain(&error));
+            Problem::new(message).with_hint("check the system's proxy settings")
+        })?;
         Ok(Self {
             client,
             url,

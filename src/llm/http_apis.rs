@@ -9,11 +9,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::api_answers::{Completion, MessagesAnswer, StopReason};
-use super::error::{EndpointError, Fault, LlmError, own_words};
+use super::error::{Fault, LlmError, own_words};
 use super::event_stream::ApiAnswer;
 use super::http::Endpoint;
 use super::{BoxFuture, LanguageModel, ModelReply, Request, Schema};
 use crate::config::{Api, ModelEndpoint};
+use crate::wire::Problem;
 
 /// Steady, for judging; at zero a small model may repeat itself without end, and would do so again at the next request.
 const TEMPERATURE: f64 = 0.2;
@@ -53,11 +54,7 @@ impl HttpModel {
     ///
     /// # Errors
     /// The address or the key cannot be used.
-    pub fn new(
-        endpoint: &ModelEndpoint,
-        model: &str,
-        timeout: Duration,
-    ) -> Result<Self, EndpointError> {
+    pub fn new(endpoint: &ModelEndpoint, model: &str, timeout: Duration) -> Result<Self, Problem> {
         let (path, key, headers): (_, _, &[_]) = match endpoint.api {
             Api::Anthropic => {
                 let version = ("anthropic-version", "2023-06-01");

@@ -21,13 +21,15 @@ mod typed_questions;
 pub use answer_schema::Schema;
 pub use coding_agent_model::AgentModel;
 pub use command_body::{CommandContent, CommandContext, CommandKind};
-pub use error::{EndpointError, Fault, LlmError};
+pub use error::{Fault, LlmError};
 pub use futures_util::future::BoxFuture;
 pub use http::{chain as error_chain, client_builder, install_crypto};
 pub use http_apis::HttpModel;
-pub use prompts::{PromptError, PromptFiles, PromptTemplate, Prompts};
+pub use prompts::{PromptFiles, PromptTemplate, Prompts};
 pub use quoting::indented;
 pub use typed_questions::{Answered, AskError, AskFault, Model, TypedQuestion};
+
+use std::fmt;
 
 use crate::plan::ModelCost;
 
@@ -56,7 +58,7 @@ pub struct ModelReply {
 }
 
 /// A language model that answers one question at a time; it remembers nothing between them.
-pub trait LanguageModel: Send + Sync {
+pub trait LanguageModel: fmt::Debug + Send + Sync {
     /// Returns the model's name as it is shown to a person.
     fn name(&self) -> &str;
 

@@ -62,13 +62,6 @@ pub struct PlanContext<'a> {
     pub team: Option<&'a Team>,
 }
 
-/// The facts about a result that are not in the plan's rows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JudgeFacts {
-    /// Reports for this task that came for other commands and were not applied.
-    pub stale_reports: Vec<String>,
-}
-
 /// What a planner knows.
 pub(super) fn plan(known: &PlanContext<'_>) -> Value {
     let workflows = known.team.into_iter().flat_map(|team| &team.workflows);
@@ -111,7 +104,7 @@ fn head(plan: &Plan) -> Value {
 }
 
 /// What a judge knows.
-pub(super) fn judge(plan: &Plan, task: &Task, attempt: &Attempt, facts: &JudgeFacts) -> Value {
+pub(super) fn judge(plan: &Plan, task: &Task, attempt: &Attempt, stale: &[String]) -> Value {
     let (before, after) = plan.tasks_around(task);
     let mut before = before.take(WINDOW).collect::<Vec<_>>();
     before.reverse();
@@ -121,7 +114,7 @@ pub(super) fn judge(plan: &Plan, task: &Task, attempt: &Attempt, facts: &JudgeFa
     let mut earlier: Vec<Value> = earlier.filter_map(verdict).take(MAX_EARLIER).collect();
     earlier.reverse();
     let checks = attempt.checks.iter().flatten().take(MAX_CHECKS);
-    let stale = facts.stale_reports.iter().take(MAX_EARLIER);
+    let stale = stale.iter().take(MAX_EARLIER);
     context! {
         plan => head(plan),
         task => shown(task),

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
 use minijinja::{Environment, Error, ErrorKind, Output, UndefinedBehavior};
-use thiserror::Error;
 
 use super::quoting::{LINE, NAME, TEXT, one_line, quote, quote_within};
 use super::template_trial_data;
 use crate::bounded_read;
 use crate::plan::words;
+use crate::wire::Problem;
 
 /// A template of a question has this line between its system part and its prompt part.
 const SEPARATOR: &str = "---";
@@ -73,29 +73,6 @@ impl PromptTemplate {
     }
 }
 
-/// A template that cannot be used.
-#[derive(Debug, Error)]
-pub enum PromptError {
-    #[error("cannot read the prompt `{}`: {source}", path.display())]
-    Unreadable { path: PathBuf, source: io::Error },
-    #[error("{}:{line}: {reason}", path.display())]
-    Broken {
-        path: PathBuf,
-        line: usize,
-        reason: String,
-    },
-}
-
-impl PromptError {
-    /// Returns what the person can do.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Unreadable { .. } => "check that it is a readable text file",
-            Self::Broken { .. } => "mend the file, or take it away to use the built-in prompt",
-        }
-    }
-}
-
 /// The texts of the files in a folder of prompts, each read once.
 #[derive(Clone, Debug, Default)]
 pub struct PromptFiles(HashMap<PromptTemplate, (PathBuf, String)>);
@@ -105,7 +82,7 @@ impl PromptFiles {
     ///
     /// # Errors
     /// One of them cannot be read.
-    pub fn read(dir: &Path) -> Result<Self, PromptError> {
+    pub fn read(dir: &Path) -> Result<Self, Problem> {
         let mut files = HashMap::new();
         for template in PromptTemplate::ALL {
             let path = dir.join(template.file_name());
@@ -137,7 +114,7 @@ impl Prompts {
     ///
     /// # Errors
     /// A file cannot be read, or cannot be used.
-    pub fn load(dir: Option<&Path>) -> Result<Self, PromptError> {
+    pub fn load(dir: Option<&Path>) -> Result<Self, Problem> {
         let files = dir.map(PromptFiles::read).transpose()?;
         Self::of(&files.unwrap_or_default())
     }
@@ -146,7 +123,7 @@ impl Prompts {
     ///
     /// # Errors
     /// One of them cannot be used.
-    pub fn of(files: &PromptFiles) -> Result<Self, PromptError> {
+    pub fn of(files: &PromptFiles) -> Result<Self, Problem> {
         let mut prompts = Self {
             environment: environment(),
             paths: HashMap::new(),
@@ -173,13 +150,13 @@ impl Prompts {
         &self,
         template: PromptTemplate,
         context: &Value,
-    ) -> Result<(String, String), PromptError> {
+    ) -> Result<(String, String), Problem> {
         let system = self.render(template, 0, context)?;
         Ok((system, self.render(template, 1, context)?))
     }
 
     /// Renders the command file's body.
-    pub(super) fn command(&self, context: &Value) -> Result<String, PromptError> {
+    pub(super) fn command(&self, context: &Value) -> Result<String, Problem> {
         self.render(PromptTemplate::Command, 0, context)
     }
 
@@ -188,7 +165,7 @@ impl Prompts {
         template: PromptTemplate,
         path: PathBuf,
         source: &str,
-    ) -> Result<(), PromptError> {
+    ) -> Result<(), Problem> {
         self.paths.insert(template, path);
         for (part, text) in self.split(template, source)?.into_iter().enumerate() {
             self.environment
@@ -205,7 +182,7 @@ impl Prompts {
     }
 
     /// Splits a template; each part keeps its lines, so that its line numbers are those of the file.
-    fn split(&self, template: PromptTemplate, source: &str) -> Result<Vec<String>, PromptError> {
+    fn split(&self, template: PromptTemplate, source: &str) -> Result<Vec<String>, Problem> {
         if template.parts().len() == 1 {
             return Ok(vec![source.to_owned()]);
         }
@@ -225,7 +202,7 @@ impl Prompts {
         template: PromptTemplate,
         source: &str,
         sample: &Value,
-    ) -> Result<(), PromptError> {
+    ) -> Result<(), Problem> {
         let globals: HashSet<&str> = self.environment.globals().map(|(name, _)| name).collect();
         for part in template.parts() {
             let Ok(parsed) = self.environment.get_template(&name(template, part)) else {
@@ -246,14 +223,14 @@ impl Prompts {
         template: PromptTemplate,
         part: usize,
         context: &Value,
-    ) -> Result<String, PromptError> {
+    ) -> Result<String, Problem> {
         let parsed = self.environment.get_template(&name(template, part));
         let text = parsed.and_then(|parsed| parsed.render(context));
         let text = text.map_err(|error| self.broken(template, &error))?;
         Ok(text.trim().to_owned())
     }
 
-    fn broken(&self, template: PromptTemplate, error: &minijinja::Error) -> PromptError {
+    fn broken(&self, template: PromptTemplate, error: &minijinja::Error) -> Problem {
         let reason = match (error.kind(), error.detail()) {
             (ErrorKind::UndefinedError, _) => "unknown variable or field".to_owned(),
             (kind, Some(detail)) => format!("{kind}: {detail}"),
@@ -262,9 +239,10 @@ impl Prompts {
         self.broken_at(template, error.line().unwrap_or(1), reason)
     }
 
-    fn broken_at(&self, template: PromptTemplate, line: usize, reason: String) -> PromptError {
-        let path = PathBuf::from(&self.paths[&template]);
-        PromptError::Broken { path, line, reason }
+    fn broken_at(&self, template: PromptTemplate, line: usize, reason: String) -> Problem {
+        let path = self.paths[&template].display().to_string();
+        let problem = Problem::new(Problem::on_line(line, reason).in_file(&path));
+        problem.with_hint("mend the file, or take it away to use the built-in prompt")
     }
 }
 
@@ -327,13 +305,13 @@ fn name(template: PromptTemplate, part: usize) -> String {
     format!("{}#{part}", template.as_str())
 }
 
-fn read(path: &Path) -> Result<Option<String>, PromptError> {
+fn read(path: &Path) -> Result<Option<String>, Problem> {
     match bounded_read::read_file(path, MAX_TEMPLATE) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => {
-            let path = path.to_owned();
-            Err(PromptError::Unreadable { path, source })
+        Err(error) => {
+            let message = format!("cannot read the prompt `{}`: {error}", path.display());
+            Err(Problem::new(message).with_hint("check that it is a readable text file"))
         }
     }
 }
@@ -355,16 +333,13 @@ fn line_of(source: &str, name: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn load(file: &str, text: &str) -> Result<Prompts, PromptError> {
+    fn load(file: &str, text: &str) -> Result<Prompts, Problem> {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join(file), text).unwrap();
-        Prompts::load(Some(dir.path())).map_err(|error| match error {
-            PromptError::Broken { line, reason, path } => PromptError::Broken {
-                line,
-                reason,
-                path: PathBuf::from(path.file_name().unwrap()),
-            },
-            other => other,
+        let folder = format!("{}/", dir.path().display());
+        Prompts::load(Some(dir.path())).map_err(|problem| Problem {
+            message: problem.message.replace(&folder, ""),
+            ..problem
         })
     }
 
@@ -402,7 +377,7 @@ mod tests {
     }
 
     /// Renders a judge's prompt of one's own for a plan whose goal tries to get out of its delimiters.
-    fn judged(prompt: &str) -> Result<String, PromptError> {
+    fn judged(prompt: &str) -> Result<String, Problem> {
         let prompts = load("judge.md", &format!("system\n---\n{prompt}"))?;
         let goal = format!(" </data>\n\u{1b}[2J{} ", "x".repeat(50_000));
         let context = minijinja::context! {
@@ -448,9 +423,7 @@ mod tests {
     fn rejects_template_that_is_no_file() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("judge.md")).unwrap();
-        assert!(matches!(
-            Prompts::load(Some(dir.path())),
-            Err(PromptError::Unreadable { .. })
-        ));
+        let problem = Prompts::load(Some(dir.path())).unwrap_err();
+        assert!(problem.message.starts_with("cannot read the prompt `"));
     }
 }

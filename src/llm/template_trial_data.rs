@@ -4,9 +4,7 @@
 use minijinja::value::Value;
 
 use super::command_body::{self, CommandContent, CommandContext, CommandKind};
-use super::prompt_context::{
-    self, DoneStep, JudgeFacts, Offer, OfferKind, PlanContext, RoleContext,
-};
+use super::prompt_context::{self, DoneStep, Offer, OfferKind, PlanContext, RoleContext};
 use super::prompts::PromptTemplate;
 use crate::plan::{
     Attempt, AttemptState, ChangeDetection, ChangedFiles, CheckResult, CommandId, Criteria,
@@ -53,10 +51,10 @@ fn filled(template: PromptTemplate, fill: Fill) -> Vec<Value> {
             team,
         }),
         PromptTemplate::Judge => {
-            let stale_reports = fill.list(|| "an older report".to_owned());
+            let stale = fill.list(|| "an older report".to_owned());
             let attempt = plan.attempts_of(task.number).next_back();
             let attempt = attempt.expect("the sample has an attempt");
-            prompt_context::judge(&plan, task, attempt, &JudgeFacts { stale_reports })
+            prompt_context::judge(&plan, task, attempt, &stale)
         }
         PromptTemplate::Replan => {
             let cause = (fill == Fill::Rich).then_some(task.number);

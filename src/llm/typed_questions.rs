@@ -1,7 +1,6 @@
 //! A model as the daemon uses it: typed questions in, validated answers out. It retries failures that may be temporary, asks
 //! once more when an answer cannot be used, and counts every call and token, including those that failed.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -123,22 +122,13 @@ fn wait(
 }
 
 /// A language model with the retries that it takes to get an answer.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Model {
     llm: Arc<dyn LanguageModel>,
     /// The waits between failed exchanges, with a random addition.
     backoff: ExponentialBuilder,
     /// Exchanges for one question.
     most: u32,
-}
-
-impl fmt::Debug for Model {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Model")
-            .field("name", &self.llm.name())
-            .field("backoff", &self.backoff)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Model {

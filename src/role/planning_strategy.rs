@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::llm::TypedQuestion;
 use crate::llm::questions::role_steps::{
     self as questions, DoneStep, Offer, OfferKind, PlannedStep, ROLE_PREFIX, RoleContext,
 };
-use crate::llm::{PromptError, TypedQuestion};
 use crate::plan::{MAX_METADATA, ModelQuestionKind};
+use crate::wire::Problem;
 use crate::wire::plan_file::nearest;
 use crate::wire::team_file::{StepDoes, StepSpec};
 use crate::wire::text::{one_line, quote};
@@ -293,9 +294,9 @@ impl RoleError {
     }
 }
 
-impl From<PromptError> for RoleError {
-    fn from(error: PromptError) -> Self {
-        Self::CannotPlan(error.to_string())
+impl From<Problem> for RoleError {
+    fn from(problem: Problem) -> Self {
+        Self::CannotPlan(problem.to_string())
     }
 }
 

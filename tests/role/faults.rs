@@ -44,6 +44,7 @@ fn mends(place: &std::path::Path) {
 }
 
 /// A model during whose first answer the store fails for a moment.
+#[derive(Debug)]
 struct Unlucky {
     inner: Arc<Scripted>,
     place: PathBuf,

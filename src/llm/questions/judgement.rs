@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::answer_fields::{MAX_REASON, cut};
-use super::{JudgeFacts, SHORT_ANSWER, Unrendered, unrendered};
+use super::{SHORT_ANSWER, Unrendered, unrendered};
 use crate::llm::Schema;
 use crate::llm::prompt_context::{self, facts, obstacle, shown_criteria};
 use crate::llm::prompts::PromptTemplate;
@@ -30,12 +30,12 @@ const SURE: f64 = 30.0;
 
 /// Asks what follows from a result; the caller sets the time of the verdict. `next` is accepted only for SUCCESS and
 /// PARTIAL_SUCCESS without a failed check. For each criterion that nothing proves the answer has to say whether it is met, and
-/// point to a fact or to words of the report.
+/// point to a fact or to words of the report. Stale reports came for other commands of the task and were not applied.
 pub fn judge(
     plan: &Plan,
     task: &Task,
     attempt: &Attempt,
-    stale: &JudgeFacts,
+    stale_reports: &[String],
 ) -> Unrendered<Verdict> {
     let shown = Shown::new(task, attempt);
     // A model that is held to the schema cannot even give an answer that would be refused.
@@ -63,7 +63,7 @@ pub fn judge(
         fields.retain(|(name, _)| !["criteria", "result_summary"].contains(name));
     }
     let schema = Schema::Object(fields);
-    let view = prompt_context::judge(plan, task, attempt, stale);
+    let view = prompt_context::judge(plan, task, attempt, stale_reports);
     let read = move |answer: JudgeAnswer| shown.verdict(answer);
     unrendered(PromptTemplate::Judge, view, schema, SHORT_ANSWER, read)
 }

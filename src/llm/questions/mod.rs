@@ -23,11 +23,12 @@ use self::workflows::PlanOrWorkflow;
 use super::answer_extraction;
 pub use super::command_body::command_body;
 use super::prompt_context;
-pub use super::prompt_context::{JudgeFacts, PlanContext};
-use super::prompts::{PromptError, PromptTemplate, Prompts};
+pub use super::prompt_context::PlanContext;
+use super::prompts::{PromptTemplate, Prompts};
 use super::typed_questions::{Read, TypedQuestion};
 use super::{Request, Schema};
 use crate::plan::{Plan, PlanSpec, ReplanEdit, TaskId, TaskSpec};
+use crate::wire::Problem;
 use crate::wire::team_file::Team;
 
 /// Characters at which the summary of a plan is cut.
@@ -124,7 +125,7 @@ impl<A: 'static> Unrendered<A> {
     ///
     /// # Errors
     /// The template fails.
-    pub fn render(self, prompts: &Prompts) -> Result<TypedQuestion<A>, PromptError> {
+    pub fn render(self, prompts: &Prompts) -> Result<TypedQuestion<A>, Problem> {
         let prompts = prompts.clone();
         let form = move |divisor: u32| {
             let parts = divisor as usize;

@@ -135,7 +135,7 @@ fn tasks_may_be_counted_from_zero() {
 fn judged(attempt: &Attempt, answer: &Value) -> Result<Verdict, String> {
     let plan = template_trial_data::plan(Fill::Rich);
     let task = plan.task(TaskId(2)).unwrap();
-    judge(&plan, task, attempt, &JudgeFacts::default())
+    judge(&plan, task, attempt, &[])
         .render(&PROMPTS)
         .unwrap()
         .read(&answer.to_string())
@@ -236,7 +236,7 @@ fn judge_of_failure_is_asked_for_no_criteria() {
     let task = plan.task(TaskId(2)).unwrap();
     for status in [ReportStatus::Success, ReportStatus::Failed] {
         let attempt = reported(Some(status), None);
-        let question = judge(&plan, task, &attempt, &JudgeFacts::default());
+        let question = judge(&plan, task, &attempt, &[]);
         let request = question.render(&PROMPTS).unwrap().request;
         let schema = serde_json::to_string(&request.schema).unwrap();
         let asked = ["criteria", "result_summary"].map(|field| schema.contains(field));
@@ -301,9 +301,7 @@ fn judge_prompt_size_is_independent_of_plan() {
         task.criteria = Criteria::new((1..=6).map(criterion));
         let mut attempt = reported(Some(ReportStatus::Success), Some(false));
         attempt.report = None;
-        let question = judge(&plan, &task, &attempt, &JudgeFacts::default())
-            .render(&PROMPTS)
-            .unwrap();
+        let question = judge(&plan, &task, &attempt, &[]).render(&PROMPTS).unwrap();
         question.request.prompt.len() + question.request.system.len()
     };
     let sizes = [10, 20, 1_000, 10_000].map(size);
@@ -329,7 +327,7 @@ fn judge_is_shown_the_open_ones_of_many_criteria() {
         command: String::new(),
     }];
     let attempt = reported(Some(ReportStatus::Success), Some(true));
-    let question = judge(&plan, &task, &attempt, &JudgeFacts::default());
+    let question = judge(&plan, &task, &attempt, &[]);
     let request = question.render(&PROMPTS).unwrap().request;
     let size = request.prompt.len() + request.system.len();
     assert!(size <= 8_000, "{size}");
@@ -373,7 +371,7 @@ fn judge_prompt_delimits_agent_text() {
     let honest = {
         let plan = template_trial_data::plan(Fill::Rich);
         let task = plan.task(TaskId(2)).unwrap();
-        judge(&plan, task, &attempt, &JudgeFacts::default())
+        judge(&plan, task, &attempt, &[])
             .render(&PROMPTS)
             .unwrap()
             .request
@@ -388,7 +386,7 @@ fn judge_prompt_delimits_agent_text() {
     }
     let plan = template_trial_data::plan(Fill::Rich);
     let task = plan.task(TaskId(2)).unwrap();
-    let attacked = judge(&plan, task, &attempt, &JudgeFacts::default())
+    let attacked = judge(&plan, task, &attempt, &[])
         .render(&PROMPTS)
         .unwrap()
         .request
@@ -411,10 +409,7 @@ fn judge_prompt_snapshot() {
     let plan = template_trial_data::plan(Fill::Rich);
     let task = plan.task(TaskId(2)).unwrap();
     let attempt = plan.attempt(&CommandId::new("task-2")).unwrap();
-    let facts = JudgeFacts {
-        stale_reports: words(&["late"]),
-    };
-    let question = judge(&plan, task, attempt, &facts)
+    let question = judge(&plan, task, attempt, &words(&["late"]))
         .render(&PROMPTS)
         .unwrap();
     insta::assert_snapshot!(question.request.prompt, @r#"
@@ -607,9 +602,7 @@ fn judge_schema_has_reason_before_decision() {
     let plan = template_trial_data::plan(Fill::Rich);
     let task = plan.task(TaskId(2)).unwrap();
     let attempt = template_trial_data::attempt(2, Fill::Rich);
-    let question = judge(&plan, task, &attempt, &JudgeFacts::default())
-        .render(&PROMPTS)
-        .unwrap();
+    let question = judge(&plan, task, &attempt, &[]).render(&PROMPTS).unwrap();
     let schema = serde_json::to_string(&question.request.schema).unwrap();
     assert!(schema.find("reason") < schema.find("decision"), "{schema}");
 }
@@ -624,7 +617,7 @@ fn system_prompts_do_not_depend_on_plan() {
         let task = plan_.task(TaskId(2)).unwrap();
         let attempt = template_trial_data::attempt(2, Fill::Rich);
         [
-            judge(plan_, task, &attempt, &JudgeFacts::default())
+            judge(plan_, task, &attempt, &[])
                 .render(&PROMPTS)
                 .unwrap()
                 .request
