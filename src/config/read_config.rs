@@ -33,7 +33,7 @@ pub(super) static DEFAULTS: LazyLock<Config> =
 
 /// Everything that is wrong with the configuration, one thing or more; what stands in the file says where.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+#[error("{}", Problem::join(.0, "; "))]
 pub struct ConfigError(pub Vec<Problem>);
 
 impl ConfigError {

@@ -1,5 +1,6 @@
 //! Where plans are kept. The address of a server may hold a password: no text shows it.
 
+use crate::wire::text::joined;
 use std::fmt;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -47,7 +48,7 @@ impl StoreUrl {
             let key = option.split('=').next().unwrap_or_default();
             !key.is_empty() && !key.contains('%') && !key.contains("password")
         });
-        let shown = shown.collect::<Vec<_>>().join("&");
+        let shown = joined(shown, "&");
         let glue = if shown.is_empty() { "" } else { "?" };
         format!("{scheme}://{user}{at}{place}{glue}{shown}")
     }

@@ -18,7 +18,7 @@ use super::process_group::{ChildSpec, environment, run};
 use super::repository_config::{RepositoryPlace, locate};
 use crate::foreign_files::open_plain;
 use crate::plan::Repository;
-use crate::wire::text::{clip, printable};
+use crate::wire::text::{clip, joined, printable};
 
 pub use error::{GitError, Result};
 use guarded_folder::lay_out;
@@ -574,7 +574,7 @@ fn command_name(words: &[&str]) -> String {
     let known = words
         .iter()
         .take_while(|word| word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'));
-    known.take(3).copied().collect::<Vec<_>>().join(" ")
+    joined(known.take(3).copied(), " ")
 }
 
 /// A person's repository, for tests.

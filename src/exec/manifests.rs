@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::judging_files::JudgingFiles;
 use crate::plan::test_commands::patterns;
+use crate::wire::text::joined;
 
 /// The most bytes of a manifest that are compared.
 const MOST: usize = 1024 * 1024;
@@ -133,7 +134,7 @@ fn makefiles_differ(versions: [&str; 2], files: &JudgingFiles) -> bool {
             true => {
                 let words = block.text.split_whitespace();
                 let words = words.filter(|word| !lone.contains(word) && *word != ".PHONY:");
-                words.collect::<Vec<_>>().join(" ")
+                joined(words, " ")
             }
             false => block.text.clone(),
         };

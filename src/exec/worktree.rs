@@ -18,6 +18,7 @@ use super::check_folder::CheckFolder;
 use super::git::{Git, GitError, Result, blocking};
 use crate::foreign_files::git_link;
 use crate::plan::Repository;
+use crate::wire::text::joined;
 use unmergeable_content::{has_no_marks, nested, own_repositories};
 
 pub use integration::{BranchMove, Merged};
@@ -532,7 +533,7 @@ fn list(names: &[String]) -> String {
     let shown = names.iter().take(NAMED).map(|name| format!("`{name}`"));
     let more = names.len().saturating_sub(NAMED);
     let rest = (more > 0).then(|| format!("{more} more"));
-    shown.chain(rest).collect::<Vec<_>>().join(", ")
+    joined(shown.chain(rest), ", ")
 }
 
 /// Returns an unused name beside a folder.

@@ -17,6 +17,7 @@ use super::error::{Fault, LlmError, is_overflow, own_words};
 use super::event_stream::ApiAnswer;
 use crate::config::{ModelEndpoint, is_loopback};
 use crate::wire::Problem;
+use crate::wire::text::joined;
 
 /// The largest response body, in bytes; an answer of 16,000 tokens has about 64 KiB.
 const MAX_BODY: usize = 4 << 20;
@@ -288,8 +289,7 @@ fn error_message(json: &Value) -> Option<String> {
 
 /// Returns an error with its causes; each shows one level only.
 pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let texts = anyhow::Chain::new(error).map(ToString::to_string);
-    texts.collect::<Vec<_>>().join(": ")
+    joined(anyhow::Chain::new(error).map(ToString::to_string), ": ")
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use super::template_trial_data;
 use crate::bounded_read;
 use crate::plan::words;
 use crate::wire::Problem;
+use crate::wire::text::joined;
 
 /// A template of a question has this line between its system part and its prompt part.
 const SEPARATOR: &str = "---";
@@ -258,7 +259,7 @@ fn environment() -> Environment<'static> {
     }
     environment.add_filter("names", |names: Vec<String>| {
         let names = names.iter().map(|name| one_line(name, NAME));
-        Value::from_safe_string(names.collect::<Vec<_>>().join(", "))
+        Value::from_safe_string(joined(names, ", "))
     });
     cut_texts(&mut environment, 1);
     environment

@@ -1,5 +1,7 @@
 //! The one place where foreign text is made safe for a prompt or a command: bounded, and unable to act as anything but text.
 
+use crate::wire::text::joined;
+
 /// Characters of a name, of a line about a task, of a task's own text, of a section of a report, and of the end of an output.
 pub(super) const NAME: usize = 160;
 pub(super) const LINE: usize = 400;
@@ -25,8 +27,7 @@ fn printable(text: &str) -> String {
 
 /// Makes a text one line of at most `limit` characters.
 pub(super) fn one_line(text: &str, limit: usize) -> String {
-    let words = text.split_whitespace().collect::<Vec<_>>();
-    quote(&words.join(" "), limit)
+    quote(&joined(text.split_whitespace(), " "), limit)
 }
 
 fn clip(text: &str, limit: usize) -> String {
@@ -65,7 +66,7 @@ pub fn indented(text: &str, limit: usize) -> String {
         "" => String::new(),
         line => format!("    {line}"),
     });
-    lines.collect::<Vec<_>>().join("\n")
+    joined(lines, "\n")
 }
 
 /// Makes a text unable to open or close a fence.

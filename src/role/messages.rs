@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::llm::BoxFuture;
 use crate::plan::{CommandId, ModelCost, PlanId};
-use crate::wire::text::{one_line, safe_name};
+use crate::wire::text::{joined, one_line, safe_name};
 
 pub use crate::plan::Collaboration as CollaborationStatus;
 
@@ -201,7 +201,7 @@ pub enum RequestRefused {
     #[error("role `{0}` asks itself")]
     Itself(RoleId),
     /// The roles from the one that is asked to the one that waits for its answer, which is the first again.
-    #[error("the request would wait for itself: {}", shown(.way))]
+    #[error("the request would wait for itself: {}", joined(.way.iter().map(RoleId::as_str), " → "))]
     Circular { way: Vec<RoleId> },
     #[error("requests within requests go {most} deep at most, and this one would be {depth} deep")]
     TooDeep { depth: usize, most: usize },
@@ -215,11 +215,6 @@ pub enum RequestRefused {
 /// Returns the end of a sentence about an unknown name: which known one was probably meant.
 pub(super) fn meant(near: Option<impl Display>) -> String {
     near.map_or_else(String::new, |near| format!("; is `{near}` meant?"))
-}
-
-fn shown(roles: &[RoleId]) -> String {
-    let roles: Vec<&str> = roles.iter().map(RoleId::as_str).collect();
-    roles.join(" → ")
 }
 
 /// Why the program around a role could not do something.

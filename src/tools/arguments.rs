@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::wire::text::{field_path, one_line, printable};
+use crate::wire::text::{field_path, joined, one_line, printable};
 
 /// The longest text that an argument may hold, in bytes.
 const MAX_TEXT: usize = 256 * 1024;
@@ -255,7 +255,7 @@ fn broken(schema: &Value, value: &Value) -> Option<serde_json::Error> {
 fn wanted(schema: &Value) -> String {
     if let Some(words) = schema.get("enum").and_then(Value::as_array) {
         let words = words.iter().filter_map(Value::as_str);
-        return format!("one of {}", words.collect::<Vec<_>>().join(", "));
+        return format!("one of {}", joined(words, ", "));
     }
     let kinds = kinds(schema).into_iter().filter(|kind| *kind != "null");
     let named = kinds.map(|kind| match kind {
@@ -274,7 +274,7 @@ fn wanted(schema: &Value) -> String {
         },
         _ => "an object".to_owned(),
     });
-    match named.collect::<Vec<_>>().join(" or ") {
+    match joined(named, " or ") {
         named if named.is_empty() => "any value".to_owned(),
         named => named,
     }

@@ -2,7 +2,7 @@
 //! brackets: `(check: NAME)`, `(file: PATH, lines: N)` or `(file: PATH, contains: TEXT)`.
 
 use super::plan_file::nearest;
-use super::text::{one_line, quote};
+use super::text::{joined, one_line, quote};
 use crate::plan::{Criteria, Criterion, FileProperty, Proof, within_workspace};
 
 /// The most criteria of a task: a judge answers each that nothing proves.
@@ -51,7 +51,7 @@ pub fn write(criteria: &Criteria) -> String {
         [only] => write_one(only),
         list => {
             let line = |one| format!("- {}", write_one(one).replace('\n', "\n  "));
-            list.iter().map(line).collect::<Vec<_>>().join("\n")
+            joined(list.iter().map(line), "\n")
         }
     }
 }

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::Problem;
 use super::problem::{Place, Problems};
-use super::text::{known_word, one_line, quote};
+use super::text::{joined, known_word, one_line, quote};
 use super::yaml_tree::{self, YamlNode};
 use crate::plan::{
     Criteria, MAX_PRODUCED, PlanSpec, TaskOrder, TaskRef, TaskSpec, cycle_among, within_workspace,
@@ -301,7 +301,7 @@ fn resolve(drafts: &[TaskDraft], problems: &Problems) -> Vec<TaskSpec> {
             Some(key) => one_line(key, 60),
             None => (at + 1).to_string(),
         });
-        let way = words.collect::<Vec<_>>().join(" → ");
+        let way = joined(words, " → ");
         let message = format!("tasks wait for each other: {way}");
         let problem = match drafts[cycle[0]].after.first() {
             Some(reference) => reference.problem(message),

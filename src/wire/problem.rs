@@ -1,5 +1,6 @@
 //! Problems of a file that a person or an agent wrote, in the words and line numbers of that file.
 
+use super::text::joined;
 use std::cell::RefCell;
 use std::fmt;
 
@@ -19,8 +20,7 @@ pub struct Problem {
 impl Problem {
     /// Returns several problems as one text.
     pub fn join(problems: &[Self], between: &str) -> String {
-        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        problems.join(between)
+        joined(problems.iter().map(ToString::to_string), between)
     }
 
     /// Creates a problem of the whole text.

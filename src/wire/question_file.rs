@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::text::{one_line, printable, quote};
+use super::text::{joined, one_line, printable, quote};
 use super::{Problem, front_matter};
 use crate::plan::{AnswerChoice, HumanQuestion, HumanQuestionKind, Language, PlanHead, Task};
 
@@ -115,8 +115,8 @@ fn body(question: &HumanQuestion, program: &str, language: Language) -> String {
     let reason = printable(&question.reason);
     let reason = reason.trim();
     let quoted = |line: &str| format!("> {line}").trim_end().to_owned();
-    let quoted: Vec<_> = reason.lines().map(quoted).collect();
-    let reason = language.pick(reason.to_owned(), quoted.join("\n"));
+    let quoted = joined(reason.lines().map(quoted), "\n");
+    let reason = language.pick(reason.to_owned(), quoted);
     let title = language.pick("How to answer", "如何回答");
     let choices = question.choices.iter().map(|choice| {
         let about = question.about;

@@ -1,6 +1,6 @@
 //! Helpers for untrusted text: making it safe to show, limiting it, checking it as a name; times and hashes as text.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -131,8 +131,7 @@ pub fn clip_bytes(text: &str, max: usize) -> String {
 /// Returns the text made printable, on one line, with at most `max` characters.
 pub fn one_line(text: &str, max: usize) -> String {
     let shown = printable_start(text, max);
-    let words: Vec<&str> = shown.split_whitespace().collect();
-    clip(&words.join(" "), max)
+    clip(&joined(shown.split_whitespace(), " "), max)
 }
 
 /// Returns the start of a text made printable: enough of it to show `max` characters, with `…` if the rest was not read. A
@@ -196,6 +195,11 @@ pub fn sha256(content: impl AsRef<[u8]>) -> String {
 /// Reads one of the words that a type has in files.
 pub(crate) fn known_word<T: DeserializeOwned>(word: &str) -> Option<T> {
     serde_json::from_value(Value::from(word)).ok()
+}
+
+/// Joins texts, with another one between each two.
+pub(crate) fn joined(texts: impl IntoIterator<Item: Borrow<str>>, between: &str) -> String {
+    texts.into_iter().collect::<Vec<_>>().join(between)
 }
 
 /// Returns where a field is, from the field that it is in.

@@ -34,11 +34,6 @@ pub(super) fn cut(text: &str, limit: usize) -> String {
     }
 }
 
-/// Returns a cycle as text.
-pub(super) fn way_round(words: impl Iterator<Item = String>) -> String {
-    words.collect::<Vec<_>>().join(" → ")
-}
-
 /// Reads a list of `{name, value}`, or an object, as some models write it.
 pub(super) fn pairs(value: Value) -> Option<Vec<(String, Value)>> {
     let pair = |entry: Value| {

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use super::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name, way_round};
+use super::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name};
 use crate::llm::Schema;
 use crate::llm::quoting::one_line;
 use crate::plan::{
     Criteria, Criterion, Origin, Proof, TaskRef, TaskSpec, cycle_among, within_workspace,
 };
 use crate::wire::team_file::Team;
+use crate::wire::text::joined;
 
 /// The most tasks, or edits, of one answer.
 const MAX_TASKS: usize = 50;
@@ -140,7 +141,7 @@ impl TaskNames {
         let Some(cycle) = cycle_among(&tasks) else {
             return Ok(tasks);
         };
-        let way = way_round(cycle.iter().map(|index| (index + 1).to_string()));
+        let way = joined(cycle.iter().map(|index| (index + 1).to_string()), " → ");
         Err(format!("the tasks depend on each other in a circle: {way}"))
     }
 

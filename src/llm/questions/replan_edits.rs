@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, way_round};
+use super::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut};
 use super::new_tasks::{NO_CHECK, TaskNames, at_most, produced};
 use crate::llm::Schema;
 use crate::llm::prompt_context::editable;
@@ -16,6 +16,7 @@ use crate::plan::{
     Criteria, Plan, ReplanEdit, Task, TaskChanges, TaskId, TaskRef, TaskSpec, find_cycle,
 };
 use crate::wire::team_file::Team;
+use crate::wire::text::joined;
 
 #[derive(Deserialize)]
 pub(super) struct ReplanAnswer {
@@ -206,7 +207,7 @@ impl ReplanScope {
         let Some(cycle) = find_cycle(graph.keys().copied(), next) else {
             return Ok(());
         };
-        let way = way_round(cycle.iter().map(word));
+        let way = joined(cycle.iter().map(word), " → ");
         let wrong = "the tasks would depend on each other in a circle";
         Err(format!("{wrong}: {way}"))
     }

@@ -11,6 +11,7 @@ use crate::llm::quoting::one_line;
 use crate::plan::{Origin, PlanSpec, TaskSpec};
 use crate::wire::Problem;
 use crate::wire::team_file::Team;
+use crate::wire::text::joined;
 
 /// The longest refusal of an answer, in characters.
 const MAX_REFUSAL: usize = 2_000;
@@ -98,5 +99,5 @@ fn problem_text(problems: &[Problem]) -> String {
         Some(hint) => format!("{} ({hint})", problem.message),
         None => problem.message.clone(),
     });
-    cut(&texts.collect::<Vec<_>>().join("; "), MAX_REFUSAL)
+    cut(&joined(texts, "; "), MAX_REFUSAL)
 }

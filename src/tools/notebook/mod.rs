@@ -36,7 +36,7 @@ use crate::plan::{
     counted, is_default, word,
 };
 use crate::store::StoreError;
-use crate::wire::text::{clip_bytes as clip, one_line, printable};
+use crate::wire::text::{clip_bytes as clip, joined, one_line, printable};
 
 use NotebookErrorCode::{
     AlreadyInProgress, Conflict, InvalidArgument, InvalidIndex, InvalidState, MissingSubtask,

@@ -462,7 +462,7 @@ fn view(plan: &Plan, indices: &[i64]) -> ToolResponse {
     if !wrong.is_empty() {
         let more = (wrong.len() > NAMED).then(|| "…".to_owned());
         let named = wrong.iter().take(NAMED).map(ToString::to_string);
-        let named = named.chain(more).collect::<Vec<_>>().join(", ");
+        let named = joined(named.chain(more), ", ");
         shown.push(format!("Invalid subtask_idx '[{named}]'. {range}"));
     }
     if indices.is_empty() {

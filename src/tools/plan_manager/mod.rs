@@ -31,7 +31,7 @@ use crate::plan::{
     TaskRef, TaskSpec, TaskState, Time, is_default, word,
 };
 use crate::store::StoreError;
-use crate::wire::text::{clip, one_line, time_text};
+use crate::wire::text::{clip, joined, one_line, time_text};
 use ManagerErrorCode::{InvalidStatus, PlanNotActive, TaskNotEditable};
 use error::numbers;
 use response_types::{LIST, ONE, WHOLE, id, ids, plan_word};

@@ -154,8 +154,7 @@ fn line(plan: &Plan, task: &Task) -> String {
 /// Lists the first tasks, and says how many more there are.
 fn numbers(tasks: impl ExactSizeIterator<Item = TaskId>, most: usize) -> String {
     let more = and_more(tasks.len().saturating_sub(most));
-    let named: Vec<String> = tasks.take(most).map(|task| task.to_string()).collect();
-    named.join(", ") + &more
+    joined(tasks.take(most).map(|task| task.to_string()), ", ") + &more
 }
 
 /// Finds out which tasks can be done in parallel, now and in later groups. It reads no more tasks than it names, and those that

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::markdown_tasks::{PlanHeader, needs_escape};
 use crate::plan::{Criteria, Plan, Task, TaskId, TaskState, word};
 use crate::wire::markdown::Fences;
-use crate::wire::text::{one_line, printable};
+use crate::wire::text::{joined, one_line, printable};
 use crate::wire::{criterion_text, front_matter};
 
 /// Returns the plan file of a plan. Reading it again gives the same tasks with the same dependencies. Tasks are numbered in the
@@ -67,12 +67,7 @@ fn write_task(body: &mut String, number: usize, task: &Task, numbers: &HashMap<T
 }
 
 fn attributes(task: &Task, numbers: &HashMap<TaskId, usize>) -> Vec<(&'static str, String)> {
-    let after: Vec<String> = task
-        .dependencies
-        .iter()
-        .filter_map(|id| numbers.get(id))
-        .map(ToString::to_string)
-        .collect();
+    let after = task.dependencies.iter().filter_map(|id| numbers.get(id));
     let skipped = match continued(task.result.as_deref().unwrap_or_default()) {
         _ if task.status != TaskState::Skipped => String::new(),
         none if none.is_empty() => "no reason".to_owned(),
@@ -81,7 +76,7 @@ fn attributes(task: &Task, numbers: &HashMap<TaskId, usize>) -> Vec<(&'static st
     let flag = |set: bool| if set { "true" } else { "" }.to_owned();
     let given = |text: &Option<String>| text.clone().unwrap_or_default();
     let all = [
-        ("after", after.join(", ")),
+        ("after", joined(after.map(ToString::to_string), ", ")),
         ("assignee", line(&given(&task.assignee))),
         ("step", line(&given(&task.step))),
         ("expected", expected(&task.criteria)),
@@ -127,12 +122,9 @@ fn line(text: &str) -> String {
 /// Returns the text with its further lines indented, so that they still belong to their attribute.
 fn continued(text: &str) -> String {
     let text = printable(text);
-    let lines: Vec<&str> = text
-        .lines()
-        .map(str::trim_end)
-        .filter(|line| !line.is_empty())
-        .collect();
-    lines.join("\n  ").trim_start().to_owned()
+    let lines = text.lines().map(str::trim_end);
+    let lines = lines.filter(|line| !line.is_empty());
+    joined(lines, "\n  ").trim_start().to_owned()
 }
 
 /// Returns the description: lines that would be read as a task or an attribute are escaped, and an open fence is closed.

@@ -10,7 +10,7 @@ use crate::plan::{PlanSpec, words};
 use crate::wire::Problem;
 use crate::wire::plan_file::{OF_WORKFLOW, PlanFile, UnknownFields, from_node, suggestion};
 use crate::wire::problem::Problems;
-use crate::wire::text::{one_line, printable, quote};
+use crate::wire::text::{joined, one_line, printable, quote};
 use crate::wire::yaml_tree::{self, Data, YamlFields, YamlNode};
 
 /// The most characters of a parameter's value.
@@ -110,8 +110,8 @@ impl Parameter {
         match choices.find(|choice| self.kind.same(choice, &text)) {
             Some(choice) => Ok(choice.clone()),
             None => {
-                let choices: Vec<String> = self.choices.iter().map(|word| quote(word)).collect();
-                let (text, choices) = (quote(&text), choices.join(", "));
+                let choices = joined(self.choices.iter().map(|word| quote(word)), ", ");
+                let text = quote(&text);
                 Err(format!("is {text}, not one of {choices}"))
             }
         }
