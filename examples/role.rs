@@ -112,9 +112,9 @@ impl Framework for Office {
             };
             let task = update.task_id.unwrap_or_default();
             self.say(format!("{} reports `{word}` for task {task}", update.role));
-            let told = self
-                .plans
-                .update_task_status(PLAN, &task, status, Some(&update.result));
+            let told =
+                self.plans
+                    .update_task_status(Some(PLAN), &task, status, Some(&update.result));
             match told.await {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(FrameworkError(format!("task {task} takes no status"))),
@@ -264,7 +264,7 @@ pub async fn run() -> Result<Vec<String>, Box<dyn Error>> {
     roles.insert(coder.id().clone(), Box::new(coder));
 
     // What a strategist does: tasks that are ready go to those they are for.
-    for task in office.plans.get_ready_tasks(PLAN).await? {
+    for task in office.plans.get_ready_tasks(Some(PLAN)).await? {
         let kind = MessageKind::TaskAssignment;
         let mut message = StructuredMessage::new("strategist", task.assignee.parse()?, kind);
         message.plan_id = Some(PlanId::new(PLAN));
@@ -282,7 +282,7 @@ pub async fn run() -> Result<Vec<String>, Box<dyn Error>> {
         let state = role.role().state().status.as_str();
         office.say(format!("{to} is {state}"));
     }
-    let task = office.plans.get_task(PLAN, "t1").await?;
+    let task = office.plans.get_task(Some(PLAN), "t1").await?;
     let result = task
         .and_then(|task| task.result_summary)
         .unwrap_or_default();

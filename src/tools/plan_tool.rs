@@ -22,7 +22,7 @@ use crate::store::StoreError;
 use crate::wire::Problem;
 use crate::wire::plan_file::{self, OF_WORKFLOW};
 use crate::wire::team_file::plan_of_workflow;
-use crate::wire::text::{clip, one_line};
+use crate::wire::text::{clip, joined, one_line};
 
 pub use crate::wire::plan_file::{Structure, StructureStep, StructureTask};
 use model::{
@@ -137,11 +137,11 @@ fn or_default<T: Default>(result: Result<T>) -> Result<T> {
 /// assert!(plans.create_plan_from_structure("release", structure.clone()).await?);
 /// assert!(!plans.create_plan_from_structure("release", structure).await?); // The id is taken.
 ///
-/// let mine = plans.get_tasks_for_role("release", "dev", TaskStatus::Ready).await?;
+/// let mine = plans.get_tasks_for_role(Some("release"), "dev", TaskStatus::Ready).await?;
 /// assert_eq!(mine[0].task_id, "t1");
-/// assert!(plans.update_task_status("release", "t1", TaskStatus::Completed, Some("it builds")).await?);
-/// assert_eq!(plans.get_plan_status("release").await?, Some(PlanStatus::Completed));
-/// assert_eq!(plans.get_plan_status("another").await?, None);
+/// assert!(plans.update_task_status(Some("release"), "t1", TaskStatus::Completed, Some("it builds")).await?);
+/// assert_eq!(plans.get_plan_status(Some("release")).await?, Some(PlanStatus::Completed));
+/// assert_eq!(plans.get_plan_status(Some("another")).await?, None);
 /// # Ok(())
 /// # }
 /// ```
@@ -189,13 +189,9 @@ impl PlanTool {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn get_task<'a>(
-        &self,
-        plan_id: impl Into<Option<&'a str>>,
-        task_id: &str,
-    ) -> Result<Option<TaskInfo>> {
+    pub async fn get_task(&self, plan_id: Option<&str>, task_id: &str) -> Result<Option<TaskInfo>> {
         let page = Page::new(Some(usize::MAX), None);
-        let task = self.task(plan_id.into(), task_id, page);
+        let task = self.task(plan_id, task_id, page);
         or_default(task.await.map(Some))
     }
 
@@ -204,14 +200,14 @@ impl PlanTool {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn update_task_status<'a>(
+    pub async fn update_task_status(
         &self,
-        plan_id: impl Into<Option<&'a str>>,
+        plan_id: Option<&str>,
         task_id: &str,
         status: TaskStatus,
         result_summary: Option<&str>,
     ) -> Result<bool> {
-        let updated = self.update(plan_id.into(), task_id, status, result_summary);
+        let updated = self.update(plan_id, task_id, status, result_summary);
         or_default(updated.await.map(|_| true))
     }
 
@@ -219,59 +215,53 @@ impl PlanTool {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn get_ready_tasks<'a>(
-        &self,
-        plan_id: impl Into<Option<&'a str>>,
-    ) -> Result<Vec<TaskInfo>> {
+    pub async fn get_ready_tasks(&self, plan_id: Option<&str>) -> Result<Vec<TaskInfo>> {
         let all = |plan: &Plan| TaskInfo::full(plan, plan.tasks_in(TaskState::Pending));
-        or_default(self.read(plan_id.into(), all).await)
+        or_default(self.read(plan_id, all).await)
     }
 
     /// Returns every task of a role that has this status; the document's default is [`TaskStatus::Ready`].
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn get_tasks_for_role<'a>(
+    pub async fn get_tasks_for_role(
         &self,
-        plan_id: impl Into<Option<&'a str>>,
+        plan_id: Option<&str>,
         role_id: &str,
         status: TaskStatus,
     ) -> Result<Vec<TaskInfo>> {
         let role = role_id.to_owned();
         let all = move |plan: &Plan| TaskInfo::full(plan, plan.tasks_of(&role, status.into()));
-        or_default(self.read(plan_id.into(), all).await)
+        or_default(self.read(plan_id, all).await)
     }
 
     /// Returns the status of a plan.
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn get_plan_status<'a>(
-        &self,
-        plan_id: impl Into<Option<&'a str>>,
-    ) -> Result<Option<PlanStatus>> {
+    pub async fn get_plan_status(&self, plan_id: Option<&str>) -> Result<Option<PlanStatus>> {
         let status = |plan: &Plan| Some(plan.status().into());
-        or_default(self.read(plan_id.into(), status).await)
+        or_default(self.read(plan_id, status).await)
     }
 
     /// Returns a plan with its steps and a page of its tasks, texts cut short, and the number of tasks after those.
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn get_plan_structure<'a>(
+    pub async fn get_plan_structure(
         &self,
-        plan_id: impl Into<Option<&'a str>>,
+        plan_id: Option<&str>,
         page: Page,
     ) -> Result<Option<(PlanInstance, usize)>> {
-        or_default(self.structure(plan_id.into(), page).await.map(Some))
+        or_default(self.structure(plan_id, page).await.map(Some))
     }
 
     /// Deletes a plan: no call finds it any more and its id is free again, but its log stays.
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn delete_plan<'a>(&self, plan_id: impl Into<Option<&'a str>>) -> Result<bool> {
-        let deleted = self.delete(plan_id.into()).await;
+    pub async fn delete_plan(&self, plan_id: Option<&str>) -> Result<bool> {
+        let deleted = self.delete(plan_id).await;
         or_default(deleted.map(|()| true))
     }
 
@@ -402,8 +392,8 @@ impl PlanTool {
             none if none.is_empty() => None,
             ignored => Some(format!("ignored, unknown: {ignored}")),
         };
-        let reasons: Vec<String> = dry_run.into_iter().chain(ignored).collect();
-        let mut answer = ToolAnswer::result(true).with(0, &reasons.join("; "));
+        let reasons = joined(dry_run.into_iter().chain(ignored), "; ");
+        let mut answer = ToolAnswer::result(true).with(0, &reasons);
         answer.value["plan_id"] = key.into();
         Ok(answer)
     }
@@ -436,7 +426,7 @@ fn several(problems: &[Problem]) -> ToolError {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
-    rule(first.collect::<Vec<_>>().join("; ") + &more)
+    rule(joined(first, "; ") + &more)
 }
 
 /// Returns the error of a rule of the document.

@@ -337,29 +337,29 @@ async fn library_returns_documented_values() {
     let reason = plans.check_structure("r1", structure.clone()).await;
     assert_eq!(reason.unwrap_err(), "the plan id `r1` is taken");
     plans.check_structure("r2", structure).await.unwrap();
-    let task = plans.get_task("r1", "code").await.unwrap().unwrap();
+    let task = plans.get_task(Some("r1"), "code").await.unwrap().unwrap();
     let wanted = ("Code", TaskStatus::Ready);
     assert_eq!((task.name.as_str(), task.status), wanted);
-    assert_eq!(plans.get_task("r1", "nobody").await.unwrap(), None);
-    assert_eq!(plans.get_task("r2", "code").await.unwrap(), None);
-    let update = |task, status| plans.update_task_status("r1", task, status, None);
+    assert_eq!(plans.get_task(Some("r1"), "nobody").await.unwrap(), None);
+    assert_eq!(plans.get_task(Some("r2"), "code").await.unwrap(), None);
+    let update = |task, status| plans.update_task_status(Some("r1"), task, status, None);
     assert!(update("code", TaskStatus::Completed).await.unwrap());
     assert!(!update("code", TaskStatus::Ready).await.unwrap());
     assert!(!update("nobody", TaskStatus::Ready).await.unwrap());
     assert_eq!(plans.get_ready_tasks(None).await.unwrap().len(), 2);
-    assert_eq!(plans.get_ready_tasks("r2").await.unwrap(), []);
-    let of_role = plans.get_tasks_for_role("r1", "dev", TaskStatus::Completed);
+    assert_eq!(plans.get_ready_tasks(Some("r2")).await.unwrap(), []);
+    let of_role = plans.get_tasks_for_role(Some("r1"), "dev", TaskStatus::Completed);
     assert_eq!(of_role.await.unwrap()[0].task_id, "code");
-    let status = plans.get_plan_status("r1").await.unwrap();
+    let status = plans.get_plan_status(Some("r1")).await.unwrap();
     assert_eq!(status, Some(PlanStatus::Running));
-    assert_eq!(plans.get_plan_status("r2").await.unwrap(), None);
-    let structure = plans.get_plan_structure("r1", Page::default());
+    assert_eq!(plans.get_plan_status(Some("r2")).await.unwrap(), None);
+    let structure = plans.get_plan_structure(Some("r1"), Page::default());
     let structure = structure.await.unwrap();
     assert_eq!(structure.unwrap().0.steps.len(), 2);
-    let other = plans.get_plan_structure("r2", Page::default());
+    let other = plans.get_plan_structure(Some("r2"), Page::default());
     assert_eq!(other.await.unwrap(), None);
-    assert!(plans.delete_plan("r1").await.unwrap());
-    assert!(!plans.delete_plan("r1").await.unwrap());
+    assert!(plans.delete_plan(Some("r1")).await.unwrap());
+    assert!(!plans.delete_plan(Some("r1")).await.unwrap());
 }
 
 #[tokio::test]
@@ -395,7 +395,7 @@ async fn plans_persist_across_restart() {
     let structure: Structure = serde_json::from_value(release()).unwrap();
     let made = before.create_plan_from_structure("r1", structure);
     assert!(made.await.unwrap());
-    let done = before.update_task_status("r1", "code", TaskStatus::Completed, Some("done"));
+    let done = before.update_task_status(Some("r1"), "code", TaskStatus::Completed, Some("done"));
     assert!(done.await.unwrap());
     drop(before);
     let after = PlanTool::new(Toolbox::open(&file, "two").await.unwrap());
