@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::agent_program::CodingAgent;
 use super::coding_agent::text_at;
 use crate::plan::ModelCost;
-use crate::wire::text::one_line;
+use crate::wire::text::{joined, one_line};
 
 /// The longest line of what a tool is used on.
 const ABOUT: usize = 400;
@@ -116,10 +116,7 @@ pub(super) fn complains(event: &Value, pointer: &str) -> Vec<AgentAct> {
 pub(super) fn joined_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        Value::Array(parts) => {
-            let texts = parts.iter().map(|part| text_at(part, "/text"));
-            texts.collect::<Vec<_>>().join("\n")
-        }
+        Value::Array(parts) => joined(parts.iter().map(|part| text_at(part, "/text")), "\n"),
         _ => String::new(),
     }
 }

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::AgentRefusal;
 use super::agent_acts::AgentAct;
 use super::coding_agent::{AgentInvocation, AgentRun, RunOutput};
 use super::permissions::Permissions;
 use super::run_outcome::RunReading;
+use crate::wire::Problem;
 
 /// A coding agent: what differs from agent to agent, as facts, and functions for its command line and its output.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub struct CodingAgent {
     /// It can answer questions without being able to change anything.
     pub answers: bool,
     /// As [`CodingAgent::call`].
-    pub(super) call: fn(&AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal>,
+    pub(super) call: fn(&AgentRun<'_>) -> Result<AgentInvocation, Problem>,
     /// Reads how a run ended from the agent's own words alone. `None` if there is no last event, so that only the way the
     /// process ended gives information.
     pub(super) read: fn(&RunOutput<'_>) -> Option<RunReading>,
@@ -54,7 +54,7 @@ pub struct CodingAgent {
     /// Returns whether a line says that the agent asks the model again after a failure, or belongs to such a message.
     pub(super) asks_again: fn(&str) -> bool,
     /// Checks whether the agent would start with these permissions, as root or not and with these variables.
-    pub fits: fn(&Permissions, bool, Variables<'_>) -> Result<(), AgentRefusal>,
+    pub fits: fn(&Permissions, bool, Variables<'_>) -> Result<(), Problem>,
     /// Finds out whether the agent can reach a model, as far as this shows without asking the model.
     pub login: fn(Variables<'_>) -> Login,
 }

@@ -1,12 +1,12 @@
 //! aider: plain text, and exit code 0 whatever happens. It edits files out of one answer of the model, runs no tools, and has
 //! no sessions: the worker keeps the conversation in a file outside the workspace.
 
-use super::AgentRefusal;
 use super::agent_program::{CodingAgent, Login, ProgramVersion};
 use super::coding_agent::{AgentInvocation, AgentRun, RunOutput, RunSession, fault_by_words};
 use super::permissions::Commands;
 use super::run_outcome::{ModelFault, RunOutcome, RunReading};
 use crate::plan::ModelCost;
+use crate::wire::Problem;
 use crate::wire::text::{one_line, printable};
 
 pub(super) static AGENT: CodingAgent = CodingAgent {
@@ -34,16 +34,16 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     login: |_| Login::Unknown,
 };
 
-fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
     let allow = run.allow;
     if allow.commands != Commands::None && !allow.all {
         let way_out = r#"[worker] allow = ["edit"]"#;
-        return Err(AgentRefusal::new("aider runs no commands", way_out));
+        return Err(Problem::new("aider runs no commands").with_hint(way_out));
     }
     if !allow.edit && !allow.all {
         let reason = "aider cannot be kept from changing files";
         let way_out = r#"[worker] allow = ["edit"], or another agent"#;
-        return Err(AgentRefusal::new(reason, way_out));
+        return Err(Problem::new(reason).with_hint(way_out));
     }
     let mut call = AgentInvocation::of(
         "aider --message-file /dev/stdin --yes-always --no-pretty --no-stream --no-git --no-gitignore \

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::AgentRefusal;
 use super::agent_acts::{AgentAct, complains, gets, joined_text, says, uses};
 use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
@@ -12,7 +11,8 @@ use super::coding_agent::{
 use super::permissions::{Commands, Permissions};
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, plausible};
 use crate::plan::{ModelCost, Time};
-use crate::wire::text::one_line;
+use crate::wire::Problem;
+use crate::wire::text::{joined, one_line};
 
 /// The longest description of one refusal.
 const REFUSAL: usize = 200;
@@ -46,7 +46,7 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     login,
 };
 
-fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
     let mut call = AgentInvocation::of("claude -p --verbose --output-format stream-json");
     let allow = run.allow;
     call.add(match (allow.all, allow.edit) {
@@ -58,9 +58,7 @@ fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
     let mut tools: Vec<String> = match &allow.commands {
         Commands::None => Vec::new(),
         Commands::Any => vec!["Bash".to_owned()],
-        Commands::Some(patterns) => {
-            vec![patterns.iter().map(tool).collect::<Vec<_>>().join(",")]
-        }
+        Commands::Some(patterns) => vec![joined(patterns.iter().map(tool), ",")],
     };
     // An argument each: these may have commas.
     tools.extend(allow.exact.iter().map(tool));
@@ -157,10 +155,10 @@ fn asks_again(line: &str) -> bool {
     events(line).any(|event| text_at(&event, "/subtype") == "api_retry")
 }
 
-fn fits(allow: &Permissions, root: bool, variable: Variables<'_>) -> Result<(), AgentRefusal> {
+fn fits(allow: &Permissions, root: bool, variable: Variables<'_>) -> Result<(), Problem> {
     if allow.all && root && variable("IS_SANDBOX").is_none() {
-        return Err(AgentRefusal::new(
-            r#"claude does not run as root with `allow = ["all"]`"#,
+        let problem = Problem::new(r#"claude does not run as root with `allow = ["all"]`"#);
+        return Err(problem.with_hint(
             r#"run it as another user, allow ["edit", "shell"], or set IS_SANDBOX=1 where nothing can be harmed"#,
         ));
     }

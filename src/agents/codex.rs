@@ -5,7 +5,6 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::AgentRefusal;
 use super::agent_acts::{AgentAct, Deed, complains, does, gets, says, uses};
 use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
@@ -15,6 +14,7 @@ use super::coding_agent::{
 use super::permissions::Commands;
 use super::run_outcome::{RunOutcome, RunReading};
 use crate::bounded_read;
+use crate::wire::Problem;
 use crate::wire::text::one_line;
 
 /// Bytes of Codex's own configuration that are read.
@@ -52,14 +52,16 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     login,
 };
 
-fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
     let allow = run.allow;
     let sandbox = match &allow.commands {
         _ if allow.all => "danger-full-access",
         Commands::Some(_) => {
-            return Err(AgentRefusal::new(
+            let problem = Problem::new(
                 "codex cannot be kept to some commands: its sandbox runs every command, without the network and with \
                  only the workspace to write to",
+            );
+            return Err(problem.with_hint(
                 r#"[worker] allow = ["edit"] lets it do that, "all" takes the sandbox away"#,
             ));
         }

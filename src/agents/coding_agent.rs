@@ -6,14 +6,14 @@ use std::path::Path;
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use super::AgentRefusal;
 use super::agent_program::CodingAgent;
 use super::permissions::Permissions;
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, plausible};
 use super::{aider, claude, codex, gemini, opencode};
 use crate::exec;
 use crate::plan::{ModelCost, SessionId, Time};
-use crate::wire::text::{one_line, printable, safe_session};
+use crate::wire::Problem;
+use crate::wire::text::{joined, one_line, printable, safe_session};
 
 /// The session that a run is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,11 +106,7 @@ impl CodingAgent {
     ///
     /// # Errors
     /// The agent cannot be kept from changing files.
-    pub fn question(
-        &self,
-        folder: &Path,
-        model: Option<&str>,
-    ) -> Result<AgentInvocation, AgentRefusal> {
+    pub fn question(&self, folder: &Path, model: Option<&str>) -> Result<AgentInvocation, Problem> {
         self.call(&AgentRun {
             session: RunSession::Alone,
             folder,
@@ -125,12 +121,12 @@ impl CodingAgent {
     ///
     /// # Errors
     /// The agent has no way to say what it is allowed.
-    pub fn call(&self, run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+    pub fn call(&self, run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
         for command in &run.allow.exact {
             self.exact(command).map_err(|why| {
                 let command = one_line(command, 200);
                 let reason = format!("`{command}` cannot be allowed: {why}");
-                AgentRefusal::new(reason, "leave it out, or allow more in `[worker] allow`")
+                Problem::new(reason).with_hint("leave it out, or allow more in `[worker] allow`")
             })?;
         }
         (self.call)(run)
@@ -207,8 +203,7 @@ impl CodingAgent {
         let last = |text: &str| {
             let lines = text.lines().rev().filter(|line| !line.trim().is_empty());
             let lines = lines.take_while(|line| asks_again(line));
-            let lines: Vec<&str> = lines.take(WORDS).collect();
-            self.only_asks_again(&lines.join("\n"))
+            self.only_asks_again(&joined(lines.take(WORDS), "\n"))
         };
         last(printed.out).or_else(|| last(printed.err))
     }

@@ -3,7 +3,6 @@
 
 use serde_json::Value;
 
-use super::AgentRefusal;
 use super::agent_acts::{AgentAct, complains, gets, uses};
 use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
@@ -12,6 +11,7 @@ use super::coding_agent::{
 };
 use super::permissions::Commands;
 use super::run_outcome::{ModelFault, RunOutcome, RunReading};
+use crate::wire::Problem;
 use crate::wire::text::one_line;
 
 pub(super) static AGENT: CodingAgent = CodingAgent {
@@ -42,7 +42,7 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     login,
 };
 
-fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
     let allow = run.allow;
     let mode = match (allow.all, allow.edit) {
         (true, _) => "yolo",
@@ -63,12 +63,10 @@ fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
         // Gemini CLI compares prefixes and does not know `*`.
         let beginning = pattern.trim_end_matches(['*', ' ']);
         if beginning.is_empty() || beginning.contains('*') {
-            return Err(AgentRefusal::new(
-                format!(
-                    "gemini cannot be kept to the commands `{pattern}`: it compares how they begin"
-                ),
-                r#"put the star at the end: "shell:cargo test *""#,
+            let problem = Problem::new(format!(
+                "gemini cannot be kept to the commands `{pattern}`: it compares how they begin"
             ));
+            return Err(problem.with_hint(r#"put the star at the end: "shell:cargo test *""#));
         }
         let tool = format!("run_shell_command({beginning})");
         call.add(&["--allowed-tools", &tool]);

@@ -105,23 +105,6 @@ impl ProcessEnd {
     }
 }
 
-/// Why an agent does not do a job, cannot be held to what it is allowed, or cannot be started at all, and what would help.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub struct AgentRefusal {
-    pub reason: String,
-    pub way_out: String,
-}
-
-impl AgentRefusal {
-    fn new(reason: impl Into<String>, way_out: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-            way_out: way_out.into(),
-        }
-    }
-}
-
 impl Agent {
     /// Returns which coding agent it is, if its output is known.
     pub fn kind(&self) -> Option<&'static CodingAgent> {
@@ -163,7 +146,7 @@ impl Agent {
     ///
     /// # Errors
     /// The agent has no option for it.
-    pub fn allowing(mut self, allow: Permissions) -> Result<Self, AgentRefusal> {
+    pub fn allowing(mut self, allow: Permissions) -> Result<Self, Problem> {
         if let Self::Coding(coder) = &mut self {
             coder.allow = allow;
             coder.call(RunSession::Alone, Path::new("/"), Path::new("/dev/null"))?;
@@ -207,7 +190,7 @@ impl CodingAgentSetup {
         session: RunSession,
         folder: &Path,
         history: &Path,
-    ) -> Result<AgentInvocation, AgentRefusal> {
+    ) -> Result<AgentInvocation, Problem> {
         self.kind.call(&AgentRun {
             session,
             folder,

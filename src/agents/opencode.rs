@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::AgentRefusal;
 use super::agent_acts::{AgentAct, complains, gets, says, uses};
 use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
 use super::coding_agent::{
@@ -14,7 +13,8 @@ use super::coding_agent::{
 use super::permissions::Commands;
 use super::run_outcome::{ModelFault, RunOutcome, RunReading, plausible};
 use crate::plan::{ModelCost, Time};
-use crate::wire::text::{one_line, printable};
+use crate::wire::Problem;
+use crate::wire::text::{joined, one_line, printable};
 
 /// A service that asks for a wait of at least this long has reached a usage limit; a shorter wait is a pause.
 const LIMIT: u64 = 300;
@@ -43,7 +43,7 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     login,
 };
 
-fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, AgentRefusal> {
+fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
     let mut call = AgentInvocation::of("opencode run --format json");
     call.option("-m", run.model);
     if let RunSession::Resume(session) = &run.session {
@@ -244,6 +244,5 @@ fn last_text(all: &[Value]) -> String {
     let from = all.iter().rposition(|event| is(event, "step_start"));
     let said = all[from.unwrap_or(0)..].iter();
     let said = said.filter(|event| is(event, "text"));
-    let texts: Vec<&str> = said.map(|event| text_at(event, "/part/text")).collect();
-    texts.join("\n")
+    joined(said.map(|event| text_at(event, "/part/text")), "\n")
 }

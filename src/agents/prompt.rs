@@ -8,7 +8,7 @@ use super::shell_blocks::begins_task;
 use super::substitute_report::block;
 use super::task_files::file_options;
 use crate::wire::command_file::CommandFile;
-use crate::wire::text::{clip, printable};
+use crate::wire::text::{clip, joined, printable};
 
 /// What an agent reads in addition to the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl AgentJob<'_> {
     pub fn file_options(&self) -> Vec<String> {
         let commands = self.commands().into_iter().flatten();
         let texts = commands.map(|earlier| work(&earlier.body).to_owned());
-        file_options(&texts.collect::<Vec<_>>().join("\n"), &self.workspace)
+        file_options(&joined(texts, "\n"), &self.workspace)
     }
 }
 

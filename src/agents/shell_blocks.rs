@@ -3,8 +3,9 @@
 
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
-use super::{AgentJob, AgentProcess, AgentRefusal};
+use super::{AgentJob, AgentProcess};
 use crate::plan::Origin;
+use crate::wire::Problem;
 use crate::wire::command_file::{CommandFile, CommandType, sections};
 
 /// The built-in agent that runs shell blocks.
@@ -22,7 +23,7 @@ impl Shell {
     ///
     /// # Errors
     /// The job has nothing that may be run.
-    pub fn steps(self, job: &AgentJob<'_>) -> Result<Vec<AgentProcess>, AgentRefusal> {
+    pub fn steps(self, job: &AgentJob<'_>) -> Result<Vec<AgentProcess>, Problem> {
         let command = job.command;
         let whole = self.allow_shell && command.kind == CommandType::New;
         let first = if begins_task(command) || whole {
@@ -36,7 +37,7 @@ impl Shell {
             let reason = "a model wrote this task, and the shell runs only what a person wrote";
             let way_out =
                 "start the worker with `--allow-shell`, or give the task to another agent";
-            return Err(AgentRefusal::new(reason, way_out));
+            return Err(Problem::new(reason).with_hint(way_out));
         }
         let blocks = blocks(&sections(&first.body).description)?;
         let count = blocks.len();
@@ -56,10 +57,10 @@ pub(super) fn begins_task(command: &CommandFile) -> bool {
 }
 
 /// Finds the command with which the task of this command began, among the claimed commands.
-fn first_command(job: &AgentJob<'_>) -> Result<CommandFile, AgentRefusal> {
+fn first_command(job: &AgentJob<'_>) -> Result<CommandFile, Problem> {
     let unknown = |reason: &str| {
         let way_out = "start the task anew, so that its whole description is in the command";
-        AgentRefusal::new(reason, way_out)
+        Problem::new(reason).with_hint(way_out)
     };
     if job.command.plan.is_none() || job.command.task.is_none() {
         let reason = "the command goes on with a task and does not name it";
@@ -83,7 +84,7 @@ fn first_command(job: &AgentJob<'_>) -> Result<CommandFile, AgentRefusal> {
 }
 
 /// Finds the shell blocks of a description, in order.
-fn blocks(description: &str) -> Result<Vec<ShellBlock>, AgentRefusal> {
+fn blocks(description: &str) -> Result<Vec<ShellBlock>, Problem> {
     let mut blocks: Vec<ShellBlock> = Vec::new();
     let mut inside = false;
     for (event, range) in Parser::new(description).into_offset_iter() {
@@ -94,7 +95,7 @@ fn blocks(description: &str) -> Result<Vec<ShellBlock>, AgentRefusal> {
                     if !closed(&description[range]) {
                         let reason = format!("the shell block {} has no end", blocks.len() + 1);
                         let way_out = "close it with three backticks on a line of their own";
-                        return Err(AgentRefusal::new(reason, way_out));
+                        return Err(Problem::new(reason).with_hint(way_out));
                     }
                     inside = true;
                     blocks.push((shell, String::new()));
@@ -110,8 +111,8 @@ fn blocks(description: &str) -> Result<Vec<ShellBlock>, AgentRefusal> {
         }
     }
     if blocks.is_empty() {
-        return Err(AgentRefusal::new(
-            "the task's description has no shell block",
+        let problem = Problem::new("the task's description has no shell block");
+        return Err(problem.with_hint(
             "write the commands into a block that begins with ```sh, or give the task to another agent",
         ));
     }
@@ -191,7 +192,7 @@ mod tests {
                     let script = |mut step: AgentProcess| step.argv.pop().unwrap();
                     steps.into_iter().map(script).collect()
                 })
-                .map_err(|refusal| refusal.reason)
+                .map_err(|problem| problem.message)
         }
     }
 
@@ -208,7 +209,7 @@ mod tests {
                         .collect::<Vec<_>>()
                         .join(" | ")
                 })
-                .map_err(|refusal| refusal.reason)
+                .map_err(|problem| problem.message)
         };
         for (text, expected) in [
             ("```sh\na\nb\n```", Ok("sh: a\nb")),

@@ -3,13 +3,11 @@
 
 use super::coding_agent::ended;
 use super::run_outcome::{RunOutcome, RunReading};
-use super::{
-    AgentJob, AgentRefusal, CodingAgentSetup, CommandTemplate, MOST_PRINTED, ProcessEnd, Shell,
-};
+use super::{AgentJob, CodingAgentSetup, CommandTemplate, MOST_PRINTED, ProcessEnd, Shell};
 use crate::plan::{Collaboration, Report, ReportStatus, and_more};
 use crate::wire::Problem;
 use crate::wire::report_file::{ReportFile, parse};
-use crate::wire::text::{clip, one_line, printable, time_text};
+use crate::wire::text::{clip, joined, one_line, printable, time_text};
 
 /// The longest part of an agent's words that a made report repeats, in characters.
 const SAID: usize = 16 * 1024;
@@ -49,12 +47,13 @@ impl CommandTemplate {
     }
 }
 
-impl AgentRefusal {
-    /// Returns the report that contains the refusal.
-    pub fn report(&self, job: &AgentJob<'_>) -> ReportFile {
-        let mut file = begin(job, ReportStatus::Failed);
-        file.report.results = format!("Nothing was done: {}.", self.reason);
-        file.report.next_steps = format!("To go on: {}.", self.way_out);
+impl AgentJob<'_> {
+    /// Returns the report that the job was not begun.
+    pub fn refusal(&self, problem: Problem) -> ReportFile {
+        let mut file = begin(self, ReportStatus::Failed);
+        let way_out = problem.hint.unwrap_or_default();
+        file.report.results = format!("Nothing was done: {}.", problem.message);
+        file.report.next_steps = format!("To go on: {way_out}.");
         file
     }
 }
@@ -197,8 +196,7 @@ impl RunOutcome {
                 what, unfinished, ..
             } => {
                 let item = |what: &String| format!("- `{}`", what.replace('`', "'"));
-                let list = what.iter().take(MOST_REFUSED).map(item);
-                let list = list.collect::<Vec<_>>().join("\n");
+                let list = joined(what.iter().take(MOST_REFUSED).map(item), "\n");
                 let refused = format!("{name} was not allowed to do this:\n\n{list}");
                 return unfinished.iter().map(no_end).chain([refused]).collect();
             }
@@ -318,8 +316,7 @@ fn output(ended: &[ProcessEnd]) -> String {
 
 /// Makes a text a block in which no heading and no fence counts.
 pub(super) fn block(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(|line| format!("    {line}")).collect();
-    lines.join("\n")
+    joined(text.lines().map(|line| format!("    {line}")), "\n")
 }
 
 #[cfg(test)]

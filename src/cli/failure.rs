@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use crate::agents::AgentRefusal;
 use crate::config::ConfigError;
 use crate::exec::ProjectError;
 use crate::own_files;
@@ -205,12 +204,9 @@ fn known(error: &anyhow::Error) -> (Exit, Option<String>) {
     if let Some(refusal) = error.downcast_ref() {
         return of_refusal(refusal);
     }
-    let refused = error.downcast_ref::<AgentRefusal>();
     let project = error.downcast_ref().map(ProjectError::hint);
     let problem = error.downcast_ref::<Problem>();
-    let hint = (problem.and_then(|problem| problem.hint.as_deref()))
-        .or(refused.map(|refused| refused.way_out.as_str()))
-        .or(project.as_deref());
+    let hint = (problem.and_then(|problem| problem.hint.as_deref())).or(project.as_deref());
     match hint {
         Some(hint) => (Exit::Usage, Some(hint.to_owned())),
         None => (Exit::Failed, None),

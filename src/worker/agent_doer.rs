@@ -100,7 +100,7 @@ impl AgentDoer {
             Agent::Coding(coder) => return SessionRun::carry_out(&run, coder, &life).await,
             Agent::Shell(shell) => match shell.steps(&job) {
                 Ok(steps) => shell.report(&job, &run.run_all(steps).await?),
-                Err(refusal) => refusal.report(&job),
+                Err(problem) => job.refusal(problem),
             },
             Agent::Relay => return Ok(Finished::default()),
             Agent::Command(template) => {

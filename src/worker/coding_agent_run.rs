@@ -209,7 +209,8 @@ impl<'a> SessionRun<'a> {
         let mut call = match self.coder.call(session, &self.at.job.workspace, &history) {
             Ok(call) => call,
             Err(unfit) => {
-                let said = format!("{unfit}; {}", unfit.way_out);
+                let hint = unfit.hint.as_deref().unwrap_or_default();
+                let said = format!("{unfit}; {hint}");
                 return Ok(RunReading::of(RunOutcome::Usage(said)));
             }
         };

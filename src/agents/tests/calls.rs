@@ -124,7 +124,7 @@ fn exact_commands_reach_the_command_line_whole() {
         (&codex::AGENT, "make"),
     ] {
         let refused = call(kind, exact).unwrap_err();
-        assert!(refused.reason.contains("cannot be"), "{exact}: {refused}");
+        assert!(refused.message.contains("cannot be"), "{exact}: {refused}");
     }
 }
 
