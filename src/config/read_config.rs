@@ -19,7 +19,7 @@ use crate::bounded_read;
 use crate::plan::JudgePolicy;
 use crate::wire::Problem;
 use crate::wire::problem::Place;
-use crate::wire::text::{field_path, quoted};
+use crate::wire::text::{field_path, is_identifier, quoted};
 
 /// The largest file, in bytes; that of a person has a few KiB.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -460,7 +460,7 @@ pub(super) fn variable_name<'de, D: Deserializer<'de>>(
 ) -> Result<Option<String>, D::Error> {
     let name = Option::<String>::deserialize(deserializer)?;
     let wrong = "must be the name of an environment variable, not the key itself";
-    match name.as_deref().is_none_or(names_variable) {
+    match name.as_deref().is_none_or(is_identifier) {
         true => Ok(name),
         false => Err(D::Error::custom(wrong)),
     }
@@ -482,15 +482,10 @@ pub(super) fn variable_names<'de, D: Deserializer<'de>>(
 ) -> Result<Vec<String>, D::Error> {
     let names = Vec::<String>::deserialize(deserializer)?;
     let wrong = "must be names of environment variables, without their values";
-    match names.iter().all(|name| names_variable(name)) {
+    match names.iter().all(|name| is_identifier(name)) {
         true => Ok(names),
         false => Err(D::Error::custom(wrong)),
     }
-}
-
-fn names_variable(name: &str) -> bool {
-    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// Returns whether an address is on this machine.

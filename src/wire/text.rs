@@ -155,6 +155,12 @@ pub fn safe_session(text: &str) -> bool {
     safe_word(text, 128, "._:-")
 }
 
+/// Returns whether a text can be a name in a program: letters, digits and `_`, and no digit first.
+pub(crate) fn is_identifier(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
 fn safe_word(text: &str, max: usize, others: &str) -> bool {
     text.len() <= max
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())

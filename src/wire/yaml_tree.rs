@@ -4,7 +4,6 @@
 use std::cell::Cell;
 use std::fmt;
 
-use serde::Serialize;
 use serde::de::{self, Deserialize as _, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
@@ -59,13 +58,6 @@ pub(super) fn read_json(text: &str) -> serde_json::Result<YamlNode> {
 /// It is nested too deeply.
 pub(super) fn of_value(value: &Value) -> serde_json::Result<YamlNode> {
     YamlReader::deserialize(value).map(|reader| reader.0)
-}
-
-/// Makes a tree of a value that stands in no file.
-pub(super) fn without_places(value: impl Serialize) -> YamlNode {
-    let tree = serde_json::to_value(value).and_then(YamlReader::deserialize);
-    tree.expect("a value of texts, lists and truths is a tree")
-        .0
 }
 
 impl YamlNode {

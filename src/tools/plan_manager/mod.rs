@@ -357,17 +357,13 @@ impl PlanManager {
         .await
     }
 
-    async fn current(&self) -> Result<plan::PlanId> {
-        Ok(self.toolbox.only_current(Dialect::PlanManager).await?)
-    }
-
     async fn change<T: Send + 'static>(
         &self,
         tool: &str,
         reason: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let plan = self.current().await?;
+        let plan = self.toolbox.only_current(Dialect::PlanManager).await?;
         let bound = self.toolbox.plan.is_some();
         let why = match one_line(reason, WHY) {
             reason if reason.is_empty() => tool.to_owned(),

@@ -85,7 +85,8 @@ pub struct StructureTask {
 /// # Errors
 /// All problems of it, without lines.
 pub fn from_structure(structure: Structure) -> Result<PlanSpec, Vec<Problem>> {
-    let node = yaml_tree::without_places(structure);
+    let node = serde_json::to_value(structure).and_then(|value| yaml_tree::of_value(&value));
+    let node = node.expect("a value of texts, lists and truths is a tree");
     let problems = Problems::default();
     let (plan, drafts) = of_node(&node, "the plan", UnknownFields::Fitting, &problems);
     if drafts.is_empty() {

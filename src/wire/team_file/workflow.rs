@@ -10,11 +10,14 @@ use crate::plan::{PlanSpec, words};
 use crate::wire::Problem;
 use crate::wire::plan_file::{OF_WORKFLOW, PlanFile, UnknownFields, from_node, suggestion};
 use crate::wire::problem::Problems;
-use crate::wire::text::{joined, one_line, printable, quote};
+use crate::wire::text::{is_identifier, joined, one_line, printable, quote};
 use crate::wire::yaml_tree::{self, Data, YamlFields, YamlNode};
 
 /// The most characters of a parameter's value.
 const MAX_VALUE: usize = 8_000;
+
+/// The most bytes of the name of a parameter.
+const MAX_NAME: usize = 64;
 
 /// Fields that define the structure of the plan, which must be known before the parameters are.
 const FIXED: [&str; 4] = ["step_id", "task_id", "dependencies", "order"];
@@ -295,7 +298,7 @@ fn parameters(fields: &YamlFields<'_>) -> Vec<Parameter> {
 
 fn parameter(key: &YamlNode, node: &YamlNode, problems: &Problems) -> Option<Parameter> {
     let name = key.text()?;
-    if !is_name(name) {
+    if name.len() > MAX_NAME || !is_identifier(name) {
         let problem = key.problem(format!("{} cannot be the name of a parameter", quote(name)));
         problems.add(problem.with_hint(
             "a name begins with a letter or `_`, and has only letters, digits and `_` in it",
@@ -341,10 +344,4 @@ fn parameter(key: &YamlNode, node: &YamlNode, problems: &Problems) -> Option<Par
         parameter.default = accept("the default", &parameter, node);
     }
     Some(parameter)
-}
-
-fn is_name(name: &str) -> bool {
-    name.len() <= 64
-        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
