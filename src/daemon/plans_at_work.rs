@@ -239,7 +239,11 @@ impl PlansAtWork {
         if noted == Some(&waits) {
             return Ok(());
         }
-        let note = self.store.change(&head.id, BY, "it waits", |draft| {
+        let here = self.store.clone();
+        let note = self.store.change(&head.id, BY, "it waits", move |draft| {
+            if here.require_home(draft.plan().head()).is_err() {
+                return Ok(());
+            }
             draft.change_head(|head| {
                 if let Some(entry) = &mut head.queue {
                     entry.waits = Some(waits);

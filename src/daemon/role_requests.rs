@@ -51,8 +51,11 @@ pub(super) async fn pass_on(
             Ok(applied.into())
         }
         Err(refused) => {
-            let explanation = refused.explanation.clone();
+            let (explanation, here) = (refused.explanation.clone(), store.clone());
             let reject = move |draft: &mut Draft<'_>| {
+                if here.require_home(draft.plan().head()).is_err() {
+                    return Ok(());
+                }
                 if draft.plan().head().owner != ROLE {
                     draft.reject_file(&name, &refused.reason);
                     return Ok(());
@@ -96,7 +99,12 @@ async fn apply_report(
     report: Report,
 ) -> Result<AppliedReport, StoreError> {
     let asks = report.question.is_some() && WaitChain::of(store, Some(plan)).await?.owner == DAEMON;
+    let here = store.clone();
     let change = move |draft: &mut Draft<'_>| {
+        // Another folder has taken the plan over: nothing is written to it any more.
+        if here.require_home(draft.plan().head()).is_err() {
+            return Ok(AppliedReport::Stale);
+        }
         let applied = draft.report(&request, report)?;
         if asks && applied == AppliedReport::Counts {
             draw_question_ids(draft, &volumes);
