@@ -30,6 +30,7 @@ mod judging;
 mod killed;
 mod lanes;
 mod locks;
+mod many_faults;
 mod many_machines;
 mod many_plans;
 mod more_tricks;

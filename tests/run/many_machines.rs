@@ -20,13 +20,25 @@ impl Machine {
     /// Makes two of them on one server; `None` where there is none, or no git.
     pub fn two() -> Option<(Self, Self, String)> {
         let url = empty_store()?;
-        let here = Self::on(&url);
-        Project::new(&here.scene.env)?;
-        let there = Self::on(&url);
-        let clone = format!("clone --quiet '{}' .", here.project.display());
-        fs::create_dir(&there.project).unwrap();
-        git(&there.project, clone.as_str());
+        let here = Self::first(&url)?;
+        let there = here.beside(&url);
         Some((here, there, url))
+    }
+
+    /// Makes one with the project; `None` where there is no git.
+    pub fn first(url: &str) -> Option<Self> {
+        let first = Self::on(url);
+        Project::new(&first.scene.env)?;
+        Some(first)
+    }
+
+    /// Makes another one with a clone of the project of this one.
+    pub fn beside(&self, url: &str) -> Self {
+        let other = Self::on(url);
+        let clone = format!("clone --quiet '{}' .", self.project.display());
+        fs::create_dir(&other.project).unwrap();
+        git(&other.project, clone.as_str());
+        other
     }
 
     pub fn on(url: &str) -> Self {
@@ -39,7 +51,7 @@ impl Machine {
     }
 
     /// Does a task: writes a file into its worktree, and reports.
-    fn does(&self, command: &Command, file: &str) {
+    pub fn does(&self, command: &Command, file: &str) {
         let folder = command.field("workspace").unwrap();
         fs::write(Path::new(folder).join(file), file).unwrap();
         self.scene.succeed(command, "done");
