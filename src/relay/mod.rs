@@ -163,11 +163,13 @@ impl Relay {
             .map(|held| held.id.clone())
             .collect();
         let mut scan = self.scanner.scan(&held, &[], MOST_REPORTS)?;
-        for report in std::mem::take(&mut scan.reports) {
+        let mut reports = std::mem::take(&mut scan.reports).into_iter();
+        while let Some(report) = reports.next() {
             let name = report.name.clone();
             if let Err(error) = self.hand_back(report).await {
-                // It is there as long as it is not filed.
+                // They are there as long as they are not filed.
                 self.scanner.forget(&name);
+                reports.for_each(|later| self.scanner.forget(&later.name));
                 return Err(error);
             }
         }
