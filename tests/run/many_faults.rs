@@ -558,8 +558,15 @@ fn reports_of_a_relay_that_was_offline_count_once() {
 
 /// Has another relay take the command of one that stands still, and returns it there.
 fn taken_by_another(field: &mut Field, standing: &Command) -> Command {
-    run_sql(&field.url, "UPDATE relayed SET held_until = 1");
     field.relays[1].start();
+    // Again and again: the first one's last sign of life may be on its way still.
+    wait_until("another relay has it", || {
+        run_sql(
+            &field.url,
+            "UPDATE relayed SET held_until = 1 WHERE claim = 1",
+        );
+        !field.relays[1].machine.scene.pending().is_empty()
+    });
     let [command] = &field.relays[1].take(1)[..] else {
         panic!("one command");
     };
