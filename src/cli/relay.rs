@@ -12,6 +12,7 @@ use super::args::RelayArgs;
 use super::carry_out_plan::stopped;
 use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, unless};
 use super::{store::relay_roles, worker_pools};
+use crate::agents::Agent;
 use crate::plan::PlanId;
 use crate::relay::{RelayNotes, RelayOptions};
 use crate::store::AboutRelay;
@@ -33,6 +34,11 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
         let place = app.confirmed_place()?.clone();
         let bell = place.bell()?;
         let agent = args.agent.or_configured(&app.config).choose(&app).await?;
+        if matches!(agent, Some(Agent::Relay)) {
+            let error = anyhow!("a relay gives its commands to agents here, not to another relay");
+            let hint = "name an agent, or `--agent files` for whoever works with the folder";
+            return Err(Failure::usage(error).hint(hint));
+        }
         app.make_home()?;
         let lock = app.lock_folder().await?;
         let notes = RelayNotes::read(&app.volumes)?;

@@ -56,6 +56,9 @@ fn relay_does_the_work_in_its_own_clone() {
         ),
         "one\none\n"
     );
+    there
+        .scene
+        .refuses(2, "relay --agent relay", "not to another relay");
     // In a clone elsewhere they are brought from the server.
     has(
         there.scene.works(["merge", &plan]),
