@@ -13,6 +13,7 @@ use super::carry_out_plan::stopped;
 use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, unless};
 use super::{store::relay_roles, worker_pools};
 use crate::agents::Agent;
+use crate::daemon;
 use crate::plan::PlanId;
 use crate::relay::{RelayNotes, RelayOptions};
 use crate::store::AboutRelay;
@@ -41,6 +42,7 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
         }
         app.make_home()?;
         let lock = app.lock_folder().await?;
+        daemon::end_left_behind(&app.volumes).await;
         let notes = RelayNotes::read(&app.volumes)?;
         let link = place.relay_link(notes.name())?;
         Ok((app, lock, notes, link, bell, agent))

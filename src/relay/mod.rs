@@ -18,8 +18,8 @@ use crate::plan::{CommandId, PlanId, SessionId};
 use crate::plan_time::since_boot;
 use crate::store::{AboutRelay, ClaimedCommand, HeldBeat, RelayLink, StoreError};
 use crate::volumes::{
-    ArrivedReport, CommandPlace, Heartbeat, MOST_REPORTS, ReportDisposition, Scanner, Volumes,
-    VolumesError, Watch, WorkerSign,
+    ArrivedReport, CommandPlace, Folder, Heartbeat, MOST_REPORTS, ReportDisposition, Scanner,
+    Volumes, VolumesError, Watch, WorkerSign,
 };
 use crate::wire::command_file::CommandFile;
 use crate::wire::report_file;
@@ -293,7 +293,10 @@ impl Relay {
         let unread = |_| RelayError::Other(format!("command `{}` cannot be read", command.id));
         let mut file = CommandFile::parse(&command.text).map_err(unread)?;
         let task = file.task.unwrap_or_default();
-        let work = own_clone::lay_out(&self.options.link, command, task, &root, &folder).await?;
+        let marks = self.volumes.path(Folder::Active);
+        let make_ready = (self.options.config.run.prepare.as_ref(), &*marks);
+        let link = &self.options.link;
+        let work = own_clone::lay_out(link, command, task, &root, &folder, make_ready).await?;
         file.id = command.id.clone();
         file.workspace = work.folder.display().to_string();
         file.report = self.volumes.report(&command.id).display().to_string();

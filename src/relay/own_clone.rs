@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::RelayError;
-use crate::exec::{GitError, Project, TaskWorktree, project_head};
-use crate::plan::TaskId;
+use crate::config::CheckConfig;
+use crate::exec::{GitError, MarkKind, Project, TaskWorktree, check_marked, project_head};
+use crate::plan::{CommandId, TaskId};
 use crate::store::{ClaimedCommand, MOST_WORK, RelayLink};
+use crate::wire::text::one_line;
 
 /// Where the work on a command is done.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,6 +40,9 @@ async fn open(root: &Path, worktrees: &Path) -> Result<Project, RelayError> {
     Ok(project.one_at_a_time())
 }
 
+/// The command that makes a worktree ready, and the folder with the marks of what runs.
+type MakeReady<'a> = (Option<&'a CheckConfig>, &'a Path);
+
 /// Gets what a command needs into the clone, and lays out its worktree. The next attempt at a task finds there what was left.
 pub(super) async fn lay_out(
     link: &RelayLink,
@@ -45,6 +50,7 @@ pub(super) async fn lay_out(
     task: TaskId,
     root: &Path,
     worktrees: &Path,
+    make_ready: MakeReady<'_>,
 ) -> Result<WorkFolder, RelayError> {
     let project = open(root, worktrees).await?;
     if !project.has_commit(&command.base).await? {
@@ -76,7 +82,32 @@ pub(super) async fn lay_out(
     if !command.merge.is_empty() {
         project.begin_merge(&work.place(), &command.merge).await?;
     }
+    prepare(&project, &work.folder, &command.id, make_ready).await?;
     Ok(work)
+}
+
+/// Runs the person's command that makes a worktree ready for work, once.
+async fn prepare(
+    project: &Project,
+    folder: &Path,
+    id: &CommandId,
+    (prepare, marks): MakeReady<'_>,
+) -> Result<(), RelayError> {
+    let (Some(prepare), Some(place)) = (prepare, project.check_folder(folder).await?) else {
+        return Ok(());
+    };
+    if place.prepared().exists() {
+        return Ok(());
+    }
+    let mark = (marks, MarkKind::Check, &*format!("{id}-prepare"));
+    let ran = check_marked(prepare, folder, mark).await;
+    let ran = ran.map_err(GitError::from)?;
+    if !ran.passed {
+        let said = ran.tail.lines().rfind(|line| !line.trim().is_empty());
+        let said = one_line(said.unwrap_or_default(), 200);
+        return Err(RelayError::Other(format!("`prepare` failed: {said}")));
+    }
+    Ok(std::fs::write(place.prepared(), "").map_err(GitError::from)?)
 }
 
 /// Commits what was done, and returns the commit with what it has beyond the one at which the work began.

@@ -39,7 +39,14 @@ fn relay_does_the_work_in_its_own_clone() {
     let Some((here, there, _)) = Machine::two() else {
         return;
     };
-    here.scene.write("shell.md", SHELL);
+    // What makes a worktree ready there is configured there.
+    let config = there.scene.read("config.toml");
+    let prepare = "run.prepare.run = ['sh', '-c', 'echo ready > built']\n";
+    there
+        .scene
+        .write("config.toml", &format!("{config}\n{prepare}"));
+    let plan = SHELL.replace("echo one >", "test -e built && echo one >");
+    here.scene.write("shell.md", &plan);
     here.scene.works("store migrate");
     let _relay = there.scene.start("relay --agent shell");
     here.scene

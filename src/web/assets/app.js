@@ -31,9 +31,7 @@ function Plans({ plans, error, more }) {
 }
 
 function Question({ question, first }) {
-  const [choice, setChoice] = useState(null);
-  const [note, setNote] = useState("");
-  const [sure, setSure] = useState(false);
+  const [[choice, setChoice], [note, setNote], [sure, setSure]] = [useState(null), useState(""), useState(false)];
   const [state, act] = useAction();
   const card = useRef();
   const name = `choice-${question.plan}-${question.id}`;
@@ -99,7 +97,10 @@ function Workers() {
         ${each.blocked_until && html`<p class="state asks">Ⅱ parked until ${clock(each.blocked_until)}</p>`}</td>
       <td>${each.role || "any"}</td><td>${each.agent || "not said"}</td><td>${each.machine || "not said"}</td><td><${Ago} time=${each.since} /></td>
       <td>${each.last_heartbeat ? html`<${Ago} time=${each.last_heartbeat} />` : "none yet"}</td></tr>`)}</tbody></table></div>`
-    : html`<p>No worker (an agent, a program or a person) has a task at the moment. <code>plan-agent worker --agent claude</code> starts one; <code>run</code> brings its own.</p>`}`;
+    : html`<p>No worker (an agent, a program or a person) has a task at the moment. <code>plan-agent worker --agent claude</code> starts one; <code>run</code> brings its own.</p>`}
+    ${data.relays.length > 0 && html`<h2>Relays</h2><p class="quiet">They bring tasks to agents on other machines.</p><ul>${data.relays.map((each) => html`<li key=${each.name}>
+      ${each.lost && html`<span class="state bad">✗ lost</span> `}<b>${each.name}</b> · ${each.agent} · version ${each.version} · heard of <${Ago} time=${each.last_heartbeat} /> ·
+      ${each.roles.some(Boolean) ? ` for ${each.roles.join(", ")} · ` : " "}${each.holds.length ? `has ${many(each.holds.length, "command")}` : "has no command"}</li>`)}</ul>`}`;
 }
 
 function LogIn() {
@@ -132,8 +133,7 @@ function App() {
   const [at, setAt] = useState(route());
   const [, draw] = useState(0);
   const [page, plan, part, number] = at;
-  const inPlan = page === "p";
-  const known = token() !== null;
+  const [inPlan, known] = [page === "p", token() !== null];
   const asked = useData(known ? "/questions" : null, undefined, 500);
   const [rows, setRows] = useState(PAGE);
   const listed = useData(known ? `/plans?limit=${rows}` : null, () => !inPlan, 250, (path) => getRows(path, "plans", 0, rows));
