@@ -175,7 +175,7 @@ impl Plan {
 
 /// Changes one of ten tasks that are spread over the plan: its row, the head, an entry in the log. As many tasks in every
 /// plan, so that as many rows are written when several changes of one task are committed together.
-async fn change(store: Store, plan: PlanId, tasks: usize, number: usize) {
+pub async fn change(store: Store, plan: PlanId, tasks: usize, number: usize) {
     let task = TaskId(u32::try_from(number % 10 * tasks / 10 + 1).unwrap());
     let changes = TaskChanges {
         description: Some(format!(

@@ -13,7 +13,11 @@ mod before;
 #[expect(dead_code, reason = "only the tests need all of it")]
 mod browser;
 mod changes;
+#[path = "../tests/common/postgres.rs"]
+#[expect(dead_code, reason = "only the tests need all of it")]
+mod cluster;
 mod disk;
+mod env;
 #[path = "../tests/common/hostile.rs"]
 #[expect(dead_code, reason = "only the tests need all of it")]
 mod files;
@@ -26,6 +30,7 @@ mod page;
 mod plans;
 mod prompts;
 mod sample;
+mod server;
 mod size;
 mod table;
 mod tools;
@@ -35,7 +40,7 @@ fn main() {
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    let parts: [(&str, fn()); 12] = [
+    let parts: [(&str, fn()); 13] = [
         ("latency", latency::run),
         ("changes", changes::run),
         ("prompts", prompts::run),
@@ -48,6 +53,7 @@ fn main() {
         ("size", size::run),
         ("page", page::run),
         ("plans", plans::run),
+        ("server", server::run),
     ];
     // Another profile than `dist` has other figures: whoever compares them has to see it.
     println!("measures {}", env!("CARGO_BIN_EXE_plan-agent"));

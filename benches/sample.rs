@@ -26,13 +26,18 @@ pub fn head(order: TaskOrder) -> PlanHead {
 /// Makes a store with plans.
 pub async fn store(path: &Path, plans: usize, tasks: usize) -> Store {
     let store = Store::open(path, || Time(1)).await.unwrap();
+    fill(&store, plans, tasks).await;
+    store
+}
+
+/// Makes plans in a store.
+pub async fn fill(store: &Store, plans: usize, tasks: usize) {
     for number in 0..plans {
         let mut head = head(TaskOrder::Dependencies);
         head.id = plan(number);
         let made = store.create(head, BY, "made", make_tasks(tasks));
         made.await.unwrap();
     }
-    store
 }
 
 /// Makes tasks, each of which waits for the one before it.
