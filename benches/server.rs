@@ -125,6 +125,8 @@ async fn changes_a_second(url: &str) -> f64 {
 /// A folder with a clone of a project, as on a machine of its own.
 struct Machine {
     folder: TempDir,
+    /// What a person confirmed is recorded where agents cannot write.
+    state: TempDir,
     url: String,
 }
 
@@ -158,8 +160,11 @@ impl Machine {
                 );
             }
         }
-        let url = url.to_owned();
-        Self { folder, url }
+        Self {
+            folder,
+            state: tempfile::tempdir().unwrap(),
+            url: url.to_owned(),
+        }
     }
 
     fn project(&self) -> PathBuf {
@@ -174,8 +179,8 @@ impl Machine {
         let mut command = program(self.folder.path(), &words);
         command
             .env("PATH", std::env::var_os("PATH").unwrap())
-            .env("HOME", self.folder.path())
-            .env("XDG_STATE_HOME", self.folder.path().join("state"))
+            .env("HOME", self.state.path())
+            .env("XDG_STATE_HOME", self.state.path())
             .env("PLAN_AGENT_LLM_PROVIDER", "none")
             .env("PLAN_AGENT_STORE_URL", &self.url);
         command
@@ -213,7 +218,9 @@ fn take_over(url: &str) -> Times {
     let first = here.start("daemon");
     let mut client = Client::connect(url, NoTls).unwrap();
     let held = "SELECT count(*) FROM plans WHERE held_until > extract(epoch FROM clock_timestamp()) * 1000000";
-    until(|| client.query_one(held, &[]).unwrap().get::<_, i64>(0) == TAKEN as i64);
+    until("the plans are held", || {
+        client.query_one(held, &[]).unwrap().get::<_, i64>(0) == TAKEN as i64
+    });
     let _second = there.start("daemon");
     thread::sleep(Duration::from_secs(5));
     drop(first);
@@ -227,7 +234,7 @@ fn take_over(url: &str) -> Times {
     let mut times = Vec::new();
     let now =
         "SELECT id, epoch, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM plans";
-    until(|| {
+    until("they are taken over", || {
         for row in client.query(now, &[]).unwrap() {
             let (id, epoch, now): (String, i64, i64) = (row.get(0), row.get(1), row.get(2));
             let taken = |known: &mut (String, i64, i64)| known.0 == id && known.1 < epoch;
@@ -278,7 +285,9 @@ fn idle_relays(url: &str) -> f64 {
     let _relays: Vec<Running> = machines.iter().map(|one| one.start("relay")).collect();
     let mut client = Client::connect(url, NoTls).unwrap();
     let known = "SELECT count(*) FROM relays";
-    until(|| client.query_one(known, &[]).unwrap().get::<_, i64>(0) == RELAYS as i64);
+    until("the relays are known", || {
+        client.query_one(known, &[]).unwrap().get::<_, i64>(0) == RELAYS as i64
+    });
     let before = server_time();
     thread::sleep(WATCHED);
     let used = server_time() - before;
@@ -306,10 +315,10 @@ fn server_time() -> f64 {
     used.sum()
 }
 
-fn until(mut done: impl FnMut() -> bool) {
+fn until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
-        assert!(begun.elapsed() < DEADLINE, "waited in vain");
+        assert!(begun.elapsed() < DEADLINE, "waited in vain until {what}");
         thread::sleep(Duration::from_millis(50));
     }
 }
