@@ -39,6 +39,15 @@ pub fn file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens a file of its own to add to it, or creates it for the person alone.
+///
+/// # Errors
+/// As [`file`].
+pub fn to_append(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    file(options.append(true).create(true).mode(0o600), path)
+}
+
 /// Device and number of a file: they show whether another file has its name now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId(u64, u64);

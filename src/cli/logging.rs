@@ -1,9 +1,8 @@
 //! The log: on standard error if `PLAN_AGENT_LOG` asks for it, and in `logs/daemon.log` for the daemon. What a person is to
 //! know is printed by the commands, not logged.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::Context;
@@ -55,9 +54,7 @@ pub fn start(file: Option<&Path>, environment: &Environment) -> Result {
 /// # Errors
 /// It is no plain file of our own, or what the system says.
 pub fn open(path: &Path) -> Result<File> {
-    let mut options = OpenOptions::new();
-    options.append(true).create(true).mode(0o600);
-    own_files::file(&mut options, path).map_err(|error| {
+    own_files::to_append(path).map_err(|error| {
         let hint = way_out(error.kind());
         let error = anyhow::Error::new(error);
         Failure::failed(error.context(format!("cannot open the log `{}`", path.display())))

@@ -3,9 +3,8 @@
 //! of a plan, may be reported again after a restart.
 
 use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -237,7 +236,5 @@ fn append(log: &Path, text: &str) -> std::io::Result<()> {
     if fs::symlink_metadata(log).is_ok_and(|metadata| metadata.len() > LOG_SIZE) {
         fs::rename(log, log.with_extension("log.old"))?;
     }
-    let mut options = OpenOptions::new();
-    options.append(true).create(true).mode(0o600);
-    own_files::file(&mut options, log)?.write_all(text.as_bytes())
+    own_files::to_append(log)?.write_all(text.as_bytes())
 }

@@ -4,9 +4,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::database_drivers::beside;
@@ -80,10 +78,8 @@ impl Notes {
     }
 
     fn try_add(&self, lines: &str) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        options.append(true).create(true).mode(0o600);
         // Opened each time: another process may have written the file anew.
-        let mut file = own_files::file(&mut options, &self.0)?;
+        let mut file = own_files::to_append(&self.0)?;
         file.write_all(lines.as_bytes())?;
         match file.metadata()?.len() > LARGE {
             true => self.compact(),
