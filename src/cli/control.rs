@@ -84,11 +84,8 @@ pub async fn restore(args: &RestoreArgs, app: &App) -> Result {
 pub fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>> {
     app.volumes.free_of_daemons(plan).map_err(|error| {
         let busy = matches!(error, LockError::CarriedOut { .. });
-        let failure = Failure::new(error, Exit::Busy);
-        match busy {
-            true => failure.hint(format!("`{} stop` ends it", app.program)),
-            false => failure,
-        }
+        let hint = format!("`{} stop` ends it", app.program);
+        Failure::new(error, Exit::Busy).hint_if(busy, hint)
     })
 }
 

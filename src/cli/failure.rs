@@ -117,6 +117,12 @@ impl Failure {
         self
     }
 
+    /// Adds the way out where it applies.
+    #[must_use]
+    pub fn hint_if(self, applies: bool, hint: impl Into<String>) -> Self {
+        if applies { self.hint(hint) } else { self }
+    }
+
     /// Says first what it is about.
     #[must_use]
     pub fn about(mut self, what: &str) -> Self {

@@ -86,10 +86,7 @@ impl TeamFile {
             return Ok(());
         }
         let failure = Failure::problems(&self.path.display().to_string(), &problems);
-        Err(match self.team.roles.is_empty() {
-            true => failure.hint(HOW_ONE_LOOKS),
-            false => failure,
-        })
+        Err(failure.hint_if(self.team.roles.is_empty(), HOW_ONE_LOOKS))
     }
 
     /// Returns the prompts of the roles behind files: those inside the process read theirs themselves.

@@ -127,11 +127,7 @@ fn read_input() -> Result<String> {
     bounded_read::read(std::io::stdin(), MAX_INPUT).map_err(|error| {
         let too_large = error.kind() == ErrorKind::FileTooLarge;
         let error = anyhow!(error).context("failed to read the arguments from standard input");
-        let failure = Failure::usage(error);
-        match too_large {
-            true => failure.hint("make the plan in several calls"),
-            false => failure,
-        }
+        Failure::usage(error).hint_if(too_large, "make the plan in several calls")
     })
 }
 
