@@ -306,18 +306,11 @@ impl TakenUp {
         let head = adopted.as_ref().unwrap_or(head);
         let entry = head.queue.as_deref().cloned().unwrap_or_default();
         let file = entry.config.as_ref().map(PathBuf::from);
-        let start = CommandStart {
-            folder: None,
-            file: file.or(self.file.clone()),
-            environment: self.environment.clone().with_path(entry.path.as_deref()),
-        };
-        let mut app = App::open(&start, Access::Run).await?;
+        let app = self.open(file, entry.path.as_deref()).await?;
         if app.volumes.root() != self.root {
             let other = app.volumes.root().display();
             return Err(anyhow!("its configuration leads to `{other}`").into());
         }
-        (app.clock, app.by) = (self.clock, QUEUE);
-        app.use_store(self.store.clone());
         // Nobody is asked here, and nothing printed: who queued it may be far away.
         let mut how = CarryOut {
             json: true,
@@ -338,22 +331,26 @@ impl TakenUp {
             .await?;
         work.start(&found.head, HumanWait::Wait).await.map(Some)
     }
-}
 
-impl TakenUp {
+    /// Opens the configuration in a file, else that of the daemon.
+    async fn open(&self, file: Option<PathBuf>, path: Option<&str>) -> Result<App> {
+        let start = CommandStart {
+            folder: None,
+            file: file.or(self.file.clone()),
+            environment: self.environment.clone().with_path(path),
+        };
+        let mut app = App::open(&start, Access::Run).await?;
+        (app.clock, app.by) = (self.clock, QUEUE);
+        app.use_store(self.store.clone());
+        Ok(app)
+    }
+
     /// Makes a plan of another folder one of this folder's; `None` if it is already.
     async fn adopt_orphan(&self, head: &PlanHead) -> Result<Option<PlanHead>> {
         if head.home.is_none() || head.home == self.home {
             return Ok(None);
         }
-        let start = CommandStart {
-            folder: None,
-            file: self.file.clone(),
-            environment: self.environment.clone(),
-        };
-        let mut app = App::open(&start, Access::Run).await?;
-        (app.clock, app.by) = (self.clock, QUEUE);
-        app.use_store(self.store.clone());
+        let mut app = self.open(None, None).await?;
         Box::pin(app.adopt(head)).await?;
         let head = app.read(&head.id, |plan, _| plan.head().clone()).await?;
         Ok(Some(head))
