@@ -77,18 +77,11 @@ fn unusable_steps_of(
         problems.push(role.problem(format!("the role `{id}`: the tool {unknown}")));
     }
     let actions = built_in(&Workplace::default(), BTreeMap::new());
-    let roles = file.team.roles.iter();
-    let others = roles.filter_map(|role| {
-        Some(OtherRole {
-            id: role.id.parse().ok()?,
-            description: String::new(),
-        })
-    });
     let checker = StepChecker {
         own: id.clone(),
         actions,
         tools: tools.clone(),
-        other_roles: others.collect(),
+        other_roles: members(file),
     };
     // What a step names and does not exist is among the problems of the file.
     let exists = |does: &StepDoes| match does {
@@ -178,12 +171,6 @@ pub async fn ready(
     if residents.is_empty() {
         return Ok(None);
     }
-    let member = |role: &RoleSpec| {
-        Some(OtherRole {
-            id: role.id.parse().ok()?,
-            description: role.description.clone(),
-        })
-    };
     let host = RoleHost {
         plan: settings.plan.clone(),
         config: Arc::new(config.clone()),
@@ -192,7 +179,7 @@ pub async fn ready(
         workspace: settings.workspace.clone(),
         clock: app.clock,
         prompts: Arc::clone(&settings.prompts),
-        members: team.team.roles.iter().filter_map(member).collect(),
+        members: members(team),
         role_prompts: Arc::clone(&settings.role_prompts),
         residents,
     };
@@ -254,6 +241,17 @@ pub async fn start_servers(
         }
     }
     (servers, problems)
+}
+
+/// Returns the roles of a team, as they know each other.
+fn members(team: &TeamFile) -> Vec<OtherRole> {
+    let member = |role: &RoleSpec| {
+        Some(OtherRole {
+            id: role.id.parse().ok()?,
+            description: role.description.clone(),
+        })
+    };
+    team.team.roles.iter().filter_map(member).collect()
 }
 
 fn server_of(tool: &str) -> Option<&str> {
