@@ -19,16 +19,11 @@ impl App {
     /// # Errors
     /// Another daemon has it, its project or its results cannot be had here, or nothing can carry it out.
     pub async fn adopt(&mut self, head: &PlanHead) -> Result {
-        let workspace = head
-            .project
-            .as_deref()
-            .and_then(|id| self.config.project(id));
+        let project = head.project.as_deref();
+        let workspace = project.and_then(|id| self.config.project(id));
         let workspace = workspace.context("its project is not among [projects]")?;
-        let leased = self
-            .store()
-            .await?
-            .lease(&head.id, &self.volumes.holder())
-            .await?;
+        let (store, holder) = (self.store().await?, self.volumes.holder());
+        let leased = store.lease(&head.id, &holder).await?;
         let from = head.home.clone().unwrap_or_default();
         match &head.line {
             Some(line) => {

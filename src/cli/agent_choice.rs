@@ -30,11 +30,8 @@ impl AgentArgs {
         if let ("command", Some(program)) = (name.as_str(), argv.first_mut())
             && program.contains('/')
         {
-            *program = config
-                .folder()
-                .join(&*program)
-                .to_string_lossy()
-                .into_owned();
+            let path = config.folder().join(&*program);
+            *program = path.to_string_lossy().into_owned();
         }
         Self {
             agent: Some(name.clone()),

@@ -243,11 +243,8 @@ impl App {
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T> {
-        Ok(self
-            .store()
-            .await?
-            .change(plan, self.by, why, change)
-            .await?)
+        let store = self.store().await?;
+        Ok(store.change(plan, self.by, why, change).await?)
     }
 
     /// Locks the exchange folder for this process, and opens its plans. A daemon that `--detach` left behind goes on with the lock

@@ -107,10 +107,8 @@ async fn offers(with_plans: bool, with_tasks: bool) -> Option<Vec<(String, Strin
     };
     let app = App::open(&start, Access::Read).await.ok()?;
     let clock = app.clock;
-    let store = app
-        .confirmed_place()
-        .ok()?
-        .open_to_read(move || clock.now());
+    let place = app.confirmed_place().ok()?;
+    let store = place.open_to_read(move || clock.now());
     let store = store.await.ok()?;
     let mut plans = store.plans().await.ok()?;
     plans.retain(|ListedPlan { head, .. }| {

@@ -78,9 +78,8 @@ impl App {
                 draft.decide_isolation(isolated);
                 Ok(())
             };
-            return self
-                .change(&head.id, "decided where agents work", decide)
-                .await;
+            let why = "decided where agents work";
+            return self.change(&head.id, why, decide).await;
         }
         self.require_for_relays(head, workers)?;
         if head.is_isolated() {
@@ -94,27 +93,23 @@ impl App {
 
     /// Agents on other machines work in clones of the project, on commits that the server brings there.
     fn require_for_relays(&self, head: &PlanHead, workers: &TeamWorkers) -> Result {
-        let (wrong, hint) = if !workers.use_relays() {
+        if !workers.use_relays() {
             return Ok(());
-        } else if !self.place.is_shared() {
-            let hint = "[store] url in config.toml, or PLAN_AGENT_STORE_URL";
-            (
-                "relays meet a daemon on a PostgreSQL server, and none is named",
-                hint,
-            )
+        }
+        let (why, hint) = if !self.place.is_shared() {
+            let why = "relays meet a daemon on a PostgreSQL server, and none is named";
+            (why, "[store] url in config.toml, or PLAN_AGENT_STORE_URL")
         } else if self.config.project_in(Path::new(&head.workspace)).is_none() {
             let hint = "give it one in config.toml, under [projects]: `app = \"FOLDER\"`";
-            (
-                "relays know a project by its id, and this one has none",
-                hint,
-            )
+            let why = "relays know a project by its id, and this one has none";
+            (why, hint)
         } else if !head.is_isolated() {
             let hint = "isolation = \"worktree\" under [run], in a git project";
             ("relays work on commits, so the tasks need worktrees", hint)
         } else {
             return Ok(());
         };
-        Err(Failure::usage(anyhow!(wrong)).hint(hint))
+        Err(Failure::usage(anyhow!(why)).hint(hint))
     }
 
     /// Returns the folder for the worktrees of a plan's tasks, where they get some.
@@ -130,12 +125,8 @@ impl App {
     fn worktrees_in(&self, kind: &str, plan: &PlanId, project: &Path) -> PathBuf {
         if let Some(folder) = &self.config.run.worktrees {
             let of_kind = if kind == "relay" { kind } else { "" };
-            return self
-                .config
-                .folder()
-                .join(folder)
-                .join(of_kind)
-                .join(plan.as_str());
+            let folder = self.config.folder().join(folder).join(of_kind);
+            return folder.join(plan.as_str());
         }
         let Some(states) = self.environment.state_folder() else {
             return self.volumes.worktrees(plan);

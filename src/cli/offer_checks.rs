@@ -170,9 +170,8 @@ fn found(project: &Path) -> Vec<CheckConfig> {
         || read("pyproject.toml").contains("[tool.pytest")
         || read("setup.cfg").contains("[tool:pytest]");
     let makes = |name| read(name).lines().any(|line| line.starts_with("test:"));
-    let make = ["Makefile", "makefile", "GNUmakefile"]
-        .into_iter()
-        .any(makes);
+    let mut makefiles = ["Makefile", "makefile", "GNUmakefile"].into_iter();
+    let make = makefiles.any(makes);
     let tests = fs::read_dir(project.join("tests"));
     let tests = tests.into_iter().flatten().flatten();
     let mut tests = tests.map(|entry| entry.file_name().to_string_lossy().into_owned());

@@ -36,15 +36,11 @@ const NAME: usize = 100;
 pub async fn plans(args: &PlansArgs, app: &App) -> Result {
     let all = args.all;
     let wanted = move |head: &PlanHead| all || head.is_listed();
-    let plans = match app.store_if_any().await? {
-        Some(store) => store.tallied(wanted).await?,
-        None => Vec::new(),
+    let (plans, elsewhere) = match app.store_if_any().await? {
+        Some(store) => (store.tallied(wanted).await?, store.held_elsewhere().await?),
+        None => (Vec::new(), BTreeMap::new()),
     };
     let daemon = app.volumes.running();
-    let elsewhere = match app.store_if_any().await? {
-        Some(store) => store.held_elsewhere().await?,
-        None => BTreeMap::new(),
-    };
     let carried_out = |id: &PlanId| {
         daemon.as_ref().is_some_and(|it| it.carries_out(id)) || elsewhere.contains_key(id)
     };

@@ -53,10 +53,7 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
     let about = AboutRelay {
         machine: machine().unwrap_or("?").to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        agent: agent
-            .as_ref()
-            .map_or("files", |agent| agent.name())
-            .to_owned(),
+        agent: agent.as_ref().map_or("files", Agent::name).to_owned(),
         roles,
     };
     // The first beat says whether the server lets this login in.

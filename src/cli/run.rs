@@ -318,18 +318,16 @@ async fn daemon_of_queue(
     };
     let (app, lock) = unless(&mut ended, "nothing was begun", opened).await?;
     daemon::end_left_behind(&app.volumes).await;
-    let mut ends_when = EndsWhen::AllEnded;
+    let (ends_when, said) = match args.rest {
+        true => (EndsWhen::AllEnded, Said::ToLog),
+        false => (EndsWhen::Stopped, Said::ToPerson),
+    };
     if !args.rest {
-        ends_when = EndsWhen::Stopped;
         complain(&format!(
             "carrying out the plans that are queued in `{}`; Ctrl-C ends\n",
             app.config.root().display()
         ));
     }
-    let said = match args.rest {
-        true => Said::ToLog,
-        false => Said::ToPerson,
-    };
     let _page = web::beside(args.web, said, start, &app).await?;
     let mut exit = None;
     let ended = daemon::run(

@@ -75,12 +75,9 @@ async fn copy(from: &StorePlace, to: &StorePlace, app: &App) -> Result {
 
 /// Returns a place that is typed.
 fn named(place: &str, app: &App) -> Result<StorePlace> {
-    let url = place
-        .contains("://")
-        .then(|| StoreUrl::try_from(place.to_owned()));
-    let url = url
-        .transpose()
-        .map_err(|wrong| Failure::usage(anyhow!("a place {wrong}, or is a file")))?;
+    let url = (place.contains("://")).then(|| StoreUrl::try_from(place.to_owned()));
+    let wrong = |wrong| Failure::usage(anyhow!("a place {wrong}, or is a file"));
+    let url = url.transpose().map_err(wrong)?;
     if url.as_ref().is_some_and(StoreUrl::has_password) {
         let error = anyhow!(
             "the address has a password in it, which every process of this machine can read here"

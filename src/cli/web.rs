@@ -239,10 +239,7 @@ fn token_file(app: &App, read_only: bool) -> TokenFile {
 }
 
 fn token(file: &TokenFile, new: bool) -> Result<String> {
-    let token = match new {
-        true => file.renew(),
-        false => file.token(),
-    };
+    let token = if new { file.renew() } else { file.token() };
     token.map_err(|error| {
         let path = quoted(&file.path().to_string_lossy());
         let hint = format!("`chmod 600 {path}`, or `--new-token`: another one is made");

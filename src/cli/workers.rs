@@ -18,15 +18,12 @@ pub async fn list(json: bool, app: &App) -> Result {
         None => (Vec::new(), Vec::new()),
     };
     if json {
-        return app
-            .out
-            .json(&json!({ "workers": workers, "relays": relays }));
+        let all = json!({ "workers": workers, "relays": relays });
+        return app.out.json(&all);
     }
     let now = app.clock.now();
-    let mut lines: Vec<String> = workers
-        .iter()
-        .map(|worker| of_worker(worker, now))
-        .collect();
+    let lines = workers.iter().map(|worker| of_worker(worker, now));
+    let mut lines: Vec<String> = lines.collect();
     if lines.is_empty() {
         lines.push("no agent has a task".to_owned());
     }
@@ -35,21 +32,14 @@ pub async fn list(json: bool, app: &App) -> Result {
 }
 
 fn of_worker(worker: &WorkerView, now: Time) -> String {
-    let name = worker
-        .task_name
-        .as_deref()
-        .map_or(String::new(), |name| format!(" · {}", one_line(name, NAME)));
-    let role = worker
-        .role
-        .as_deref()
-        .map_or(String::new(), |role| format!(" ({})", one_line(role, NAME)));
-    let machine = worker.machine.as_deref().map_or(String::new(), |machine| {
-        format!(" at {}", one_line(machine, NAME))
-    });
-    let waits = worker.blocked_until.as_deref();
-    let waits = waits.map_or(String::new(), |until| {
-        format!(", waits for its model until {until}")
-    });
+    let part = |text: &Option<String>, before, after| match text {
+        Some(text) => format!("{before}{}{after}", one_line(text, NAME)),
+        None => String::new(),
+    };
+    let name = part(&worker.task_name, " · ", "");
+    let role = part(&worker.role, " (", ")");
+    let machine = part(&worker.machine, " at ", "");
+    let waits = part(&worker.blocked_until, ", waits for its model until ", "");
     let doing = match worker.doing.is_empty() {
         true => String::new(),
         false => format!("\n          {}", worker.doing),
@@ -65,20 +55,13 @@ fn of_worker(worker: &WorkerView, now: Time) -> String {
 }
 
 fn of_relay(relay: &RelayView, now: Time) -> String {
-    let roles: Vec<&str> = relay
-        .roles
-        .iter()
-        .map(String::as_str)
-        .filter(|it| !it.is_empty())
-        .collect();
+    let roles = relay.roles.iter().map(String::as_str);
+    let roles: Vec<&str> = roles.filter(|it| !it.is_empty()).collect();
     let of = match roles.is_empty() {
         true => String::new(),
         false => format!(" of {}", roles.join(", ")),
     };
-    let state = match relay.lost {
-        true => "lost, ",
-        false => "",
-    };
+    let state = if relay.lost { "lost, " } else { "" };
     let holds = match relay.holds.len() {
         0 => "has no command".to_owned(),
         1 => format!("has {}", relay.holds[0]),

@@ -34,11 +34,8 @@ pub(super) fn apply_found(
             tracing::warn!(%refusal, "a heartbeat of an unknown command");
             continue;
         }
-        let elsewhere = sign
-            .life
-            .machine
-            .as_deref()
-            .filter(|it| Some(*it) != machine());
+        let elsewhere = sign.life.machine.as_deref();
+        let elsewhere = elsewhere.filter(|it| Some(*it) != machine());
         let machine = elsewhere.map(str::to_owned);
         let noted = draft.part(|draft| {
             draft.works_at(id, machine)?;

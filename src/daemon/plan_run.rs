@@ -589,9 +589,8 @@ impl PlanRun {
         let inspected = quick.clone();
         let apply = move |draft: &mut Draft<'_>| apply_found(draft, &found, inspected.as_ref());
         let world = self.now_world();
-        let follow_up = self
-            .change("took in what agents wrote", world, apply)
-            .await?;
+        let why = "took in what agents wrote";
+        let follow_up = self.change(why, world, apply).await?;
         self.signs = signs;
         if let Some(quick) = quick {
             self.proofs.change_watch.before = Some(quick.now);

@@ -81,9 +81,8 @@ impl PlanRun {
     /// withdrawn but not recorded as such.
     pub(super) async fn recover(&mut self) -> anyhow::Result<()> {
         let lost = self.read(|plan, _| {
-            let open = plan
-                .awaited_attempts()
-                .map(|open| OutgoingCommand::of(plan, open));
+            let open = plan.awaited_attempts();
+            let open = open.map(|open| OutgoingCommand::of(plan, open));
             let ends = plan.sessions().filter_map(OutgoingCommand::of_end);
             open.chain(ends).collect()
         });
@@ -99,9 +98,8 @@ impl PlanRun {
     /// that were claimed.
     pub(super) async fn find_lost(&mut self) -> anyhow::Result<()> {
         let waiting = self.read(|plan, _| {
-            let unclaimed = plan
-                .awaited_attempts()
-                .filter(|attempt| attempt.claimed.is_none());
+            let awaited = plan.awaited_attempts();
+            let unclaimed = awaited.filter(|attempt| attempt.claimed.is_none());
             let commands = unclaimed.map(|attempt| OutgoingCommand::of(plan, attempt));
             commands.collect()
         });

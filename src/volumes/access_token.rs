@@ -93,9 +93,8 @@ impl TokenFile {
 
 /// Returns a new secret: three random ids have 366 random bits.
 fn random() -> String {
-    let ids: String = (0..3)
-        .map(|_| Uuid::new_v4().simple().to_string())
-        .collect();
+    let id = |_| Uuid::new_v4().simple().to_string();
+    let ids: String = (0..3).map(id).collect();
     format!("{ids}\n")
 }
 

@@ -89,10 +89,8 @@ impl WatchHints {
 
     /// Removes the events of files that are not in a listing; events since the listing began stay.
     pub(super) fn retain_listed(&self, listed: impl Fn(&str) -> bool, begun: Instant) {
-        let mut events = self.events();
-        events
-            .files
-            .retain(|name, (_, at)| *at >= begun || listed(name));
+        let kept = |name: &String, (_, at): &mut (_, Instant)| *at >= begun || listed(name);
+        self.events().files.retain(kept);
     }
 
     fn events(&self) -> MutexGuard<'_, FileEvents> {

@@ -51,9 +51,8 @@ impl PairingCode {
         let letter = |at: u32| char::from(LETTERS[(bits >> (5 * at) & 31) as usize]);
         let code: String = (0..8).map(letter).collect();
         let text = format!("{} {}\n", sha256(&code), seconds(now + LIFE));
-        let temp = self
-            .0
-            .with_extension(format!("code.{}", std::process::id()));
+        let extension = format!("code.{}", std::process::id());
+        let temp = self.0.with_extension(extension);
         replace(&temp, &self.0, text.as_bytes(), 0o600)?;
         Ok(format!("{}-{}", &code[..4], &code[4..]))
     }
