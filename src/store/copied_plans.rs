@@ -108,14 +108,8 @@ fn insert(database: &mut Database, table: &str, columns: &str, rows: &[Record]) 
         }
     };
     let mut places = |_| {
-        format!(
-            "({})",
-            columns
-                .split(", ")
-                .map(&mut place)
-                .collect::<Vec<_>>()
-                .join(", ")
-        )
+        let places: Vec<_> = columns.split(", ").map(&mut place).collect();
+        format!("({})", places.join(", "))
     };
     let places = rows.iter().map(&mut places).collect::<Vec<_>>().join(", ");
     let statement = format!("INSERT INTO {table} ({columns}) VALUES {places}");

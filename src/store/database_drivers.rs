@@ -300,11 +300,27 @@ impl Database {
         }
     }
 
+    /// Reads every row that a query finds.
+    pub(super) fn rows<T, C: FromIterator<T>>(
+        &mut self,
+        statement: &str,
+        values: &[&dyn Param],
+        read: impl FnMut(Record) -> Result<T>,
+    ) -> Result<C> {
+        let rows = self.query(statement, values)?;
+        rows.into_iter().map(read).collect()
+    }
+
+    /// Returns the number that is the first column of the first row.
+    pub(super) fn number(&mut self, statement: &str, values: &[&dyn Param]) -> Result<Option<i64>> {
+        let rows = self.query(statement, values)?;
+        rows.first().map(|row| row.number(0)).transpose()
+    }
+
     /// Returns how long the file of the embedded database has to be at least once its journal is moved there.
     pub(super) fn length(&mut self) -> Result<u64> {
         let pragma = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
-        let rows = self.query(pragma, &[])?;
-        let length = rows.first().map_or(Ok(0), |row| row.number(0))?;
+        let length = self.number(pragma, &[])?.unwrap_or(0);
         Ok(u64::try_from(length).unwrap_or(0))
     }
 

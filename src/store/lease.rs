@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use super::sql_statements::Tables;
 use super::{Result, Store, StoreError};
 use crate::plan::{DAEMON, Draft, PlanHead, PlanId};
 use crate::plan_time::since_boot;
@@ -95,7 +96,7 @@ impl Store {
     /// There is no such plan, or another daemon holds it; else as [`Store::change`].
     pub async fn lease(&self, plan: &PlanId, holder: &str) -> Result<Self> {
         let (asked, id, name) = (since_boot(), plan.clone(), holder.to_owned());
-        let taken = self.with(move |owner| Ok(owner.tables()?.take_lease(&id, &name)?));
+        let taken = self.ask(move |tables| tables.take_lease(&id, &name));
         let epoch = match taken.await? {
             Ok(epoch) => epoch,
             Err(None) => return Err(StoreError::UnknownPlan(plan.clone())),
@@ -126,7 +127,7 @@ impl Store {
         if !self.shared {
             return Ok(BTreeMap::new());
         }
-        let held = self.with(|owner| Ok(owner.tables()?.held_plans()?)).await?;
+        let held = self.ask(Tables::held_plans).await?;
         let own = self.home.as_deref().map(|home| format!("{home} #"));
         let held = held.into_iter().filter_map(|(plan, holder)| {
             let home = holder.rsplit_once(" #").map_or(&*holder, |(home, _)| home);
@@ -183,10 +184,8 @@ impl Store {
         let Some(lease) = self.lease.clone() else {
             return;
         };
-        let release = self.with({
-            let lease = Arc::clone(&lease);
-            move |owner| Ok(owner.tables()?.release_lease(&lease.plan, lease.epoch)?)
-        });
+        let (id, epoch) = (lease.plan.clone(), lease.epoch);
+        let release = self.ask(move |tables| tables.release_lease(&id, epoch));
         if let Err(error) = release.await {
             tracing::debug!(%error, plan = %lease.plan, "a lease ends by itself");
         }
@@ -202,7 +201,7 @@ async fn renew(store: Store, lease: std::sync::Weak<Lease>) {
             return;
         };
         let (asked, id, epoch) = (since_boot(), lease.plan.clone(), lease.epoch);
-        let renewed = store.with(move |owner| Ok(owner.tables()?.renew_lease(&id, epoch)?));
+        let renewed = store.ask(move |tables| tables.renew_lease(&id, epoch));
         match renewed.await {
             Ok(true) if lease.until.load(Ordering::SeqCst) != LOST => lease.extend(asked),
             Ok(_) => {

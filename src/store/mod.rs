@@ -32,7 +32,7 @@ use crate::plan::{
 };
 pub use committed_notes::Lost;
 use committed_notes::Notes;
-use database_drivers::{DatabasePlace, NOT_OURS, beside};
+use database_drivers::{DatabaseError, DatabasePlace, NOT_OURS, beside};
 use lease::Lease;
 pub use place::{StoreFinding, StorePlace};
 pub use relay_link::{AboutRelay, ClaimedCommand, HeldBeat, MOST_WORK, RelayLink};
@@ -177,34 +177,22 @@ impl Store {
     /// The file cannot be made or read, a newer version wrote it, or it is empty and plans were in it.
     pub async fn open(path: &Path, now: impl Fn() -> Time + Send + 'static) -> Result<Self> {
         let shown = path.display().to_string();
-        // SQLite would treat it as a new database, and remove the journal that goes with the old one.
-        let is_empty = |file: std::fs::Metadata| file.is_file() && file.len() == 0;
-        if path.metadata().is_ok_and(is_empty) {
-            had_none(path, "the file is empty")?;
-        }
-        // SQLite takes a file of one byte for an empty one.
-        let is_short = |file: std::fs::Metadata| file.is_file() && (1..100).contains(&file.len());
-        if path.metadata().is_ok_and(is_short) {
-            let reason = "file is not a database";
-            return Err(StoreError::unopened(&shown, reason, Some(NOT_OURS)));
+        let file = path.metadata().ok().filter(std::fs::Metadata::is_file);
+        match file.map(|file| file.len()) {
+            // SQLite would treat it as a new database, and remove the journal that goes with the old one.
+            Some(0) => had_none(path, "the file is empty")?,
+            // SQLite takes a file of one byte for an empty one.
+            Some(..100) => {
+                let reason = "file is not a database";
+                return Err(StoreError::unopened(&shown, reason, Some(NOT_OURS)));
+            }
+            _ => {}
         }
         make_private(path).map_err(|error| {
             let foreign = error.kind() == std::io::ErrorKind::InvalidData;
             StoreError::unopened(&shown, &error, foreign.then_some(own_files::WAY_OUT))
         })?;
         Self::connect(DatabasePlace::File(path.to_owned()), &shown, now).await
-    }
-
-    /// Opens an existing file only to read it, also where nothing can be written: every change is refused.
-    ///
-    /// # Errors
-    /// As [`Store::open`]; an older version wrote it.
-    pub async fn open_to_read(
-        path: &Path,
-        now: impl Fn() -> Time + Send + 'static,
-    ) -> Result<Self> {
-        let shown = path.display().to_string();
-        Self::connect(DatabasePlace::ReadOnly(path.to_owned()), &shown, now).await
     }
 
     /// Returns whether there is a database in a file.
@@ -256,14 +244,13 @@ impl Store {
                 drop(opened.send(Ok(owner.lost.clone())));
                 owner.run(queue);
             }
-            Err(error) => drop(opened.send(Err((error.to_string(), error.way_out())))),
+            Err(error) => drop(opened.send(Err(error))),
         };
         let thread = std::thread::Builder::new().name("store".to_owned());
         let spawned = thread.spawn(serve);
         spawned.map_err(|error| StoreError::unopened(shown, error, None))?;
         let opened = open.await.map_err(|_| StoreError::Closed)?;
-        let lost =
-            opened.map_err(|(reason, way_out)| StoreError::unopened(shown, reason, way_out))?;
+        let lost = opened.map_err(|error| StoreError::unopened(shown, &error, error.way_out()))?;
         if shared {
             tokio::spawn(look_for_changes(looking));
         }
@@ -432,7 +419,7 @@ impl Store {
     /// A failure of the database.
     pub async fn changed_at(&self, plan: &PlanId, seq: i64) -> Result<Option<Time>> {
         let plan = plan.clone();
-        self.with(move |owner| Ok(owner.tables()?.changed_at(&plan, seq)?.map(Time)))
+        self.ask(move |tables| Ok(tables.changed_at(&plan, seq)?.map(Time)))
             .await
     }
 
@@ -469,8 +456,7 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn spent_since(&self, since: Time) -> Result<Spent> {
-        self.with(move |owner| Ok(owner.tables()?.spent_since(since.0)?))
-            .await
+        self.ask(move |tables| tables.spent_since(since.0)).await
     }
 
     /// Returns the plan with a key, unless it was deleted.
@@ -479,8 +465,7 @@ impl Store {
     /// A failure of the database.
     pub async fn find(&self, key: &str) -> Result<Option<PlanId>> {
         let key = key.to_owned();
-        self.with(move |owner| Ok(owner.tables()?.find(&key)?))
-            .await
+        self.ask(move |tables| tables.find(&key)).await
     }
 
     /// Returns the plans that an owner has in use, at most `limit`: the one that became current last (else created
@@ -489,9 +474,8 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn current(&self, owner: &str, limit: usize) -> Result<Vec<PlanId>> {
-        let (name, limit) = (owner.to_owned(), number(limit));
-        self.with(move |owner| Ok(owner.tables()?.current(&name, limit)?))
-            .await
+        let (owner, limit) = (owner.to_owned(), number(limit));
+        self.ask(move |tables| tables.current(&owner, limit)).await
     }
 
     /// Returns the plans that an owner has in use with their heads, and so their keys and parents, the oldest first.
@@ -509,9 +493,8 @@ impl Store {
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
     pub async fn queued(&self) -> Result<Vec<ListedPlan>> {
-        let mut queued = self
-            .with(|owner| owner.listed(Tables::queued_heads))
-            .await?;
+        let queued = self.with(|owner| owner.listed(Tables::queued_heads));
+        let mut queued = queued.await?;
         queued.retain(|listed| listed.head.home.as_deref() == self.home.as_deref());
         Ok(queued)
     }
@@ -540,7 +523,7 @@ impl Store {
     pub async fn keep_work(&self, plan: &PlanId, commit: &str, pack: &[u8]) -> Result<()> {
         let (plan, commit) = (plan.clone(), commit.to_owned());
         let parts: Vec<String> = pack.chunks(PART).map(|part| BASE64.encode(part)).collect();
-        self.with(move |owner| Ok(owner.tables()?.keep_work(&plan, &commit, &parts)?))
+        self.ask(move |tables| tables.keep_work(&plan, &commit, &parts))
             .await
     }
 
@@ -550,7 +533,7 @@ impl Store {
     /// A failure of the database, or a pack that cannot be read.
     pub async fn kept_work(&self, plan: &PlanId) -> Result<Vec<Vec<u8>>> {
         let id = plan.clone();
-        let parts = self.with(move |owner| Ok(owner.tables()?.kept_work(&id)?));
+        let parts = self.ask(move |tables| tables.kept_work(&id));
         let mut packs: Vec<(String, Vec<u8>)> = Vec::new();
         for (commit, part) in parts.await? {
             let part = BASE64.decode(part);
@@ -596,6 +579,14 @@ impl Store {
     pub async fn plan_of(&self, command: &CommandId) -> Result<Option<PlanId>> {
         let command = command.clone();
         self.with(move |owner| owner.plan_of(&command)).await
+    }
+
+    /// Calls statements on the owner's thread.
+    async fn ask<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&mut Tables) -> Result<T, DatabaseError> + Send + 'static,
+    ) -> Result<T> {
+        self.with(move |owner| Ok(call(owner.tables()?)?)).await
     }
 
     /// Runs a closure that changes nothing on the owner's thread.
@@ -680,10 +671,8 @@ fn had_none(database: &Path, what: &'static str) -> Result<()> {
     if noted.iter().all(|(_, seq)| *seq == 0) && journal.map_or(0, |file| file.len()) == 0 {
         return Ok(());
     }
-    let (place, reason) = (
-        database.display().to_string(),
-        format!("plans were in it, and {what}"),
-    );
+    let place = database.display().to_string();
+    let reason = format!("plans were in it, and {what}");
     Err(StoreError::unopened(&place, reason, Some(PUT_BACK)))
 }
 

@@ -80,12 +80,9 @@ impl StorePlace {
     /// Opens the plans only to read them: every change is refused.
     ///
     /// # Errors
-    /// As [`Store::open_to_read`].
+    /// As [`Store::open`]; an older version wrote them.
     pub async fn open_to_read(&self, now: impl Fn() -> Time + Send + 'static) -> Result<Store> {
-        match self.database(true) {
-            Some(place) => Store::connect(place, &self.to_string(), now).await,
-            None => Store::open_to_read(&self.file, now).await,
-        }
+        Store::connect(self.place(true), &self.to_string(), now).await
     }
 
     /// Brings the tables to the format of this version. Returns the format before, 0 if there were none, and the one now.
@@ -93,8 +90,7 @@ impl StorePlace {
     /// # Errors
     /// As [`Store::open`].
     pub async fn migrate(&self) -> Result<(i64, i64)> {
-        let file = || DatabasePlace::File(self.file.clone());
-        let place = self.database(false).unwrap_or_else(file);
+        let place = self.place(false);
         self.blocking(move || Tables::migrate_at(&place)).await
     }
 
@@ -124,10 +120,7 @@ impl StorePlace {
     pub async fn copy_to(&self, to: &Self, now: Time) -> Result<Vec<(&'static str, u64)>> {
         // Makes what is missing there, and refuses what is not a store.
         drop(to.open(move || now).await?);
-        let target = to.database(false);
-        let target = target.unwrap_or_else(|| DatabasePlace::File(to.file.clone()));
-        let source = self.database(true);
-        let source = source.unwrap_or_else(|| DatabasePlace::ReadOnly(self.file.clone()));
+        let (source, target) = (self.place(true), to.place(false));
         to.blocking(move || copied_plans::copy(&source, &target))
             .await
     }
@@ -157,6 +150,14 @@ impl StorePlace {
     pub(super) fn database(&self, read_only: bool) -> Option<DatabasePlace> {
         let server = self.server.clone()?;
         Some(DatabasePlace::Server(server, read_only))
+    }
+
+    fn place(&self, read_only: bool) -> DatabasePlace {
+        let file = || match read_only {
+            true => DatabasePlace::ReadOnly(self.file.clone()),
+            false => DatabasePlace::File(self.file.clone()),
+        };
+        self.database(read_only).unwrap_or_else(file)
     }
 
     async fn blocking<T: Send + 'static>(

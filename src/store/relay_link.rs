@@ -100,12 +100,9 @@ impl RelayLink {
     pub async fn beat(&self, about: &AboutRelay, held: &[HeldBeat]) -> Result<Vec<CommandId>> {
         let (about, held) = (json(about), json(held));
         self.call(move |link| {
-            let rows = link.query(
-                "SELECT held FROM relay_beat($1, $2, $3) AS held",
-                &[&about, &held],
-            )?;
-            rows.into_iter()
-                .map(|mut row| Ok(CommandId::new(row.text(0)?)))
+            let beat = "SELECT held FROM relay_beat($1, $2, $3) AS held";
+            let rows = link.query(beat, &[&about, &held])?.into_iter();
+            rows.map(|mut row| Ok(CommandId::new(row.text(0)?)))
                 .collect()
         })
         .await
@@ -155,9 +152,8 @@ impl RelayLink {
         let id = id.to_string();
         self.call(move |link| {
             let list = "SELECT place, commit_id FROM relay_packs($1, $2, $3)";
-            let rows = link.query(list, &[&id, &claim])?;
-            rows.into_iter()
-                .map(|mut row| Ok((row.number(0)?, row.text(1)?)))
+            let rows = link.query(list, &[&id, &claim])?.into_iter();
+            rows.map(|mut row| Ok((row.number(0)?, row.text(1)?)))
                 .collect()
         })
         .await
@@ -288,8 +284,10 @@ impl LinkCall<'_> {
 
 fn connect(place: &DatabasePlace) -> Result<Database, DatabaseError> {
     let mut database = Database::connect(place)?;
-    let known = database.query("SELECT relay_protocol()", &[])?;
-    match known.first().map_or(Ok(0), |row| row.number(0))? {
+    match database
+        .number("SELECT relay_protocol()", &[])?
+        .unwrap_or(0)
+    {
         PROTOCOL => Ok(database),
         other => Err(DatabaseError::Unfit(
             format!(

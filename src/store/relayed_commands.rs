@@ -78,7 +78,7 @@ impl Store {
     /// A failure of the database.
     pub async fn relays(&self) -> Result<Vec<KnownRelay>> {
         match self.shared {
-            true => self.with(|owner| Ok(owner.tables()?.relays()?)).await,
+            true => self.ask(Tables::relays).await,
             false => Ok(Vec::new()),
         }
     }
@@ -89,10 +89,8 @@ impl Store {
     /// Another daemon holds the plan; a failure of the database.
     pub async fn offer(&self, holder: &str, command: OfferedCommand) -> Result<()> {
         let (plan, holder) = (command.plan.clone(), holder.to_owned());
-        let offered = self
-            .with(move |owner| Ok(owner.tables()?.offer(&holder, &command)?))
-            .await?;
-        match offered {
+        let offer = move |tables: &mut Tables| tables.offer(&holder, &command);
+        match self.ask(|tables| tables.transaction(offer)).await? {
             true => Ok(()),
             false => Err(StoreError::NotHeld(plan)),
         }
@@ -104,8 +102,7 @@ impl Store {
     /// A failure of the database, or a report that cannot be read.
     pub async fn relayed(&self, id: &CommandId) -> Result<Option<RelayedCommand>> {
         let id = id.clone();
-        self.with(move |owner| Ok(owner.tables()?.relayed(&id)?))
-            .await
+        self.ask(move |tables| tables.relayed(&id)).await
     }
 
     /// Takes an offered command back: a relay that works on it ends the work. What it reported is forgotten.
@@ -114,8 +111,7 @@ impl Store {
     /// A failure of the database.
     pub async fn take_back(&self, id: &CommandId) -> Result<()> {
         let id = id.clone();
-        self.with(move |owner| Ok(owner.tables()?.take_back(&id)?))
-            .await
+        self.ask(move |tables| tables.take_back(&id)).await
     }
 
     /// Takes back what an earlier daemon of a plan had offered.
@@ -124,25 +120,13 @@ impl Store {
     /// A failure of the database.
     pub async fn take_back_all(&self, plan: &PlanId) -> Result<()> {
         let plan = plan.clone();
-        self.with(move |owner| Ok(owner.tables()?.take_back_all(&plan)?))
-            .await
+        self.ask(move |tables| tables.take_back_all(&plan)).await
     }
 }
 
 impl Tables {
+    /// Within a transaction. Returns whether the holder holds the plan.
     fn offer(&mut self, holder: &str, command: &OfferedCommand) -> Answer<bool> {
-        self.database.begin()?;
-        let offered = self.try_offer(holder, command);
-        match offered {
-            Ok(true) => self.commit().map(|()| true),
-            other => {
-                self.roll_back();
-                other
-            }
-        }
-    }
-
-    fn try_offer(&mut self, holder: &str, command: &OfferedCommand) -> Answer<bool> {
         let (now, id) = (self.database.now(), command.id.as_str());
         // The plan's row is locked: whoever takes the lease over waits until this has ended.
         let held = format!(
@@ -227,7 +211,6 @@ impl Tables {
             let (relay, id) = (row.text(0)?, CommandId::new(row.text(1)?));
             holds.entry(relay).or_default().push(id);
         }
-        let known = self.database.query(&known, &[])?.into_iter();
         let relay = |mut row: Record| {
             let (name, silent) = (row.text(0)?, row.number(2)?);
             Ok(KnownRelay {
@@ -237,7 +220,7 @@ impl Tables {
                 name,
             })
         };
-        known.map(relay).collect()
+        self.database.rows(&known, &[], relay)
     }
 
     fn take_back(&mut self, id: &CommandId) -> Answer<()> {

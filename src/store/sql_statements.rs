@@ -161,10 +161,7 @@ impl Tables {
             true => tables.check_format()?,
             false => tables.known_format()?,
         };
-        tables.database.set_up()?;
-        if known < FORMAT {
-            tables.bring_up_to_date(known)?;
-        }
+        tables.set_up(known)?;
         Ok(tables)
     }
 
@@ -181,17 +178,18 @@ impl Tables {
     pub(super) fn migrate_at(place: &DatabasePlace) -> Result<(i64, i64)> {
         let mut tables = Self::of(Database::connect(place)?);
         let known = tables.known_format()?;
-        tables.database.set_up()?;
-        if known < FORMAT {
-            tables.bring_up_to_date(known)?;
-        }
+        tables.set_up(known)?;
         Ok((known, FORMAT))
     }
 
-    fn bring_up_to_date(&mut self, known: i64) -> Result<()> {
-        if let Err(error) = self.migrate() {
+    /// Sets the connection up, and brings tables of a known format to this one.
+    fn set_up(&mut self, known: i64) -> Result<()> {
+        self.database.set_up()?;
+        if known == FORMAT {
+            return Ok(());
+        }
+        if let Err(error) = self.transaction(Self::migrate) {
             // Another process that did the same was faster, or the migration is impossible.
-            self.roll_back();
             return match (self.known_format()?, known) {
                 (FORMAT.., _) => Ok(()),
                 (_, 0) => Err(error),
@@ -205,7 +203,6 @@ impl Tables {
     }
 
     fn migrate(&mut self) -> Result<()> {
-        self.database.begin()?;
         self.database.lock_schema()?;
         let meta = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)";
         self.run(meta, &[])?;
@@ -223,8 +220,7 @@ impl Tables {
         self.run(
             "INSERT INTO meta (name, value) VALUES ('format', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             &[&FORMAT],
-        )?;
-        self.commit()
+        )
     }
 
     /// Replaces the long values of all rows by texts.
@@ -354,16 +350,13 @@ impl Tables {
         self.database.execute(statement, values).map(drop)
     }
 
-    /// Returns the number that is the first column of the first row.
     fn number(&mut self, statement: &str, values: &[&dyn Param]) -> Result<Option<i64>> {
-        let rows = self.database.query(statement, values)?;
-        rows.first().map(|row| row.number(0)).transpose()
+        self.database.number(statement, values)
     }
 
     /// Returns the text that is the first column of each row.
     fn strings(&mut self, statement: &str, values: &[&dyn Param]) -> Result<Vec<String>> {
-        let rows = self.database.query(statement, values)?;
-        rows.into_iter().map(|mut row| row.text(0)).collect()
+        self.database.rows(statement, values, |mut row| row.text(0))
     }
 
     fn ids(&mut self, statement: &str, values: &[&dyn Param]) -> Result<Vec<PlanId>> {
@@ -378,9 +371,19 @@ impl Tables {
             "SELECT plans.id, plans.seq, plan_rows.body FROM plans CROSS JOIN plan_rows \
              WHERE plan_rows.plan = plans.id AND plan_rows.kind = 'head' {which}"
         );
-        let rows = self.database.query(&statement, values)?;
-        let head = |mut row: Record| Ok((row.text(0)?, row.number(1)?, row.text(2)?));
-        rows.into_iter().map(head).collect()
+        self.database.rows(&statement, values, |mut row| {
+            Ok((row.text(0)?, row.number(1)?, row.text(2)?))
+        })
+    }
+
+    /// Does some work in a transaction: all of it or, after an error, nothing.
+    pub(super) fn transaction<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        self.database.begin()?;
+        let done = work(self).and_then(|done| self.commit().map(|()| done));
+        done.inspect_err(|_| self.roll_back())
     }
 
     /// Commits the transaction. After an error it may still be open, and the caller does not know whether it took
@@ -411,21 +414,19 @@ impl Tables {
 
     /// Returns the numbers of each plan, with the change after which they were so.
     pub(super) fn tallies(&mut self) -> Result<HashMap<String, (i64, String)>> {
-        let rows = self
-            .database
-            .query("SELECT id, tallied, tally FROM plans", &[])?;
-        let tally = |mut row: Record| Ok((row.text(0)?, (row.number(1)?, row.text(2)?)));
-        rows.into_iter().map(tally).collect()
+        let tallies = "SELECT id, tallied, tally FROM plans";
+        self.database.rows(tallies, &[], |mut row| {
+            Ok((row.text(0)?, (row.number(1)?, row.text(2)?)))
+        })
     }
 
     /// Returns the numbers of the plans of an owner whose tasks hold locks.
     pub(super) fn tallies_with_locks(&mut self, owner: &str) -> Result<Vec<(String, String)>> {
-        let rows = self.database.query(
+        self.database.rows(
             "SELECT id, tally FROM plans WHERE owner = $1 AND tallied = seq AND tally LIKE '%\"held\"%'",
             &[&owner],
-        )?;
-        let tally = |mut row: Record| Ok((row.text(0)?, row.text(1)?));
-        rows.into_iter().map(tally).collect()
+            two_texts,
+        )
     }
 
     /// Adds to what plans used in the quarter of an hour that began at a time.
@@ -506,11 +507,8 @@ impl Tables {
         if let Some(epoch) = self.number(&statement, &[&holder, &LEASE, &id])? {
             return Ok(Ok(epoch));
         }
-        let rows = self
-            .database
-            .query("SELECT holder FROM plans WHERE id = $1", &[&id])?;
-        let holder = rows.into_iter().next().map(|mut row| row.text(0));
-        Ok(Err(holder.transpose()?))
+        let holder = self.strings("SELECT holder FROM plans WHERE id = $1", &[&id])?;
+        Ok(Err(holder.into_iter().next()))
     }
 
     /// Renews a plan's lease. Returns whether it is still of this epoch.
@@ -528,9 +526,7 @@ impl Tables {
     pub(super) fn held_plans(&mut self) -> Result<Vec<(String, String)>> {
         let now = self.database.now();
         let held = format!("SELECT id, holder FROM plans WHERE held_until > {now}");
-        let rows = self.database.query(&held, &[])?;
-        let row = |mut row: Record| Ok((row.text(0)?, row.text(1)?));
-        rows.into_iter().map(row).collect()
+        self.database.rows(&held, &[], two_texts)
     }
 
     /// Ends a plan's lease, if it is still of this epoch.
@@ -627,36 +623,28 @@ impl Tables {
         commit: &str,
         parts: &[String],
     ) -> Result<()> {
-        self.database.begin()?;
-        let kept = self
-            .keep_parts(plan, commit, parts)
-            .and_then(|()| self.commit());
-        kept.inspect_err(|_| self.roll_back())
-    }
-
-    fn keep_parts(&mut self, plan: &PlanId, commit: &str, parts: &[String]) -> Result<()> {
-        self.lock_plan(plan)?;
-        let known = "SELECT COUNT(*) FROM work WHERE plan = $1 AND commit_id = $2";
-        if self.number(known, &[&plan.as_str(), &commit])? != Some(0) {
-            return Ok(());
-        }
-        let last = "SELECT COALESCE(MAX(place), 0) FROM work WHERE plan = $1";
-        let place = self.number(last, &[&plan.as_str()])?.unwrap_or(0) + 1;
-        for (part, body) in (0_i64..).zip(parts) {
-            self.run(
-                "INSERT INTO work (plan, place, part, commit_id, body) VALUES ($1, $2, $3, $4, $5)",
-                &[&plan.as_str(), &place, &part, &commit, body],
-            )?;
-        }
-        Ok(())
+        self.transaction(|tables| {
+            tables.lock_plan(plan)?;
+            let known = "SELECT COUNT(*) FROM work WHERE plan = $1 AND commit_id = $2";
+            if tables.number(known, &[&plan.as_str(), &commit])? != Some(0) {
+                return Ok(());
+            }
+            let last = "SELECT COALESCE(MAX(place), 0) FROM work WHERE plan = $1";
+            let place = tables.number(last, &[&plan.as_str()])?.unwrap_or(0) + 1;
+            for (part, body) in (0_i64..).zip(parts) {
+                tables.run(
+                    "INSERT INTO work (plan, place, part, commit_id, body) VALUES ($1, $2, $3, $4, $5)",
+                    &[&plan.as_str(), &place, &part, &commit, body],
+                )?;
+            }
+            Ok(())
+        })
     }
 
     /// Returns the parts of the packs that are kept of a plan, in their order, each with its commit.
     pub(super) fn kept_work(&mut self, plan: &PlanId) -> Result<Vec<(String, String)>> {
         let kept = "SELECT commit_id, body FROM work WHERE plan = $1 ORDER BY place, part";
-        let rows = self.database.query(kept, &[&plan.as_str()])?;
-        let part = |mut row: Record| Ok((row.text(0)?, row.text(1)?));
-        rows.into_iter().map(part).collect()
+        self.database.rows(kept, &[&plan.as_str()], two_texts)
     }
 
     /// Returns some of the plans that an owner has archived, newest plan first.
@@ -737,11 +725,7 @@ impl Tables {
         seq: i64,
         limit: i64,
     ) -> Result<Vec<LogRecord>> {
-        let rows = self.database.query(
-            "SELECT plan, seq, change_id, at, author, why, delta FROM log WHERE plan = $1 AND seq > $2 ORDER BY seq LIMIT $3",
-            &[&plan.as_str(), &seq, &limit],
-        )?;
-        let read = |mut row: Record| {
+        let entry = |mut row: Record| {
             Ok(LogRecord {
                 plan: row.text(0)?,
                 seq: row.number(1)?,
@@ -752,7 +736,11 @@ impl Tables {
                 delta: row.text(6)?,
             })
         };
-        rows.into_iter().map(read).collect()
+        self.database.rows(
+            "SELECT plan, seq, change_id, at, author, why, delta FROM log WHERE plan = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+            &[&plan.as_str(), &seq, &limit],
+            entry,
+        )
     }
 
     /// Returns a number that is another one after every change of a plan.
@@ -778,6 +766,10 @@ impl Tables {
         }
         Ok(found?.is_some())
     }
+}
+
+fn two_texts(mut row: Record) -> Result<(String, String)> {
+    Ok((row.text(0)?, row.text(1)?))
 }
 
 /// Returns a pattern for deltas that may contain an attempt with this id.

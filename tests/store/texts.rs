@@ -273,7 +273,8 @@ async fn a_database_of_an_older_version_is_brought_up_to_date_or_left_as_it_was(
     make_older(&given, store).await;
     let old = size(&given);
     let database = fs::read(given.file()).unwrap();
-    let refused = Store::open_to_read(&given.file(), now).await.unwrap_err();
+    let place = StorePlace::of_file(given.file());
+    let refused = place.open_to_read(now).await.unwrap_err();
     has(refused.to_string(), "older version");
     assert!(fs::read(given.file()).unwrap() == database);
     let store = given.open().await;
