@@ -6,7 +6,7 @@ use super::{App, Result};
 use crate::plan::Time;
 use crate::view::span;
 use crate::wire::text::{one_line, parse_time};
-use crate::worker::at_work::{RelayView, WorkerView, relays, workers};
+use crate::worker::workers_at_work::{RelayView, WorkerView, relays, workers};
 
 /// The most characters of a name.
 const NAME: usize = 60;

@@ -65,6 +65,13 @@ const METHOD_OF_CALLS: &str = "tools/call";
 const PROMPT: &str = "next";
 const MARKDOWN: &str = "text/markdown";
 
+type Answer<T> = Result<T, ErrorData>;
+
+type Context = RequestContext<RoleServer>;
+
+/// Which part of a list is wanted: all lists are short here.
+type Page = Option<PaginatedRequestParams>;
+
 /// What the server serves.
 #[derive(Debug)]
 pub struct ServedTools {
@@ -153,7 +160,7 @@ impl SharedState {
     }
 
     /// Returns the plan as text.
-    async fn page(&self) -> Result<String, ErrorData> {
+    async fn page(&self) -> Answer<String> {
         let (now, served) = (self.clock.now(), Arc::clone(&self.served));
         let text = self.read_plan(move |plan| match plan {
             Some(plan) if is_notebook(Some(plan), &served.dialects) => {
@@ -168,7 +175,7 @@ impl SharedState {
         Ok(clip_bytes(&text.await?, MAX_RESOURCE))
     }
 
-    async fn hint(&self) -> Result<String, ErrorData> {
+    async fn hint(&self) -> Answer<String> {
         let served = Arc::clone(&self.served);
         self.read_plan(move |plan| match is_notebook(plan, &served.dialects) {
             true => notebook::hint_of(plan),
@@ -212,7 +219,7 @@ fn failed(error: StoreError) -> ErrorData {
 }
 
 /// Returns the resource with that name.
-fn known(uri: &str) -> Result<&'static str, ErrorData> {
+fn known(uri: &str) -> Answer<&'static str> {
     let mut all = [PLAN, HINT].into_iter();
     all.find(|known| *known == uri).ok_or_else(|| {
         let uri = one_line(uri, 200);
@@ -265,7 +272,7 @@ impl Server {
     }
 
     /// Returns the name of the client for the log.
-    fn caller(context: &RequestContext<RoleServer>) -> String {
+    fn caller(context: &Context) -> String {
         let name = match context.extensions.get::<Parts>() {
             None => context.client_info().map(|info| info.name),
             // Over HTTP each request stands alone: the request names the client, or the program that sends it is known.
@@ -285,12 +292,7 @@ impl Server {
     }
 
     /// Calls a tool; the log names the client.
-    async fn call(
-        &self,
-        context: &RequestContext<RoleServer>,
-        name: &str,
-        arguments: Value,
-    ) -> CallToolResult {
+    async fn call(&self, context: &Context, name: &str, arguments: Value) -> CallToolResult {
         let _turn = self.turn.lock().await;
         let served = &self.shared.served;
         let Some(dialect) = Dialect::answering(&served.dialects, name) else {
@@ -338,8 +340,8 @@ impl ServerHandler for Server {
     async fn initialize(
         &self,
         request: InitializeRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<InitializeResult, ErrorData> {
+        context: Context,
+    ) -> Answer<InitializeResult> {
         context.peer.set_peer_info(request.clone());
         let mut info = self.negotiate_initialize(&request)?;
         if self.session.is_none()
@@ -350,11 +352,7 @@ impl ServerHandler for Server {
         Ok(info)
     }
 
-    async fn list_tools(
-        &self,
-        _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
+    async fn list_tools(&self, _: Page, _: Context) -> Answer<ListToolsResult> {
         let dialects = self.shared.served.dialects.iter();
         let tools = dialects.flat_map(|dialect| dialect.tools()).map(describe);
         Ok(ListToolsResult::with_all_items(tools.collect()))
@@ -363,8 +361,8 @@ impl ServerHandler for Server {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
+        context: Context,
+    ) -> Answer<CallToolResponse> {
         let arguments = request.arguments.map_or(Value::Null, Value::Object);
         if let (FOLLOWED, [Dialect::Control], Some(token)) = (
             &*request.name,
@@ -383,8 +381,8 @@ impl ServerHandler for Server {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CustomResult, ErrorData> {
+        context: Context,
+    ) -> Answer<CustomResult> {
         let method = one_line(&request.method, 80);
         let params = request.params.unwrap_or_default();
         match (request.method.as_str(), &params["name"]) {
@@ -406,11 +404,7 @@ impl ServerHandler for Server {
         }
     }
 
-    async fn list_prompts(
-        &self,
-        _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
+    async fn list_prompts(&self, _: Page, _: Context) -> Answer<ListPromptsResult> {
         let next = Prompt::new(PROMPT, Some("What to do next in the plan"), None);
         Ok(ListPromptsResult::with_all_items(vec![next]))
     }
@@ -418,8 +412,8 @@ impl ServerHandler for Server {
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        _: RequestContext<RoleServer>,
-    ) -> Result<GetPromptResponse, ErrorData> {
+        _: Context,
+    ) -> Answer<GetPromptResponse> {
         if request.name != PROMPT {
             let name = one_line(&request.name, 80);
             let message = format!("there is no prompt `{name}`; there is `{PROMPT}`");
@@ -430,11 +424,7 @@ impl ServerHandler for Server {
         Ok(GetPromptResult::new(vec![message]).into())
     }
 
-    async fn list_resources(
-        &self,
-        _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
-    ) -> Result<ListResourcesResult, ErrorData> {
+    async fn list_resources(&self, _: Page, _: Context) -> Answer<ListResourcesResult> {
         let resource = |uri, name, description| {
             let resource = Resource::new(uri, name).with_description(description);
             resource.with_mime_type(MARKDOWN)
@@ -448,8 +438,8 @@ impl ServerHandler for Server {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _: RequestContext<RoleServer>,
-    ) -> Result<ReadResourceResponse, ErrorData> {
+        _: Context,
+    ) -> Answer<ReadResourceResponse> {
         let text = match known(&request.uri)? {
             HINT => self.shared.hint().await?,
             _ => self.shared.page().await?,
@@ -458,11 +448,7 @@ impl ServerHandler for Server {
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 
-    async fn subscribe(
-        &self,
-        request: SubscribeRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
+    async fn subscribe(&self, request: SubscribeRequestParams, context: Context) -> Answer<()> {
         let uri = known(&request.uri)?;
         let mut notifications = self.shared.notifications.listen().await;
         let Some(mut subscribed) = self.subscriptions() else {
@@ -482,11 +468,7 @@ impl ServerHandler for Server {
         Ok(())
     }
 
-    async fn unsubscribe(
-        &self,
-        request: UnsubscribeRequestParams,
-        _: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
+    async fn unsubscribe(&self, request: UnsubscribeRequestParams, _: Context) -> Answer<()> {
         let uri = known(&request.uri)?;
         drop(self.subscriptions().and_then(|mut all| all.remove(uri)));
         Ok(())
@@ -502,7 +484,7 @@ impl ServerHandler for Server {
         Some(accepted.build())
     }
 
-    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+    async fn listen(&self, context: SubscriptionContext) -> Answer<()> {
         let Ok(_place) = self.shared.listeners.try_acquire() else {
             let message = format!("{MAX_LISTENERS} streams of news are open; end one first");
             return Err(ErrorData::invalid_request(message, None));

@@ -13,3 +13,5 @@ pub use tasks::{add, opened_again, retry, settle, task_of_words, tell};
 
 /// The longest name of a task that is made of a person's words.
 pub const NAME: usize = 120;
+
+type Result<T> = std::result::Result<T, crate::plan::Refusal>;

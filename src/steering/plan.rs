@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::tasks;
+use super::{Result, tasks};
 use crate::plan::{
     AnswerChoice, Draft, HumanQuestionKind, Plan, PlanState, QuestionId, Refusal, Task, TaskId,
     Time,
@@ -21,7 +21,7 @@ pub fn answer(
     choice: AnswerChoice,
     note: &str,
     by: &str,
-) -> Result<String, Refusal> {
+) -> Result<String> {
     draft.answer(id, choice, note, by)?;
     let plan = draft.plan();
     let question = plan.question(id);
@@ -38,7 +38,7 @@ pub fn answer(
 ///
 /// # Errors
 /// As [`Draft::pause`].
-pub fn pause(draft: &mut Draft<'_>, reason: &str) -> Result<String, Refusal> {
+pub fn pause(draft: &mut Draft<'_>, reason: &str) -> Result<String> {
     let plan = draft.plan().id().clone();
     if matches!(draft.plan().status(), PlanState::Paused(_)) {
         return Ok(format!("plan {plan} is paused already"));
@@ -51,7 +51,7 @@ pub fn pause(draft: &mut Draft<'_>, reason: &str) -> Result<String, Refusal> {
 ///
 /// # Errors
 /// A limit of its budget has stopped it; else as [`Draft::resume`].
-pub fn go_on(draft: &mut Draft<'_>) -> Result<String, Refusal> {
+pub fn go_on(draft: &mut Draft<'_>) -> Result<String> {
     let plan = draft.plan();
     if let (PlanState::Paused(why), Some(_)) = (plan.status(), plan.stopped_at()) {
         return Err(Refusal::Stopped(why.clone()));
@@ -65,12 +65,7 @@ pub fn go_on(draft: &mut Draft<'_>) -> Result<String, Refusal> {
 ///
 /// # Errors
 /// As [`Draft::restore`].
-pub fn preview_restore(
-    plan: &Plan,
-    earlier: &Plan,
-    seq: i64,
-    now: Time,
-) -> Result<Vec<Value>, Refusal> {
+pub fn preview_restore(plan: &Plan, earlier: &Plan, seq: i64, now: Time) -> Result<Vec<Value>> {
     let mut restored = plan.clone();
     let mut draft = Draft::new(&mut restored, now);
     draft.restore(earlier, seq)?;

@@ -1,6 +1,6 @@
 //! What a person does to single tasks.
 
-use super::NAME;
+use super::{NAME, Result};
 use crate::plan::{
     AttemptState, Criteria, Draft, Origin, Plan, Refusal, Task, TaskId, TaskRef, TaskSpec,
     TaskState, counted,
@@ -13,7 +13,7 @@ use crate::wire::text::one_line;
 ///
 /// # Errors
 /// As [`Draft::tell`].
-pub fn tell(draft: &mut Draft<'_>, id: TaskId, words: &str, now: bool) -> Result<String, Refusal> {
+pub fn tell(draft: &mut Draft<'_>, id: TaskId, words: &str, now: bool) -> Result<String> {
     let (plan, before) = (draft.plan(), found(draft.plan(), id)?.clone());
     let claimed = (plan.current_attempt(&before)).is_some_and(|it| it.claimed.is_some());
     let works = plan.at_work(&before);
@@ -39,12 +39,7 @@ pub fn tell(draft: &mut Draft<'_>, id: TaskId, words: &str, now: bool) -> Result
 ///
 /// # Errors
 /// Others would; else as [`Draft::retry_task`].
-pub fn retry(
-    draft: &mut Draft<'_>,
-    id: TaskId,
-    words: &str,
-    again: &[TaskId],
-) -> Result<String, Refusal> {
+pub fn retry(draft: &mut Draft<'_>, id: TaskId, words: &str, again: &[TaskId]) -> Result<String> {
     let before = found(draft.plan(), id)?.clone();
     if draft.plan().opens_again(id) != again {
         return Err(Refusal::Outdated);
@@ -79,12 +74,7 @@ pub fn opened_again(again: &[TaskId], id: TaskId) -> String {
 ///
 /// # Errors
 /// As [`Draft::complete_by_hand`] and [`Draft::skip_by_hand`].
-pub fn settle(
-    draft: &mut Draft<'_>,
-    id: TaskId,
-    words: &str,
-    done: bool,
-) -> Result<String, Refusal> {
+pub fn settle(draft: &mut Draft<'_>, id: TaskId, words: &str, done: bool) -> Result<String> {
     found(draft.plan(), id)?;
     let stops = stops(draft.plan(), id);
     let (new, state) = match done {
@@ -122,11 +112,7 @@ pub fn task_of_words(name: &str, text: &str, after: &[TaskId]) -> TaskSpec {
 ///
 /// # Errors
 /// As [`Draft::add_by_hand`].
-pub fn add(
-    draft: &mut Draft<'_>,
-    task: TaskSpec,
-    before: Option<TaskId>,
-) -> Result<String, Refusal> {
+pub fn add(draft: &mut Draft<'_>, task: TaskSpec, before: Option<TaskId>) -> Result<String> {
     let id = draft.add_by_hand(task, before)?;
     let plan = draft.plan();
     let waits = waits(plan, found(plan, id)?);
@@ -134,7 +120,7 @@ pub fn add(
     Ok(format!("task {id} is added{place}: {waits}"))
 }
 
-fn found(plan: &Plan, id: TaskId) -> Result<&Task, Refusal> {
+fn found(plan: &Plan, id: TaskId) -> Result<&Task> {
     let task = plan.task(id);
     task.ok_or_else(|| Refusal::UnknownTask(id.to_string()))
 }

@@ -13,7 +13,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::api_error::{ApiError, ApiResult};
+use super::api_error::{Answer, ApiError, ApiResult};
 use super::plans::task_id;
 use super::state::WebState;
 use super::work::blocking;
@@ -48,9 +48,6 @@ const LONGEST_KEY: usize = 128;
 
 /// What an action says, and the task that it is about, if any; both come from the request.
 type Act = fn(&mut Draft<'_>, TaskId, &Body) -> Result<String, Refusal>;
-
-/// The number of the change that was made, and what is said of it.
-type Answer = ApiResult<Json<Value>>;
 
 /// What a body may have. All else is refused: who works, what is checked and what is allowed is never taken from one.
 #[derive(Debug, Default, Deserialize)]
@@ -141,9 +138,8 @@ pub fn routes() -> Router<WebState> {
 fn does(why: &'static str, act: Act) -> MethodRouter<WebState> {
     let answer = async move |state, Path(named): Path<HashMap<String, String>>, action| {
         let State(state): State<WebState> = state;
-        let task = named
-            .get("n")
-            .map_or(Ok(TaskId::default()), |n| task_id(n))?;
+        let number = named.get("n");
+        let task = number.map_or(Ok(TaskId::default()), |n| task_id(n))?;
         let act = move |draft: &mut Draft<'_>, body: &Body| act(draft, task, body);
         change(&state, &PlanId::new(&named["id"]), why, action, act).await
     };
@@ -181,11 +177,8 @@ fn approve(draft: &mut Draft<'_>, _: TaskId, body: &Body) -> Result<String, Refu
 fn add(draft: &mut Draft<'_>, _: TaskId, body: &Body) -> Result<String, Refusal> {
     let after: Vec<TaskId> = body.after.iter().copied().map(TaskId).collect();
     let text = or(&body.description, &body.name);
-    steering::add(
-        draft,
-        steering::task_of_words(&body.name, text, &after),
-        None,
-    )
+    let task = steering::task_of_words(&body.name, text, &after);
+    steering::add(draft, task, None)
 }
 
 fn retry(draft: &mut Draft<'_>, id: TaskId, body: &Body) -> Result<String, Refusal> {
@@ -210,10 +203,8 @@ fn note(draft: &mut Draft<'_>, id: TaskId, body: &Body) -> Result<String, Refusa
 
 /// A comment on a line of a diff is a note for the next attempt.
 fn comment(draft: &mut Draft<'_>, id: TaskId, body: &Body) -> Result<String, Refusal> {
-    let (path, text) = (
-        words(&body.path)?.replace(char::is_control, " "),
-        words(&body.text)?,
-    );
+    let path = words(&body.path)?.replace(char::is_control, " ");
+    let text = words(&body.text)?;
     let was = if body.gone { " as it was before" } else { "" };
     let words = format!("{path}:{}{was}: {text}", body.line);
     steering::tell(draft, id, &words, false)
@@ -278,11 +269,8 @@ fn id_of(key: &str) -> PlanId {
     let hash = sha256(format!("plan {key}"));
     let number = u64::from_str_radix(&hash[..16], 16).unwrap_or_default();
     let letter = |place| (number / 26_u64.pow(place) % 26).to_le_bytes()[0] + b'a';
-    PlanId::new(
-        (0..8)
-            .map(|place| char::from(letter(place)))
-            .collect::<String>(),
-    )
+    let letters = (0..8).map(|place| char::from(letter(place)));
+    PlanId::new(letters.collect::<String>())
 }
 
 /// Answers a question.
@@ -331,10 +319,8 @@ async fn restore(
     }
     let act = move |draft: &mut Draft<'_>, _: &Body| {
         draft.restore(&earlier, at)?;
-        Ok(format!(
-            "plan {} is as it was after change {at}",
-            draft.plan().id()
-        ))
+        let plan = draft.plan().id();
+        Ok(format!("plan {plan} is as it was after change {at}"))
     };
     change(&state, &plan, RESTORED, action, act).await
 }
@@ -399,15 +385,12 @@ async fn change(
     Action { asked, body }: Action,
     act: impl FnOnce(&mut Draft<'_>, &Body) -> Result<String, Refusal> + Send + 'static,
 ) -> Answer {
-    let head = state
-        .store
-        .read(plan, |plan, _| plan.head().clone())
-        .await?;
+    let head = |plan: &Plan, _| plan.head().clone();
+    let head = state.store.read(plan, head).await?;
     if head.owner != DAEMON {
         let by = format!("those who use it through the tools of `{}`", head.owner);
-        return Err(ApiError::conflict(format!(
-            "plan `{plan}` is carried out by {by}"
-        )));
+        let error = format!("plan `{plan}` is carried out by {by}");
+        return Err(ApiError::conflict(error));
     }
     let is_known = |made: &MadeChange| asked.key.as_ref() == Some(&made.key);
     // No answer lets a plan go on that has ended: it comes too late, and the refusal says so.

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::plan::Refusal;
 use crate::store::StoreError;
@@ -17,6 +17,9 @@ const MESSAGE: usize = 2_000;
 
 /// What an endpoint answers.
 pub type ApiResult<T> = Result<T, ApiError>;
+
+/// What most addresses answer.
+pub type Answer = ApiResult<Json<Value>>;
 
 /// Why a request was not done.
 #[derive(Debug)]
@@ -54,10 +57,8 @@ impl ApiError {
 
     /// The method is not one of this address.
     pub fn wrong_method() -> Self {
-        Self::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "this method is not served here",
-        )
+        let error = "this method is not served here";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, error)
     }
 
     /// Adds the way out.

@@ -192,10 +192,8 @@ impl Server {
 fn guarded(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in GUARDS {
-        headers.insert(
-            HeaderName::from_static(name),
-            HeaderValue::from_static(value),
-        );
+        let name = HeaderName::from_static(name);
+        headers.insert(name, HeaderValue::from_static(value));
     }
     let kept = headers.entry(CACHE_CONTROL);
     kept.or_insert(HeaderValue::from_static("no-store"));

@@ -67,9 +67,8 @@ pub async fn of_plan(
     wanted: Wanted,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let seen = headers
-        .get("last-event-id")
-        .and_then(|id| id.to_str().ok()?.parse().ok());
+    let seen = headers.get("last-event-id");
+    let seen = seen.and_then(|id| id.to_str().ok()?.parse().ok());
     let seen = seen.or(wanted.after);
     let changes = Changes::of(&state);
     let seq = state.store.read(&id, |_, seq| seq).await?;
@@ -98,7 +97,7 @@ async fn follow_plan(
     let mut seq = seen.unwrap_or(began);
     if seq > began || seq < 0 {
         // The log is another one than the reader saw: an older copy of the store was put back.
-        outbox.send(event("resync", &json!({})), true).await?;
+        outbox.send(resync(), true).await?;
         seq = began;
     }
     let mut lengths = HashMap::new();
@@ -112,17 +111,14 @@ async fn follow_plan(
                 let changed = event("change", &row).id(one.seq.to_string());
                 outbox.send(changed, one.seq <= began).await?;
                 if many {
-                    outbox
-                        .send(event("resync", &json!({})), one.seq <= began)
-                        .await?;
+                    outbox.send(resync(), one.seq <= began).await?;
                 }
             }
             seq = last.seq;
         }
         let works = outputs(state, id, &mut lengths, outbox).await?;
-        changes
-            .wait(if works { OUTPUT } else { READ_AGAIN }, outbox)
-            .await?;
+        let most = if works { OUTPUT } else { READ_AGAIN };
+        changes.wait(most, outbox).await?;
     }
 }
 
@@ -202,6 +198,10 @@ fn open(state: &WebState) -> ApiResult<(Outbox, Response)> {
     Ok((outbox, response.into_response()))
 }
 
+fn resync() -> Event {
+    event("resync", &json!({}))
+}
+
 fn event(name: &str, data: &Value) -> Event {
     Event::default().event(name).data(data.to_string())
 }
@@ -214,7 +214,7 @@ impl Outbox {
             Ok(()) => return Ok(()),
             Err(TrySendError::Closed(_)) => return Err(Ended),
             Err(TrySendError::Full(event)) if past => (event, false),
-            Err(TrySendError::Full(_)) => (self::event("resync", &json!({})), true),
+            Err(TrySendError::Full(_)) => (resync(), true),
         };
         match timeout(STUCK, self.queue.send(waiting)).await {
             Ok(Ok(())) if !end => Ok(()),

@@ -209,9 +209,8 @@ impl Gate {
         };
         let known = self.token_hash();
         let is_token = |word: &str| known == Some(hash(word));
-        let mut pairs = query
-            .split('&')
-            .map(|pair| pair.split_once('=').unwrap_or((pair, pair)));
+        let pairs = query.split('&');
+        let mut pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, pair)));
         let suspect =
             pairs.find(|(name, value)| name.eq_ignore_ascii_case("token") || is_token(value));
         let Some((_, value)) = suspect else {
@@ -272,9 +271,8 @@ fn count(second: &Second, most: u32) -> Result<(), ApiError> {
 /// Returns the token, once, as a client shows it.
 fn shown(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = only(headers, AUTHORIZATION.as_str())?.split_once(' ')?;
-    scheme
-        .eq_ignore_ascii_case("bearer")
-        .then_some(token.trim())
+    let bearer = scheme.eq_ignore_ascii_case("bearer");
+    bearer.then_some(token.trim())
 }
 
 fn hash(word: &str) -> Hash {

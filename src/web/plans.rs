@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::api_error::{ApiError, ApiResult};
+use super::api_error::{Answer, ApiError, ApiResult};
 use super::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
 use super::state::WebState;
 use crate::plan::{
@@ -73,7 +73,7 @@ pub fn no_task(plan: &PlanId, task: TaskId) -> ApiError {
 
 /// Lists the plans, the newest first, and says who carries them out. A page goes on behind a moment: what was made since, or is
 /// gone, moves none of them.
-pub async fn list(State(state): State<WebState>, wanted: Wanted) -> ApiResult<Json<Value>> {
+pub async fn list(State(state): State<WebState>, wanted: Wanted) -> Answer {
     let daemon = state.volumes.running();
     let plans = state.store.tallied(PlanHead::is_listed).await?;
     let elsewhere = state.store.held_elsewhere().await?;
@@ -111,11 +111,7 @@ pub async fn list(State(state): State<WebState>, wanted: Wanted) -> ApiResult<Js
 }
 
 /// Shows a plan, as it is or as it was after a change.
-pub async fn show(
-    State(state): State<WebState>,
-    Path(id): Path<PlanId>,
-    wanted: Wanted,
-) -> ApiResult<Json<Value>> {
+pub async fn show(State(state): State<WebState>, Path(id): Path<PlanId>, wanted: Wanted) -> Answer {
     let now = state.clock.now();
     let before = match wanted.at {
         Some(at) => Some((state.plan_at(&id, at).await?, at)),
@@ -177,21 +173,14 @@ fn place(head: &PlanHead, program: &ProgramName) -> Option<String> {
 }
 
 /// Returns the plan file of a plan, for an editor.
-pub async fn plan_text(
-    State(state): State<WebState>,
-    Path(id): Path<PlanId>,
-) -> ApiResult<Json<Value>> {
+pub async fn plan_text(State(state): State<WebState>, Path(id): Path<PlanId>) -> Answer {
     let render = |plan: &Plan, seq| (PlanToEdit::new(plan, None).text, seq);
     let (text, seq) = state.store.read(&id, render).await?;
     if prefix(&text).len() < text.len() {
-        let error = ApiError::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "the plan is too long for the page",
-        );
-        return Err(error.hint(format!(
-            "`{} edit {id}` opens it in your editor",
-            state.program
-        )));
+        let error = "the plan is too long for the page";
+        let error = ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, error);
+        let edit = format!("`{} edit {id}`", state.program);
+        return Err(error.hint(format!("{edit} opens it in your editor")));
     }
     Ok(Json(json!({"text": text, "seq": seq})))
 }
@@ -201,11 +190,9 @@ pub async fn tasks(
     State(state): State<WebState>,
     Path(id): Path<PlanId>,
     wanted: Wanted,
-) -> ApiResult<Json<Value>> {
-    let (now, limit) = (
-        state.clock.now(),
-        wanted.limit.unwrap_or(PAGE).clamp(1, MOST_ROWS),
-    );
+) -> Answer {
+    let now = state.clock.now();
+    let limit = wanted.limit.unwrap_or(PAGE).clamp(1, MOST_ROWS);
     let after = wanted.after.and_then(|after| u32::try_from(after).ok());
     let after = after.filter(|after| *after > 0).map(TaskId);
     let read = move |plan: &Plan, seq| {
@@ -229,7 +216,7 @@ pub async fn tasks(
 pub async fn task(
     State(state): State<WebState>,
     Path((id, task)): Path<(PlanId, String)>,
-) -> ApiResult<Json<Value>> {
+) -> Answer {
     let task = task_id(&task)?;
     let (now, program) = (state.clock.now(), state.program.clone());
     let others = state.store.locks_beside(&id).await?;
@@ -244,11 +231,7 @@ pub async fn task(
 }
 
 /// Lists what happened to a plan after a change, the earliest first.
-pub async fn log(
-    State(state): State<WebState>,
-    Path(id): Path<PlanId>,
-    wanted: Wanted,
-) -> ApiResult<Json<Value>> {
+pub async fn log(State(state): State<WebState>, Path(id): Path<PlanId>, wanted: Wanted) -> Answer {
     let last = state.store.read(&id, |_, seq| seq).await?;
     let limit = wanted.limit.unwrap_or(CHANGES).clamp(1, CHANGES);
     let changes = state.store.since(&id, wanted.after.unwrap_or(0), limit);
@@ -296,14 +279,13 @@ fn touched(change: &Change) -> impl Iterator<Item = TaskId> {
 }
 
 /// Lists what waits for an answer in all plans.
-pub async fn questions(State(state): State<WebState>) -> ApiResult<Json<Value>> {
+pub async fn questions(State(state): State<WebState>) -> Answer {
     let mut rows = Vec::new();
     for ListedPlan { head, .. } in state.store.plans().await? {
         if head.is_listed() && head.may_ask() {
-            let read = |plan: &Plan, seq| {
+            let read = |plan: &Plan, seq| -> Vec<Value> {
                 let open = plan.open_questions();
-                open.map(|open| question(plan, seq, open))
-                    .collect::<Vec<_>>()
+                open.map(|open| question(plan, seq, open)).collect()
             };
             rows.extend(state.store.read(&head.id, read).await?);
         }

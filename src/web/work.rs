@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::api_error::{ApiError, ApiResult};
+use super::api_error::{Answer, ApiError, ApiResult};
 use super::bounded::{prefix, take_rows};
 use super::plans::{Wanted, no_task, task_id};
 use super::state::WebState;
@@ -14,8 +14,8 @@ use crate::plan::{AttemptState, CommandId, Plan, PlanId, TaskId};
 use crate::view::Paint;
 use crate::wire::command_file::CommandFile;
 use crate::wire::text::without_keys;
-use crate::worker::at_work;
 use crate::worker::readable_output::{closed, readable};
+use crate::worker::workers_at_work;
 
 /// Bytes of an agent's output that are read together.
 const PIECE: usize = 64 * 1024;
@@ -30,7 +30,7 @@ pub async fn diff(
     State(state): State<WebState>,
     Path((id, task)): Path<(PlanId, String)>,
     wanted: Wanted,
-) -> ApiResult<Json<Value>> {
+) -> Answer {
     let task = task_id(&task)?;
     let read = move |plan: &Plan, _| {
         let task = plan.task(task);
@@ -54,9 +54,8 @@ pub async fn diff(
         }
     };
     let shown = prefix(&text);
-    Ok(Json(
-        json!({"diff": shown, "cut": shown.len() < text.len()}),
-    ))
+    let cut = shown.len() < text.len();
+    Ok(Json(json!({"diff": shown, "cut": cut})))
 }
 
 /// An attempt whose output is shown.
@@ -72,15 +71,13 @@ pub async fn output(
     State(state): State<WebState>,
     Path((id, task)): Path<(PlanId, String)>,
     wanted: Wanted,
-) -> ApiResult<Json<Value>> {
+) -> Answer {
     let (task, number) = (task_id(&task)?, wanted.attempt);
     let read = move |plan: &Plan, _| plan.task(task).map(|_| shown(plan, task, number));
     let shown = state.store.read(&id, read).await?;
     let shown = match (shown.ok_or_else(|| no_task(&id, task))?, number) {
         (Some(shown), _) => shown,
-        (None, Some(_)) => {
-            return Err(no_attempt(task));
-        }
+        (None, Some(_)) => return Err(no_attempt(task)),
         (None, None) => {
             let nothing = json!({"text": "", "from": 0, "next": 0, "end": false, "attempt": null});
             return Ok(Json(nothing));
@@ -97,10 +94,8 @@ pub async fn output(
     let (length, bytes) = blocking(piece).await?;
     let rest = from.saturating_add(bytes.len() as u64) >= length;
     // A line that is not whole yet comes with the next piece, unless it is the last or too long for one.
-    let whole = bytes
-        .iter()
-        .rposition(|byte| *byte == b'\n')
-        .map_or(0, |end| end + 1);
+    let end = bytes.iter().rposition(|byte| *byte == b'\n');
+    let whole = end.map_or(0, |end| end + 1);
     let used = match whole {
         _ if rest && shown.over => bytes.len(),
         0 if bytes.len() == PIECE => PIECE,
@@ -133,10 +128,10 @@ fn shown(plan: &Plan, task: TaskId, number: Option<u32>) -> Option<Shown> {
 }
 
 /// Lists who is at work in all plans, and the relays.
-pub async fn workers(State(state): State<WebState>) -> ApiResult<Json<Value>> {
-    let found = at_work::workers(&state.store, &state.volumes).await?;
+pub async fn workers(State(state): State<WebState>) -> Answer {
+    let found = workers_at_work::workers(&state.store, &state.volumes).await?;
     let (rows, all) = take_rows(found.iter().map(|worker| json!(worker)));
-    let relays = at_work::relays(&state.store).await?;
+    let relays = workers_at_work::relays(&state.store).await?;
     Ok(Json(
         json!({"workers": rows, "more": !all, "relays": relays}),
     ))

@@ -5,7 +5,6 @@ mod agent_activity;
 mod agent_doer;
 mod agent_log;
 mod allowed_commands;
-pub mod at_work;
 mod coding_agent_run;
 mod command_claim;
 pub mod in_process;
@@ -13,6 +12,7 @@ pub mod readable_output;
 mod relayed_command;
 mod role_filter;
 mod worker_loop;
+pub mod workers_at_work;
 
 use std::future::Future;
 use std::sync::Arc;
