@@ -108,9 +108,9 @@ impl AgentDoer {
                 template.report(&job, &ended)
             }
         };
-        Ok(Finished {
-            report: Some(report).filter(|_| !volumes.reported(id).unwrap_or(false)),
-            ..Finished::default()
+        Ok(match volumes.reported(id).unwrap_or(false) {
+            true => Finished::default(),
+            false => Finished::reported(report),
         })
     }
 

@@ -84,10 +84,8 @@ impl<'a> SessionRun<'a> {
             // The agent may report by its last message.
             tracing::debug!(%error, "no folder for reports in the workspace");
         }
-        let vital = RunVitals::new(
-            &self.at.job.command.id,
-            life.started_at.unwrap_or_else(wall),
-        );
+        let started = life.started_at.unwrap_or_else(wall);
+        let vital = RunVitals::new(&self.at.job.command.id, started);
         let mut reading = life.run.map(|mark| self.collect(mark, life));
         let mut plan = self.begin();
         // What kept the agent from working may have been mended since.
@@ -370,11 +368,9 @@ async fn with_allowed(coder: &CodingAgentSetup, at: &CommandRun<'_>) -> CodingAg
     if coder.kind.reports_refusals() {
         let (place, id) = (&at.doer.store, &at.job.command.id);
         let allowed = allowed_commands::allowed(place, id).await;
-        let kind = coder.kind;
-        coder.allow.exact = allowed
-            .into_iter()
-            .filter(|command| kind.exact(command).is_ok())
-            .collect();
+        let (kind, allowed) = (coder.kind, allowed.into_iter());
+        let exact = allowed.filter(|command| kind.exact(command).is_ok());
+        coder.allow.exact = exact.collect();
     }
     coder
 }

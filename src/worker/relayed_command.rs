@@ -11,14 +11,14 @@ use tokio::sync::{OnceCell, watch};
 use tokio::time::{Instant, sleep};
 
 use super::command_claim::Claim;
-use super::worker_loop::{Doer, Finished, LOOK, Result, WorkStop, Worker, chain};
+use super::worker_loop::{Doer, Finished, LOOK, Result, WorkStop, Worker, chain, failed};
 use crate::exec::{GitError, Project, TaskWorktree, worktree_of};
-use crate::plan::{CommandId, Plan, ReportStatus, Repository, SessionId, TaskId, Time};
+use crate::plan::{SessionId, Time};
 use crate::plan_time::wall;
 use crate::store::{OfferedCommand, RelayedReport, Store, StoreError, StorePlace};
 use crate::volumes::{Heartbeat, Volumes, VolumesError};
 use crate::wire::command_file::CommandFile;
-use crate::wire::report_file::{self, ReportFile, render};
+use crate::wire::report_file::{self, render};
 use crate::wire::text::{one_line, safe_session};
 
 /// How often the heartbeat is renewed.
@@ -89,13 +89,9 @@ impl Doer for RelayDoer {
                 }
                 match offer(&store, volumes, command).await {
                     Ok(()) => continue,
-                    Err(OfferError::Store(error)) => return Err(fault(error)),
                     Err(OfferError::Later(error)) => return Err(later(volumes, error)),
                     Err(OfferError::Impossible(why)) => {
-                        return Ok(Finished {
-                            report: Some(failed(id, &why)),
-                            ..Finished::default()
-                        });
+                        return Ok(Finished::reported(failed(id, why)));
                     }
                 }
             };
@@ -153,23 +149,22 @@ fn elsewhere(life: Heartbeat, started: Time) -> Heartbeat {
 
 /// Why a command is not offered.
 enum OfferError {
-    Store(StoreError),
-    /// Git or the disk fails now.
-    Later(GitError),
+    /// Git, the disk or the store fails now.
+    Later(String),
     /// And never will be.
     Impossible(String),
 }
 
 impl From<StoreError> for OfferError {
     fn from(error: StoreError) -> Self {
-        Self::Store(error)
+        Self::Later(chain(error))
     }
 }
 
 impl From<GitError> for OfferError {
     fn from(error: GitError) -> Self {
         match error.is_passing() {
-            true => Self::Later(error),
+            true => Self::Later(chain(error)),
             false => Self::Impossible(error.to_string()),
         }
     }
@@ -215,32 +210,20 @@ async fn work_place(store: &Store, command: &CommandFile) -> Result<Option<WorkP
     let (Some(plan), Some(task)) = (&command.plan, command.task) else {
         return Ok(None);
     };
-    let known = store.read(plan, move |plan, _| facts(plan, task)).await?;
-    let Some((workspace, repository, folder, task, [id, base, tip])) = known else {
+    let head = store.read(plan, |plan, _| plan.head().clone()).await?;
+    let (Some(line), Some(repository), Some(id)) = (head.line, head.repository, head.project)
+    else {
         return Ok(None);
     };
-    let project = Project::open(Path::new(&workspace), &repository, Path::new(&folder)).await?;
+    let (workspace, folder) = (Path::new(&head.workspace), Path::new(&line.folder));
+    let project = Project::open(workspace, &repository, folder).await?;
     Ok(Some(WorkPlace {
         project: project.one_at_a_time(),
-        task,
+        task: worktree_of(plan, &line, task),
         id,
-        base,
-        tip,
+        base: line.base,
+        tip: line.tip,
     }))
-}
-
-type Facts = (String, Repository, String, TaskWorktree, [String; 3]);
-
-fn facts(plan: &Plan, task: TaskId) -> Option<Facts> {
-    let head = plan.head();
-    let (line, repository) = (head.line.as_ref()?, head.repository.as_deref()?);
-    Some((
-        head.workspace.clone(),
-        repository.clone(),
-        line.folder.clone(),
-        worktree_of(plan.id(), line, task),
-        [head.project.clone()?, line.base.clone(), line.tip.clone()],
-    ))
 }
 
 /// Brings what a relay reported here: first the work, then the report. After a kill it is done again.
@@ -258,7 +241,6 @@ async fn take(
         let taken = take_work(store, command, &report.commit, report.pack).await;
         match taken {
             Ok(()) => {}
-            Err(OfferError::Store(error)) => return Err(fault(volumes, error)),
             Err(OfferError::Later(error)) => return Err(later(volumes, error)),
             Err(OfferError::Impossible(why)) => trouble = why,
         }
@@ -271,7 +253,7 @@ async fn take(
     let why = format!(
         "The work of the agent could not be brought here: {trouble}\n\nIts report:\n\n{text}"
     );
-    let mut report = failed(id, &why);
+    let mut report = failed(id, why);
     // The next attempt goes on in its session.
     let said = report_file::parse(&report.report.name, &bytes).ok();
     report.report.session = said.and_then(|file| file.report.session);
@@ -295,19 +277,12 @@ async fn take_work(
 }
 
 /// Reports in the place of an agent that nothing can be had of the command.
-fn failed(id: &CommandId, why: &str) -> ReportFile {
-    let mut report = ReportFile::new(id.clone(), ReportStatus::Failed);
-    report.report.results = why.to_owned();
-    report
-}
-
 /// What cannot be done now; the command is taken up again.
-fn later(volumes: &Volumes, error: GitError) -> WorkStop {
-    let error = io::Error::other(chain(error));
+fn later(volumes: &Volumes, error: String) -> WorkStop {
+    let error = io::Error::other(error);
     VolumesError::new("reach the relays from", volumes.root(), error).into()
 }
 
 fn fault(volumes: &Volumes, error: StoreError) -> WorkStop {
-    let error = io::Error::other(chain(error));
-    VolumesError::new("reach the relays from", volumes.root(), error).into()
+    later(volumes, chain(error))
 }

@@ -102,6 +102,15 @@ pub(super) enum WorkStop {
 }
 
 /// What came of work on a command, or why it was left.
+impl Finished {
+    pub(super) fn reported(report: ReportFile) -> Self {
+        Self {
+            report: Some(report),
+            ..Self::default()
+        }
+    }
+}
+
 pub(super) type Result<T, E = WorkStop> = std::result::Result<T, E>;
 
 impl From<VolumesError> for WorkStop {
@@ -302,10 +311,10 @@ impl Worker {
         match read(&claim.volumes, Folder::CommandsProcessed, id) {
             // It may be that of a person.
             Err(_) if self.volumes.reported(id)? => Ok(Finished::default()),
-            Err(reason) => Ok(Finished {
-                report: Some(unread(id, &reason)),
-                ..Finished::default()
-            }),
+            Err(reason) => {
+                let why = format!("Nothing was done: the command cannot be read: {reason}.");
+                Ok(Finished::reported(failed(id, why)))
+            }
             Ok(command) if command.kind == CommandType::End => {
                 doer.forget(self, &command);
                 Ok(Finished::default())
@@ -462,9 +471,10 @@ fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<CommandFile
     }
 }
 
-fn unread(id: &CommandId, reason: &str) -> ReportFile {
+/// Returns the report that says why nothing came of a command.
+pub(super) fn failed(id: &CommandId, why: String) -> ReportFile {
     let mut report = ReportFile::new(id.clone(), ReportStatus::Failed);
-    report.report.results = format!("Nothing was done: the command cannot be read: {reason}.");
+    report.report.results = why;
     report
 }
 

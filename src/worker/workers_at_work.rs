@@ -60,12 +60,10 @@ pub async fn workers(store: &Store, volumes: &Volumes) -> Result<Vec<WorkerView>
     let mut found = Vec::new();
     for ListedPlan { head, .. } in store.plans().await? {
         if head.is_listed() && head.may_ask() {
-            let read = |plan: &Plan, _| {
+            let read = |plan: &Plan, _| -> Vec<_> {
                 let open = plan.awaited_attempts();
                 let claimed = open.filter(|attempt| attempt.claimed.is_some());
-                claimed
-                    .map(|attempt| at_work(plan, attempt))
-                    .collect::<Vec<_>>()
+                claimed.map(|attempt| at_work(plan, attempt)).collect()
             };
             found.extend(store.read(&head.id, read).await?);
         }
