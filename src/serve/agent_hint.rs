@@ -19,12 +19,9 @@ pub(super) fn next(plan: Option<&Plan>) -> String {
             .to_owned();
     };
     let counts = plan.counts();
-    let mut text = format!(
-        "Plan \"{}\": {} of {} settled.\n",
-        one_line(&plan.head().name, MAX_NAME),
-        counts.settled(),
-        counted(counts.total(), "task"),
-    );
+    let name = one_line(&plan.head().name, MAX_NAME);
+    let (settled, tasks) = (counts.settled(), counted(counts.total(), "task"));
+    let mut text = format!("Plan \"{name}\": {settled} of {tasks} settled.\n");
     let busy: Vec<&Task> = plan.in_progress().take(MAX_TASKS).collect();
     let ready: Vec<&Task> = plan.ready().take(MAX_TASKS).collect();
     if plan.status().settled() || (counts.total() > 0 && counts.settled() == counts.total()) {

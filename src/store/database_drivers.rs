@@ -229,10 +229,9 @@ impl Database {
     /// Begins a transaction. SQLite takes its one write lock immediately, so that no transaction fails half-way
     /// because another was faster.
     pub(super) fn begin(&mut self) -> Result<()> {
-        let begin = if self.remote() {
-            "BEGIN"
-        } else {
-            "BEGIN IMMEDIATE"
+        let begin = match self.remote() {
+            true => "BEGIN",
+            false => "BEGIN IMMEDIATE",
         };
         self.execute(begin, &[]).map(drop)
     }
@@ -340,10 +339,9 @@ impl Database {
 
     /// Gives unused pages back to the disk. A failure costs nothing but their room.
     pub(super) fn shrink(&mut self) {
-        let shrunk = self
-            .embedded()
-            .map_or(Ok(()), |db| db.execute_batch("VACUUM"));
-        if let Err(error) = shrunk {
+        if let Some(connection) = self.embedded()
+            && let Err(error) = connection.execute_batch("VACUUM")
+        {
             tracing::debug!(%error, "the store stays as large as it is");
         }
     }

@@ -284,10 +284,8 @@ impl LinkCall<'_> {
 
 fn connect(place: &DatabasePlace) -> Result<Database, DatabaseError> {
     let mut database = Database::connect(place)?;
-    match database
-        .number("SELECT relay_protocol()", &[])?
-        .unwrap_or(0)
-    {
+    let known = database.number("SELECT relay_protocol()", &[])?;
+    match known.unwrap_or(0) {
         PROTOCOL => Ok(database),
         other => Err(DatabaseError::Unfit(
             format!(

@@ -239,8 +239,7 @@ impl Tables {
         let parts =
             "DELETE FROM relayed_parts WHERE command IN (SELECT id FROM relayed WHERE plan = $1)";
         self.database.execute(parts, &[&plan])?;
-        self.database
-            .execute("DELETE FROM relayed WHERE plan = $1", &[&plan])
-            .map(drop)
+        let commands = "DELETE FROM relayed WHERE plan = $1";
+        self.database.execute(commands, &[&plan]).map(drop)
     }
 }

@@ -267,10 +267,8 @@ impl Tables {
                 let Some(packed) = pack_delta(&entry.text(2)?, &mut texts) else {
                     continue;
                 };
-                self.run(
-                    "UPDATE log SET delta = $1 WHERE plan = $2 AND seq = $3",
-                    &[&packed, &plan, &seq],
-                )?;
+                let statement = "UPDATE log SET delta = $1 WHERE plan = $2 AND seq = $3";
+                self.run(statement, &[&packed, &plan, &seq])?;
             }
             self.write_texts(&texts)?;
         }
@@ -310,10 +308,8 @@ impl Tables {
 
     fn texts(&mut self, hashes: &[String]) -> Result<HashMap<String, String>> {
         let places: Vec<_> = (1..=AT_ONCE).map(|number| format!("${number}")).collect();
-        let statement = format!(
-            "SELECT hash, text FROM texts WHERE hash IN ({})",
-            places.join(", ")
-        );
+        let places = places.join(", ");
+        let statement = format!("SELECT hash, text FROM texts WHERE hash IN ({places})");
         let mut found = HashMap::new();
         for hashes in hashes.chunks(AT_ONCE) {
             let values: Vec<_> = (0..AT_ONCE).map(|at| hashes.get(at)).collect();
@@ -516,10 +512,8 @@ impl Tables {
         let now = self.database.now();
         let statement =
             format!("UPDATE plans SET held_until = {now} + $1 WHERE id = $2 AND epoch = $3");
-        let renewed = self
-            .database
-            .execute(&statement, &[&LEASE, &plan.as_str(), &epoch])?;
-        Ok(renewed == 1)
+        let values: [&dyn Param; 3] = [&LEASE, &plan.as_str(), &epoch];
+        Ok(self.database.execute(&statement, &values)? == 1)
     }
 
     /// Returns the plans whose lease is held, with the holders.
@@ -601,10 +595,8 @@ impl Tables {
 
     /// Returns the plans that a daemon of the folder is to carry out, oldest plan first.
     pub(super) fn queued_heads(&mut self) -> Result<Vec<HeadRecord>> {
-        self.heads_where(
-            "AND plans.queued = 1 ORDER BY plans.created_at, plans.id",
-            &[],
-        )
+        let queued = "AND plans.queued = 1 ORDER BY plans.created_at, plans.id";
+        self.heads_where(queued, &[])
     }
 
     /// Returns the plans whose lease has ended without being given back, oldest plan first.
@@ -676,10 +668,7 @@ impl Tables {
              AND plan_rows.kind = 'attempt' AND plan_rows.id = $1 \
              UNION SELECT plans.id FROM plans JOIN log ON log.plan = plans.id AND log.seq > plans.folded \
              WHERE plans.folded < plans.seq AND log.delta LIKE $2 ESCAPE '!'",
-            &[
-                &command.as_str(),
-                &like_attempt(command),
-            ],
+            &[&command.as_str(), &like_attempt(command)],
         )
     }
 
@@ -704,18 +693,14 @@ impl Tables {
 
     /// Returns the packed bodies of the plan's rows.
     pub(super) fn rows(&mut self, plan: &PlanId) -> Result<Vec<String>> {
-        self.strings(
-            "SELECT body FROM plan_rows WHERE plan = $1",
-            &[&plan.as_str()],
-        )
+        let rows = "SELECT body FROM plan_rows WHERE plan = $1";
+        self.strings(rows, &[&plan.as_str()])
     }
 
     /// Returns when a change of a plan was made, without its contents.
     pub(super) fn changed_at(&mut self, plan: &PlanId, seq: i64) -> Result<Option<i64>> {
-        self.number(
-            "SELECT at FROM log WHERE plan = $1 AND seq = $2",
-            &[&plan.as_str(), &seq],
-        )
+        let at = "SELECT at FROM log WHERE plan = $1 AND seq = $2";
+        self.number(at, &[&plan.as_str(), &seq])
     }
 
     /// Returns the log of a plan after a seq, at most `limit` entries.
@@ -757,10 +742,8 @@ impl Tables {
             self.database.begin()?;
             self.run("UPDATE plans SET seq = seq WHERE id = $1", &[&plan])?;
         }
-        let found = self.number(
-            "SELECT seq FROM log WHERE plan = $1 AND seq = $2 AND change_id = $3",
-            &[&plan, &seq, &change_id],
-        );
+        let logged = "SELECT seq FROM log WHERE plan = $1 AND seq = $2 AND change_id = $3";
+        let found = self.number(logged, &[&plan, &seq, &change_id]);
         if remote {
             self.roll_back();
         }

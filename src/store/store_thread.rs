@@ -581,10 +581,8 @@ impl Owner {
         match self.is_committed(last) {
             Ok(true) => Ok(()),
             Err(unknown) if self.place.is_shared() => {
-                let unknown = reason(unknown);
-                Err(format!(
-                    "it is not known whether a change was made: {unknown}"
-                ))
+                let what = "it is not known whether a change was made";
+                Err(format!("{what}: {}", reason(unknown)))
             }
             _ => Err(reason(error)),
         }

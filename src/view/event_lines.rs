@@ -109,8 +109,10 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
                 0 | 1 => String::new(),
                 again => format!(", call {again}"),
             };
-            let asks = format!("asks the model to {}{again}", task_of(subject));
-            (asks, Dim)
+            (
+                format!("asks the model to {}{again}", task_of(subject)),
+                Dim,
+            )
         }
         Event::Issued {
             attempt,
@@ -144,10 +146,8 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             Some(machine) => (format!("its agent is at `{}`", short(machine)), Busy),
             None => {
                 let was = was.as_deref().map_or("its machine".to_owned(), short);
-                (
-                    format!("`{was}` is lost: nothing was heard of it for a minute"),
-                    Unsure,
-                )
+                let text = format!("`{was}` is lost: nothing was heard of it for a minute");
+                (text, Unsure)
             }
         },
         Event::Waits { until: at, .. } => {
@@ -164,7 +164,7 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
         }
         Event::Rejected { reason, .. } => (saying("report unreadable", reason), Bad),
         Event::FileRejected { name, reason } => {
-            let (name, reason) = (one_line(name, REASON), short(reason));
+            let (name, reason) = (short(name), short(reason));
             (format!("`{name}` is not read: {reason}"), Bad)
         }
         Event::Stale { .. } => ("a report came that counts no more".into(), Dim),
@@ -252,14 +252,9 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
         Event::Resumed => ("goes on".into(), Plain),
         Event::Reset => ("every task is as at the beginning".into(), Plain),
         Event::Adopted { from, by } => {
-            let from = one_line(from, REASON);
-            (
-                format!(
-                    "taken over by {}: the daemon of {from} is gone",
-                    one_line(by, REASON)
-                ),
-                Bold,
-            )
+            let (from, by) = (short(from), short(by));
+            let text = format!("taken over by {by}: the daemon of {from} is gone");
+            (text, Bold)
         }
         Event::Restored { seq } => (format!("restored to what it was after change {seq}"), Bold),
         Event::TakenUp => ("made the current plan".into(), Plain),

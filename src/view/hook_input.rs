@@ -115,12 +115,9 @@ impl HookCall {
             None => String::new(),
         };
         let choices = question["choices"].as_array().into_iter().flatten();
-        let choices: Vec<String> = choices.map(short).collect();
+        let choices = choices.map(short).collect::<Vec<_>>().join(" | ");
         let reason = short(&question["reason"]);
-        format!(
-            "{name} ({id}) asks you{of_task}: {reason}\n{}",
-            choices.join(" | ")
-        )
+        format!("{name} ({id}) asks you{of_task}: {reason}\n{choices}")
     }
 
     /// Returns the line that the hook reads.

@@ -66,10 +66,8 @@ impl PlanView {
             let said = "A task without an assignee is for no role";
             lines.push(format!("\n{said}: {no_role}."));
         }
-        let elsewhere = self
-            .daemon
-            .as_ref()
-            .and_then(|daemon| daemon["home"].as_str());
+        let daemon = self.daemon.as_ref();
+        let elsewhere = daemon.and_then(|daemon| daemon["home"].as_str());
         lines.extend(elsewhere.map(|home| format!("\nA daemon at {} carries it out.", name(home))));
         if self.plan.state == StateWord::Stopped {
             let goes_on = program.goes_on(&name(head.id.as_str()));

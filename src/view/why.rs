@@ -67,10 +67,8 @@ pub fn why(
         let answer = question.answer.as_ref()?;
         let (reason, note) = (line(&question.reason), line(&answer.note));
         let said = format!("{} {note}", answer.choice.as_str());
-        Some(format!(
-            "  asked: {reason}\n  answered: {}",
-            said.trim_end()
-        ))
+        let said = said.trim_end();
+        Some(format!("  asked: {reason}\n  answered: {said}"))
     });
     let answered: Vec<String> = answered.collect();
     lines.extend_from_slice(&answered[answered.len().saturating_sub(ANSWERS)..]);

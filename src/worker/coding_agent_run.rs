@@ -377,9 +377,8 @@ async fn with_allowed(coder: &CodingAgentSetup, at: &CommandRun<'_>) -> CodingAg
 
 fn flooded() -> RunReading {
     let most = MOST_PRINTED >> 20;
-    RunReading::of(RunOutcome::Garbled(format!(
-        "it printed more than {most} MiB"
-    )))
+    let printed = format!("it printed more than {most} MiB");
+    RunReading::of(RunOutcome::Garbled(printed))
 }
 
 /// Where an agent that has no sessions keeps what was said in one.

@@ -33,10 +33,8 @@ impl Draft<'_> {
                 ..task
             });
         }
-        let open: Vec<Task> = (self.plan.tasks().filter(|task| !task.status.settled()))
-            .cloned()
-            .collect();
-        for task in open {
+        let open = self.plan.tasks().filter(|task| !task.status.settled());
+        for task in open.cloned().collect::<Vec<_>>() {
             // The programs of checks lie elsewhere.
             self.insert(Task {
                 programs: None,

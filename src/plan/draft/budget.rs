@@ -37,12 +37,10 @@ impl Draft<'_> {
         }
         let lived = self.plan.head().usage.lived;
         let reason = format!("budget: {} used", self.plan.used_of(limit, lived));
-        self.close_questions("another limit is reached", |question| {
-            match question.about {
-                HumanQuestionKind::Budget(other) => other != limit,
-                _ => false,
-            }
-        });
+        self.close_questions(
+            "another limit is reached",
+            |question| matches!(question.about, HumanQuestionKind::Budget(other) if other != limit),
+        );
         self.pause(&reason)?;
         let portion = self.plan.head().policy.budget.set(limit).unwrap_or(0.0);
         let more = limit.counted(portion);
@@ -75,10 +73,7 @@ impl Draft<'_> {
         let lived = self.plan.head().usage.lived;
         let used_up = BudgetLimit::ALL.map(|limit| (limit, self.plan.is_used_up(limit, lived)));
         self.close_questions("the budget allows more now", |question| {
-            match question.about {
-                HumanQuestionKind::Budget(limit) => used_up.contains(&(limit, false)),
-                _ => false,
-            }
+            matches!(question.about, HumanQuestionKind::Budget(limit) if used_up.contains(&(limit, false)))
         });
     }
 

@@ -261,12 +261,9 @@ impl<'a> Draft<'a> {
     /// Ends the change and returns what it did; the result is empty if no row was written and no event recorded.
     pub fn finish(self) -> Delta {
         let keys: BTreeSet<&RowKey> = self.undo.iter().map(|(key, _)| key).collect();
-        Delta {
-            rows: (keys.into_iter())
-                .filter_map(|key| self.plan.row(key))
-                .collect(),
-            events: self.events,
-        }
+        let rows = keys.into_iter().filter_map(|key| self.plan.row(key));
+        let (rows, events) = (rows.collect(), self.events);
+        Delta { rows, events }
     }
 
     /// Restores every row.

@@ -194,10 +194,8 @@ impl Draft<'_> {
         };
         let head = self.plan.head();
         if head.replans >= head.policy.max_replans + head.extra_replans {
-            let reason = format!(
-                "the goal is not met, and {}: {reason}",
-                changed(head.replans)
-            );
+            let changed = changed(head.replans);
+            let reason = format!("the goal is not met, and {changed}: {reason}");
             return self.ask(HumanQuestionKind::Replans, None, &reason);
         }
         self.change_head(|head| head.replans += 1);

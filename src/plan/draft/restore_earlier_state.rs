@@ -29,10 +29,8 @@ impl Draft<'_> {
         }
         let kept: BTreeSet<TaskId> = earlier.tasks().map(|task| task.number).collect();
         // Removes these tasks first: a later task may have the key of one that comes back.
-        for task in present
-            .into_iter()
-            .filter(|task| !kept.contains(&task.number))
-        {
+        let not_kept = |task: &Task| !kept.contains(&task.number);
+        for task in present.into_iter().filter(not_kept) {
             let removed = true;
             self.insert(Task { removed, ..task });
         }

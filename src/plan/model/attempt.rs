@@ -325,9 +325,8 @@ impl ChangedFiles {
 
     /// Returns the paths, also those of removed files.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.files
-            .iter()
-            .map(|path| path.strip_suffix(REMOVED).unwrap_or(path))
+        let files = self.files.iter();
+        files.map(|path| path.strip_suffix(REMOVED).unwrap_or(path))
     }
 
     /// Returns the changes on one line, with at most `most` names.

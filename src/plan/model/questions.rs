@@ -41,9 +41,8 @@ words! {
 impl AnswerChoice {
     /// Returns the choice for a word, in upper or lower case.
     pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|choice| choice.as_str().eq_ignore_ascii_case(word.trim()))
+        let mut all = Self::ALL.into_iter();
+        all.find(|choice| choice.as_str().eq_ignore_ascii_case(word.trim()))
     }
 }
 

@@ -37,10 +37,8 @@ pub(in crate::store) fn examine(address: &Arc<ServerAddress>) -> Vec<StoreFindin
         });
     };
     if let Err(error) = look(address, &mut found) {
-        found(
-            format!("{address}: {error}"),
-            Some(error.way_out().unwrap_or_default()),
-        );
+        let way_out = error.way_out().unwrap_or_default();
+        found(format!("{address}: {error}"), Some(way_out));
     }
     findings
 }
@@ -50,44 +48,37 @@ fn look(address: &Arc<ServerAddress>, found: &mut impl FnMut(String, Option<&str
     let mut facts = server.query(FACTS, &[])?;
     let facts = facts.first_mut().ok_or(DatabaseError::Column(0))?;
     let [version, schema, tables] = [facts.text(0)?, facts.text(1)?, facts.text(2)?];
-    let encrypted = if address.tls.is_some() {
-        "encrypted"
-    } else {
-        "not encrypted"
+    let encrypted = match address.tls {
+        Some(_) => "encrypted",
+        None => "not encrypted",
     };
-    found(
-        format!("{address} is PostgreSQL {version}, UTF8; {encrypted}"),
-        None,
-    );
+    let server_is = format!("{address} is PostgreSQL {version}, UTF8; {encrypted}");
+    found(server_is, None);
     let place = match tables.is_empty() {
         true => format!("its schema {schema} has no tables yet"),
         false => format!("its tables are in the schema {schema}"),
     };
     match facts.number(3)? {
         0 => found(place, None),
-        _ => found(
-            format!("{place}, and the user lacks rights there"),
-            Some(GRANT),
-        ),
+        _ => {
+            let lacks = format!("{place}, and the user lacks rights there");
+            found(lacks, Some(GRANT));
+        }
     }
     server.query(CLOCK, &[])?;
     let began = Instant::now();
     let theirs = server.query(CLOCK, &[])?;
     let trip = began.elapsed();
-    let ours = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let ours = SystemTime::now().duration_since(UNIX_EPOCH);
+    let ours = ours.unwrap_or_default();
     let theirs = theirs.first().ok_or(DatabaseError::Column(0))?.number(0)?;
     let theirs = Duration::from_micros(u64::try_from(theirs).unwrap_or(0));
     let apart = ours.abs_diff(theirs).saturating_sub(trip);
     let (trip, seconds) = (trip.as_secs_f64() * 1000.0, apart.as_secs_f64());
     let text =
         format!("a round trip takes {trip:.1} ms, and its clock is {seconds:.1} s from this one");
-    found(
-        text,
-        (apart > APART).then_some("set both clocks by the network: NTP"),
-    );
-    Tables::of(Database::Server(Box::new(server)))
-        .check_format()
-        .map(drop)
+    let hint = "set both clocks by the network: NTP";
+    found(text, (apart > APART).then_some(hint));
+    let mut tables = Tables::of(Database::Server(Box::new(server)));
+    tables.check_format().map(drop)
 }
