@@ -108,10 +108,9 @@ fn ended(
             Err(why) => reasons.push(why),
         }
     }
-    let why = if reasons.is_empty() {
-        missing
-    } else {
-        reasons.join("; ")
+    let why = match reasons.as_slice() {
+        [] => missing,
+        reasons => reasons.join("; "),
     };
     (CriterionState::NotProven, why)
 }

@@ -142,9 +142,8 @@ impl Store {
     pub fn holds(&self) -> bool {
         let until = |lease: &Arc<Lease>| lease.until.load(Ordering::SeqCst);
         let now = since_boot().as_millis();
-        self.lease
-            .as_ref()
-            .is_none_or(|lease| now < until(lease).into())
+        let lease = self.lease.as_ref();
+        lease.is_none_or(|lease| now < until(lease).into())
     }
 
     /// Fails if another daemon has taken the lease.

@@ -29,6 +29,17 @@ pub struct StorePlace {
     server: Option<Arc<ServerAddress>>,
 }
 
+impl StoreFinding {
+    /// Makes one that is good if there is no trouble, which is a hint or empty.
+    pub(super) fn new(text: String, trouble: Option<&str>) -> Self {
+        Self {
+            good: trouble.is_none(),
+            text,
+            hint: trouble.filter(|hint| !hint.is_empty()).map(str::to_owned),
+        }
+    }
+}
+
 impl StorePlace {
     /// Returns the place that is configured: a server, else the file.
     ///
@@ -186,17 +197,10 @@ fn examine_file(path: &Path) -> Option<StoreFinding> {
         Ok(0) => None,
         Ok(size) => {
             let (path, mebibytes) = (path.display(), size as f64 / (1024.0 * 1024.0));
-            Some(StoreFinding {
-                good: true,
-                text: format!("{path} has {mebibytes:.1} MiB"),
-                hint: None,
-            })
+            let text = format!("{path} has {mebibytes:.1} MiB");
+            Some(StoreFinding::new(text, None))
         }
-        Err(error) => Some(StoreFinding {
-            good: false,
-            text: error.to_string(),
-            hint: Some(PUT_BACK.to_owned()),
-        }),
+        Err(error) => Some(StoreFinding::new(error.to_string(), Some(PUT_BACK))),
     }
 }
 

@@ -99,11 +99,10 @@ impl RelayLink {
     /// The server cannot be reached, knows nothing of relays, or does not let this login in.
     pub async fn beat(&self, about: &AboutRelay, held: &[HeldBeat]) -> Result<Vec<CommandId>> {
         let (about, held) = (json(about), json(held));
-        self.call(move |link| {
+        self.call(move |database, name| {
             let beat = "SELECT held FROM relay_beat($1, $2, $3) AS held";
-            let rows = link.query(beat, &[&about, &held])?.into_iter();
-            rows.map(|mut row| Ok(CommandId::new(row.text(0)?)))
-                .collect()
+            let id = |mut row: Record| Ok(CommandId::new(row.text(0)?));
+            database.rows(beat, &[&name, &about, &held], id)
         })
         .await
     }
@@ -120,10 +119,10 @@ impl RelayLink {
         sessions: &[String],
     ) -> Result<Option<ClaimedCommand>> {
         let [roles, projects, sessions] = [roles, projects, sessions].map(json);
-        self.call(move |link| {
-            let rows = link.query(
+        self.call(move |database, name| {
+            let rows = database.query(
                 "SELECT id, claim, plan, project, body, base, head, merge FROM relay_claim($1, $2, $3, $4)",
-                &[&roles, &projects, &sessions],
+                &[&name, &roles, &projects, &sessions],
             )?;
             rows.into_iter().next().map(claimed).transpose()
         })
@@ -136,9 +135,9 @@ impl RelayLink {
     /// As [`RelayLink::beat`].
     pub async fn release(&self, id: &CommandId, claim: i64) -> Result<()> {
         let id = id.to_string();
-        self.call(move |link| {
-            link.query("SELECT relay_release($1, $2, $3)", &[&id, &claim])
-                .map(drop)
+        self.call(move |database, name| {
+            let release = "SELECT relay_release($1, $2, $3)";
+            database.query(release, &[&name, &id, &claim]).map(drop)
         })
         .await
     }
@@ -150,11 +149,10 @@ impl RelayLink {
     /// As [`RelayLink::beat`].
     pub async fn packs(&self, id: &CommandId, claim: i64) -> Result<Vec<(i64, String)>> {
         let id = id.to_string();
-        self.call(move |link| {
+        self.call(move |database, name| {
             let list = "SELECT place, commit_id FROM relay_packs($1, $2, $3)";
-            let rows = link.query(list, &[&id, &claim])?.into_iter();
-            rows.map(|mut row| Ok((row.number(0)?, row.text(1)?)))
-                .collect()
+            let pack = |mut row: Record| Ok((row.number(0)?, row.text(1)?));
+            database.rows(list, &[&name, &id, &claim], pack)
         })
         .await
     }
@@ -165,10 +163,10 @@ impl RelayLink {
     /// As [`RelayLink::beat`].
     pub async fn pack(&self, id: &CommandId, claim: i64, place: i64) -> Result<Vec<u8>> {
         let id = id.to_string();
-        self.call_within(FETCHING, move |link| {
+        self.call_within(FETCHING, move |database, name| {
             let parts = "SELECT part FROM relay_pack($1, $2, $3, $4) AS part";
             let mut pack = Vec::new();
-            for mut row in link.query(parts, &[&id, &claim, &place])? {
+            for mut row in database.query(parts, &[&name, &id, &claim, &place])? {
                 // What cannot be read makes it a pack that git refuses.
                 pack.extend(BASE64.decode(row.text(0)?).unwrap_or_default());
             }
@@ -197,32 +195,33 @@ impl RelayLink {
         };
         for (part, bytes) in (0_i64..).zip(pack.chunks(PART)) {
             let (id, body) = (id.clone(), BASE64.encode(bytes));
-            self.call(move |link| {
+            self.call(move |database, name| {
                 let put = "SELECT relay_put($1, $2, $3, $4, $5)";
-                link.query(put, &[&id, &claim, &part, &body]).map(drop)
+                let values: [&dyn Param; 5] = [&name, &id, &claim, &part, &body];
+                database.query(put, &values).map(drop)
             })
             .await?;
         }
-        self.call(move |link| {
+        self.call(move |database, name| {
             let say = "SELECT relay_report($1, $2, $3, $4, $5, $6)";
-            let said = link.query(say, &[&id, &claim, &report, &commit, &refused])?;
-            Ok(said.first().map_or(Ok(0), |row| row.number(0))? > 0)
+            let values: [&dyn Param; 6] = [&name, &id, &claim, &report, &commit, &refused];
+            Ok(database.number(say, &values)?.unwrap_or(0) > 0)
         })
         .await
     }
 
     async fn call<T: Send + 'static>(
         &self,
-        call: impl FnOnce(&mut LinkCall<'_>) -> Result<T, DatabaseError> + Send + 'static,
+        call: impl FnOnce(&mut Database, &str) -> Result<T, DatabaseError> + Send + 'static,
     ) -> Result<T> {
         self.call_within(SILENCE, call).await
     }
 
-    /// Calls a function of the server. Where it does not answer in time, its connection is left to itself.
+    /// Calls a function of the server, whose first value is the name of the relay. Where it does not answer in time, its connection is left to itself.
     async fn call_within<T: Send + 'static>(
         &self,
         time: Duration,
-        call: impl FnOnce(&mut LinkCall<'_>) -> Result<T, DatabaseError> + Send + 'static,
+        call: impl FnOnce(&mut Database, &str) -> Result<T, DatabaseError> + Send + 'static,
     ) -> Result<T> {
         let (place, name) = (self.place.clone(), self.name.clone());
         let (done, answer) = oneshot::channel();
@@ -232,10 +231,7 @@ impl RelayLink {
                     Some(database) => database,
                     none => none.insert(connect(&place)?),
                 };
-                call(&mut LinkCall {
-                    database,
-                    name: &name,
-                })
+                call(database, &name)
             };
             drop(done.send(called()));
         };
@@ -261,25 +257,6 @@ fn serve() -> std::io::Result<mpsc::Sender<Job>> {
     };
     let thread = std::thread::Builder::new().name("relay link".to_owned());
     thread.spawn(serve).map(|_| jobs)
-}
-
-/// The connection, while a function is called.
-struct LinkCall<'a> {
-    database: &'a mut Database,
-    name: &'a str,
-}
-
-impl LinkCall<'_> {
-    /// Runs a query whose first value is the name of the relay.
-    fn query(
-        &mut self,
-        statement: &str,
-        values: &[&dyn Param],
-    ) -> Result<Vec<Record>, DatabaseError> {
-        let name: &dyn Param = &self.name;
-        let values = [&[name], values].concat();
-        self.database.query(statement, &values)
-    }
 }
 
 fn connect(place: &DatabasePlace) -> Result<Database, DatabaseError> {

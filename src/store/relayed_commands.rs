@@ -176,29 +176,28 @@ impl Tables {
         let Some(mut row) = self.database.query(&look, &[&id])?.into_iter().next() else {
             return Ok(None);
         };
-        let (claim, reported) = (row.number(0)?, row.number(3)? == 1);
-        let mut pack = Vec::new();
-        if reported {
+        let claim = row.number(0)?;
+        let mut report = None;
+        if row.number(3)? == 1 {
+            let mut pack = Vec::new();
             let parts =
                 "SELECT body FROM relayed_parts WHERE command = $1 AND claim = $2 ORDER BY part";
             for mut part in self.database.query(parts, &[&id, &claim])? {
                 // A part that cannot be read makes the pack one that git refuses.
                 pack.extend(BASE64.decode(part.text(0)?).unwrap_or_default());
             }
-        }
-        let report = |row: &mut Record| {
-            Ok::<_, super::database_drivers::DatabaseError>(RelayedReport {
+            report = Some(RelayedReport {
                 bytes: BASE64.decode(row.text(4)?).unwrap_or_default(),
                 commit: row.text(5)?,
                 refused: row.text(6)?,
                 pack,
-            })
-        };
+            });
+        }
         Ok(Some(RelayedCommand {
             claim,
             held: row.number(1)? == 1,
             life: row.text(2)?,
-            report: reported.then(|| report(&mut row)).transpose()?,
+            report,
         }))
     }
 

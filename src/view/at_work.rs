@@ -222,12 +222,8 @@ impl AtWork {
             cost += says.cost_usd;
         }
         let failed = (self.failed > 0).then(|| format!("{} failed", self.failed));
-        let used = [
-            failed,
-            Some(clock(now.since(since))),
-            screen.tokens(tokens),
-            usage::money(cost),
-        ];
+        let (time, tokens) = (clock(now.since(since)), screen.tokens(tokens));
+        let used = [failed, Some(time), tokens, usage::money(cost)];
         let used = used.iter().flatten().map(|part| format!(" · {part}"));
         let used: String = used.collect();
         let cells = (screen.columns / 6).clamp(8, 30);

@@ -75,11 +75,8 @@ fn progress(view: &PlanView, state: StateWord, now: Time) -> String {
     let (settled, total) = (progress.settled(), progress.total);
     let en = format!("{settled} of {} settled", counted(total, "task"));
     let settled = language.pick(en, format!("{total} 个任务中 {settled} 个已结束"));
-    let mut text = format!(
-        "## {title}\n\n{}{why} · {settled} · {}\n\n",
-        state.text(language),
-        time_text(now)
-    );
+    let (state, now) = (state.text(language), time_text(now));
+    let mut text = format!("## {title}\n\n{state}{why} · {settled} · {now}\n\n");
     let always = [Completed, Failed, Skipped, InProgress, Ready, Waiting];
     let if_any = [Checking, AsksYou, Aborted].into_iter();
     let if_any = if_any.filter(|state| progress.count(*state) > 0);

@@ -20,21 +20,18 @@ impl PlanView {
     /// Returns the plan as a page for a person.
     pub fn page(&self, now: Time, paint: Paint, program: &ProgramName) -> String {
         let head = &self.head;
-        let mut lines = vec![format!(
-            "{}  {}  {}",
-            paint.text(Style::Dim, &name(head.id.as_str())),
-            paint.text(Style::Bold, &name(&head.name)),
-            self.state_text(paint)
-        )];
+        let id = paint.text(Style::Dim, &name(head.id.as_str()));
+        let title = paint.text(Style::Bold, &name(&head.name));
+        let state = self.state_text(paint);
+        let mut lines = vec![format!("{id}  {title}  {state}")];
         if head.goal.trim() != head.name.trim() {
             lines.push(format!("Goal: {}", name(&head.goal)));
         }
         lines.push(self.progress.line());
         let at_work = self.at_work(Language::En);
         lines.extend(at_work.map(|lanes| format!("At work: {lanes}")));
-        if let Some(branch) = &self.plan.branch {
-            lines.push(format!("Results: the branch {}", name(branch)));
-        }
+        let branch = self.plan.branch.as_ref();
+        lines.extend(branch.map(|branch| format!("Results: the branch {}", name(branch))));
         lines.extend(self.used.clone());
         if !head.allowed.is_empty() {
             let quoted = head.allowed.iter();
@@ -231,13 +228,12 @@ impl QuestionView {
             let meaning = meaning(self.about, *choice, self.attempts);
             format!("\n    {:<width$} {meaning}", choice.as_str())
         });
-        format!(
-            "{}\n{}  Answer: {program} answer {id}{}{}",
+        let (about, reason) = (
             paint.text(Style::Bold, &about),
             indented(&self.reason, "  "),
-            choices.join("|"),
-            meanings.collect::<String>()
-        )
+        );
+        let (choices, meanings) = (choices.join("|"), meanings.collect::<String>());
+        format!("{about}\n{reason}  Answer: {program} answer {id}{choices}{meanings}")
     }
 }
 

@@ -43,11 +43,9 @@ pub fn why(
     others: &HeldLocks,
 ) -> Option<String> {
     let task = &TaskView::of(plan, plan.task(id)?, now, others);
-    let mut lines = vec![format!(
-        "{id} · {}: {}",
-        paint.text(Style::Bold, &name(&task.name)),
-        paint.text(task.state.style(), task.state.as_str())
-    )];
+    let title = paint.text(Style::Bold, &name(&task.name));
+    let state = paint.text(task.state.style(), task.state.as_str());
+    let mut lines = vec![format!("{id} · {title}: {state}")];
     let reasons = reasons(plan, task, now, program);
     lines.extend(reasons.iter().map(|reason| format!("  {reason}")));
     if task.no_worker {
@@ -80,9 +78,8 @@ pub fn why(
             "  its agent gets this when it is tried again: {words}"
         ));
     }
-    if let Some(used) = usage::of_tasks(plan).get(&id).and_then(usage::task_line) {
-        lines.push(format!("  used: {used}"));
-    }
+    let used = usage::of_tasks(plan).get(&id).and_then(usage::task_line);
+    lines.extend(used.map(|used| format!("  used: {used}")));
     let mut attempts = plan.attempts_of(id).peekable();
     if attempts.peek().is_some() {
         lines.push("\nAttempts".to_owned());

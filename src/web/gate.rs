@@ -179,9 +179,8 @@ impl Gate {
         if elsewhere || !only(headers, HOST.as_str()).is_some_and(named) {
             let message = "the address of the request is not one of this server";
             let error = ApiError::new(StatusCode::MISDIRECTED_REQUEST, message);
-            return Err(
-                error.hint("open the address that the program printed, or give `--public-url`")
-            );
+            let hint = "open the address that the program printed, or give `--public-url`";
+            return Err(error.hint(hint));
         }
         let forwarded = |name: &str| name == "forwarded" || name.starts_with("x-forwarded");
         if !self.forwarded && headers.keys().any(|name| forwarded(name.as_str())) {

@@ -118,7 +118,6 @@ pub async fn run(
 ) -> Result<(), WorkerError> {
     let volumes = Volumes::open(&options.config.root())?;
     let (stop, stopping) = watch::channel(false);
-    let health = options.health.clone();
     let worker = Worker {
         volumes,
         config: options.config,
@@ -135,7 +134,7 @@ pub async fn run(
                 place: options.store,
                 plans: options.relayed,
             };
-            until_ended(&worker, &doer, stop, &health, shutdown).await
+            until_ended(&worker, &doer, stop, shutdown).await
         }
         agent => {
             let doer = AgentDoer {
@@ -144,7 +143,7 @@ pub async fn run(
                 path: options.path,
                 store: options.store,
             };
-            until_ended(&worker, &doer, stop, &health, shutdown).await
+            until_ended(&worker, &doer, stop, shutdown).await
         }
     }
 }
@@ -153,14 +152,13 @@ async fn until_ended(
     worker: &Worker,
     doer: &impl worker_loop::Doer,
     stop: watch::Sender<bool>,
-    health: &WorkerHealth,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), WorkerError> {
     let mut working = std::pin::pin!(worker.work(doer));
     tokio::select! {
         ended = &mut working => return ended,
         () = shutdown => {}
-        () = health.lost() => {}
+        () = worker.health.lost() => {}
     }
     stop.send_replace(true);
     working.await

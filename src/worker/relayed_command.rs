@@ -104,12 +104,8 @@ impl Doer for RelayDoer {
             let life: RelayedLife = serde_json::from_str(&relayed.life).unwrap_or_default();
             // What waits for a relay is not silent. A relay that was not heard of for a minute has lost the command.
             let lives = !relayed.held || life.alive || relayed.life.is_empty();
-            let life = if relayed.held {
-                life.heartbeat
-            } else {
-                Heartbeat::default()
-            };
-            let life = elsewhere(life, started);
+            let beat = Some(life.heartbeat).filter(|_| relayed.held);
+            let life = elsewhere(beat.unwrap_or_default(), started);
             if lives && (Instant::now() >= next_beat || life != beaten) {
                 if let Err(error) = volumes.live(id, &life) {
                     tracing::debug!(command = %id, %error, "no heartbeat");

@@ -62,10 +62,8 @@ impl Draft<'_> {
         if self.plan.question(&question.id).is_some() {
             return Err(Refusal::QuestionTaken(question.id));
         }
-        let other = matches!(
-            question.about,
-            HumanQuestionKind::Model | HumanQuestionKind::Branch
-        );
+        use HumanQuestionKind::{Branch, Model};
+        let other = matches!(question.about, Model | Branch);
         if question.choices.contains(&AnswerChoice::Retry) && !other {
             question.attempts = self.plan.head().policy.max_attempts;
         }

@@ -80,11 +80,9 @@ impl Server {
             return Err(DatabaseError::Unfit(what, way));
         }
         client.batch_execute(SETTINGS)?;
-        if read_only {
-            client.batch_execute("SET default_transaction_read_only = on")?;
-        }
-        if !read_only {
-            refuse_pooler(address, &mut client)?;
+        match read_only {
+            true => client.batch_execute("SET default_transaction_read_only = on")?,
+            false => refuse_pooler(address, &mut client)?,
         }
         Ok(Self {
             address: Arc::clone(address),

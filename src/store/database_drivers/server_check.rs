@@ -30,11 +30,7 @@ const GRANT: &str =
 pub(in crate::store) fn examine(address: &Arc<ServerAddress>) -> Vec<StoreFinding> {
     let mut findings = Vec::new();
     let mut found = |text, trouble: Option<&str>| {
-        findings.push(StoreFinding {
-            good: trouble.is_none(),
-            text,
-            hint: trouble.filter(|hint| !hint.is_empty()).map(str::to_owned),
-        });
+        findings.push(StoreFinding::new(text, trouble));
     };
     if let Err(error) = look(address, &mut found) {
         let way_out = error.way_out().unwrap_or_default();

@@ -212,11 +212,8 @@ impl RoleDoer {
         let said = sections(&command.body);
         let known = match (&command.plan, command.task) {
             (Some(plan), Some(task)) => {
-                let read = self.shared.host.store.read(plan, move |plan, _| {
-                    let task = plan.task(task)?;
-                    let texts = (task.name.clone(), task.description.clone());
-                    Some((task.key.clone(), texts.0, texts.1))
-                });
+                let task = move |plan: &Plan, _| plan.task(task).cloned();
+                let read = self.shared.host.store.read(plan, task);
                 // A command by hand may name a plan that is not here.
                 read.await.ok().flatten()
             }
@@ -224,13 +221,14 @@ impl RoleDoer {
         };
         let mut context = Vec::new();
         match known {
-            Some((key, name, description)) => {
-                message.task_id = Some(key);
-                if said.description.trim() != description.trim() {
+            Some(task) => {
+                message.task_id = Some(task.key);
+                let (name, description) = (task.name, task.description.trim());
+                if said.description.trim() != description {
                     context.push(said.description);
                 }
                 // A heading is no part of what is to be done.
-                let text = format!("# {name}\n\n{}", description.trim());
+                let text = format!("# {name}\n\n{description}");
                 message.description = Some(text.trim().to_owned());
             }
             None => message.description = Some(said.description),
