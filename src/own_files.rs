@@ -42,7 +42,7 @@ pub fn file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 /// Opens a file of its own to add to it, or creates it for the person alone.
 ///
 /// # Errors
-/// As [`file`].
+/// As [`file()`].
 pub fn to_append(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     file(options.append(true).create(true).mode(0o600), path)
