@@ -267,6 +267,10 @@ impl Relay {
             Ok(held) => {
                 (self.options.notice)(&format!("took {}", title(&held.text, &held.id)));
                 self.until.insert(held.id.clone(), since_boot() + CLAIM);
+                // It was here under an earlier claim, and its agent was asked to stop.
+                if self.volumes.whereabouts(&held.id)? == CommandPlace::Processed {
+                    self.volumes.release(&held.id)?;
+                }
                 self.options.notes.add(held)?;
                 self.publish_missing()
             }

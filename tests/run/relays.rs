@@ -318,3 +318,35 @@ fn claimed(client: &mut Client) -> (String, i64) {
     });
     found.unwrap()
 }
+
+#[test]
+fn command_that_was_given_up_is_worked_on_again() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    let (runs, go) = (here.scene.env.path("runs"), here.scene.env.path("go"));
+    let waits = format!(
+        "echo run >> '{}'; until test -e '{}'; do sleep 0.05; done; echo one > one.txt",
+        runs.display(),
+        go.display()
+    );
+    let plan = SHELL.replace("echo one > one.txt", &waits);
+    here.scene.write("shell.md", &plan);
+    here.scene.works("store migrate");
+    let _relay = there.scene.start("relay --agent shell");
+    let _daemon = here.scene.leave("run --plan shell.md --agent relay");
+    let begun = |times: usize| {
+        wait_until("the agent begins", || {
+            fs::read_to_string(&runs).is_ok_and(|text| text.lines().count() == times)
+        });
+    };
+    begun(1);
+    // Another relay had it meanwhile, and is gone.
+    run_sql(
+        &url,
+        "UPDATE relayed SET claim = claim + 1, relay = 'other', held_until = 1",
+    );
+    begun(2);
+    fs::write(go, "").unwrap();
+    here.scene.await_status("completed");
+}
