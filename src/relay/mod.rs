@@ -21,7 +21,7 @@ use crate::volumes::{
     ArrivedReport, CommandPlace, Folder, Heartbeat, MOST_REPORTS, ReportDisposition, Scanner,
     Volumes, VolumesError, Watch, WorkerSign,
 };
-use crate::wire::command_file::CommandFile;
+use crate::wire::command_file::{CommandFile, title};
 use crate::wire::report_file;
 use crate::worker::RelayedLife;
 use held_commands::HeldCommand;
@@ -365,12 +365,6 @@ impl Relay {
         let session = session.as_ref().map(SessionId::as_str);
         self.options.notes.remove(&id, session)
     }
-}
-
-/// Returns the heading of a command, else its id.
-fn title(text: &str, id: &CommandId) -> String {
-    let heading = text.lines().find_map(|line| line.strip_prefix("# "));
-    crate::wire::text::one_line(heading.unwrap_or(id.as_str()), 100)
 }
 
 /// Why a relay does not get on.

@@ -217,7 +217,8 @@ impl RelayLink {
         self.call_within(SILENCE, call).await
     }
 
-    /// Calls a function of the server, whose first value is the name of the relay. Where it does not answer in time, its connection is left to itself.
+    /// Calls a function of the server, whose first value is the name of the relay. Where it does not answer in time, its connection
+    /// is left to itself.
     async fn call_within<T: Send + 'static>(
         &self,
         time: Duration,

@@ -19,7 +19,7 @@ pub struct OfferedCommand {
     pub plan: PlanId,
     /// The project by its id of `[projects]`.
     pub project: String,
-    /// Empty if it is for whoever.
+    /// Empty if it is for all roles.
     pub role: String,
     /// The session in which it goes on; empty for a new one.
     pub session: String,

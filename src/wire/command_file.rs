@@ -5,9 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use super::markdown;
 use super::problem::Problems;
-use super::text::{known_word, parse_time, printable, quote, safe_name, safe_session, time_text};
+use super::text::{
+    known_word, one_line, parse_time, printable, quote, safe_name, safe_session, time_text,
+};
 use super::{Problem, front_matter};
 use crate::plan::{CommandId, Language, Origin, PlanId, SessionId, TaskId, Time, word};
+
+/// The most of a command's heading that is shown, in characters.
+const MAX_TITLE: usize = 100;
 
 /// What a command asks of the agent's session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,6 +124,12 @@ impl CommandFile {
         };
         file().ok_or_else(|| problems.in_order())
     }
+}
+
+/// Returns the heading of a command's text, on one line; else its id.
+pub fn title(text: &str, id: &CommandId) -> String {
+    let heading = text.lines().find_map(|line| line.strip_prefix("# "));
+    one_line(heading.unwrap_or(id.as_str()), MAX_TITLE)
 }
 
 /// Returns the language in which a command's body was written.

@@ -18,13 +18,10 @@ use crate::plan::CommandId;
 use crate::plan_time::{TimeAllowance, wall};
 use crate::store::StorePlace;
 use crate::volumes::{EXCHANGE, Folder, Heartbeat, Volumes, VolumesError};
-use crate::wire::command_file::CommandFile;
-use crate::wire::text::one_line;
+use crate::wire::command_file::{CommandFile, title};
 
 /// Between asking and ending an agent when the worker itself is to end.
 const SHORT_GRACE: Duration = Duration::from_millis(500);
-/// The most of a command's heading that is reported, in characters.
-const MAX_TITLE: usize = 100;
 /// The most of a step's standard output and error output that goes into the report.
 const MOST_OUT: usize = 16 * 1024;
 const MOST_ERR: usize = 4 * 1024;
@@ -65,13 +62,6 @@ impl Doer for AgentDoer {
     }
 }
 
-/// Returns the heading of a command, else its id.
-fn title(command: &CommandFile) -> String {
-    let mut lines = command.body.lines();
-    let heading = lines.find_map(|line| line.strip_prefix("# "));
-    one_line(heading.unwrap_or(command.id.as_str()), MAX_TITLE)
-}
-
 impl AgentDoer {
     async fn finish(
         &self,
@@ -88,7 +78,7 @@ impl AgentDoer {
         if volumes.cancel_mark(id).exists() {
             return Err(WorkStop::Cancelled);
         }
-        worker.notify(WorkerEvent::Begun(title(command)));
+        worker.notify(WorkerEvent::Begun(title(&command.body, &command.id)));
         let job = AgentJob::new(&claim.volumes, command);
         let run = CommandRun {
             worker,

@@ -272,7 +272,6 @@ async fn take_work(
     Ok(place.project.take_work(&place.task, commit).await?)
 }
 
-/// Reports in the place of an agent that nothing can be had of the command.
 /// What cannot be done now; the command is taken up again.
 fn later(volumes: &Volumes, error: String) -> WorkStop {
     let error = io::Error::other(error);
