@@ -41,15 +41,23 @@ impl App {
         }
         let (workers, planner) = self.with_workers(&CarryOut::default()).await?;
         let plain = QueueArgs::default();
+        let offered = leased.offered(&head.id).await?;
+        let (goes_on, others): (Vec<_>, Vec<_>) = offered
+            .into_iter()
+            .partition(|(_, role)| workers.behind_relays(role));
         let to = NewHome {
             home: self.volumes.home(),
             workspace: workspace.display().to_string(),
             queue: self.queue_entry((&workers, &planner), &plain).await?,
+            goes_on: goes_on.into_iter().map(|(id, _)| id).collect(),
         };
         let adopt = move |draft: &mut Draft<'_>| draft.adopt(to);
         leased.change(&head.id, self.by, GONE, adopt).await?;
-        // What was under way begins anew, under other commands.
-        Ok(leased.take_back_all(&head.id).await?)
+        // What begins anew does so under other commands.
+        for (id, _) in others {
+            leased.take_back(&id).await?;
+        }
+        Ok(())
     }
 }
 

@@ -119,6 +119,13 @@ impl TeamWorkers {
         agents.any(|agent| matches!(agent, Agent::Relay))
     }
 
+    /// Returns whether agents on other machines do the work of a role; an empty one stands for none.
+    pub fn behind_relays(&self, role: &str) -> bool {
+        let of = |role: Option<&str>| self.pools.iter().find(|it| it.role.as_deref() == role);
+        let pool = of(Some(role)).or_else(|| of(None));
+        pool.is_some_and(|pool| matches!(pool.options.agent, Agent::Relay))
+    }
+
     /// Gives a daemon the rules of the roles, and makes the folders of those that have one of their own.
     ///
     /// # Errors

@@ -52,6 +52,8 @@ pub struct RelayedCommand {
 pub struct RelayedReport {
     /// The report's file as it is.
     pub bytes: Vec<u8>,
+    /// The commit at which the work began, by the daemon that offered the command.
+    pub head: String,
     /// The commit with the work; empty if nothing was to be committed.
     pub commit: String,
     /// Why the relay could not commit the work, if it could not.
@@ -105,6 +107,15 @@ impl Store {
         self.ask(move |tables| tables.relayed(&id)).await
     }
 
+    /// Returns the pack with what the commit at which the work on a command began has beyond the results that are kept.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn offered_pack(&self, id: &CommandId) -> Result<Vec<u8>> {
+        let id = id.clone();
+        self.ask(move |tables| tables.parts(id.as_str(), 0)).await
+    }
+
     /// Takes an offered command back: a relay that works on it ends the work. What it reported is forgotten.
     ///
     /// # Errors
@@ -114,13 +125,13 @@ impl Store {
         self.ask(move |tables| tables.take_back(&id)).await
     }
 
-    /// Takes back what an earlier daemon of a plan had offered.
+    /// Returns the commands of a plan that are offered, with their roles; an empty one stands for none.
     ///
     /// # Errors
     /// A failure of the database.
-    pub async fn take_back_all(&self, plan: &PlanId) -> Result<()> {
+    pub async fn offered(&self, plan: &PlanId) -> Result<Vec<(CommandId, String)>> {
         let plan = plan.clone();
-        self.ask(move |tables| tables.take_back_all(&plan)).await
+        self.ask(move |tables| tables.offered(&plan)).await
     }
 }
 
@@ -170,7 +181,7 @@ impl Tables {
     fn relayed(&mut self, id: &CommandId) -> Answer<Option<RelayedCommand>> {
         let (now, id) = (self.database.now(), id.as_str());
         let look = format!(
-            "SELECT claim, CAST(CAST(held_until > {now} AS INTEGER) AS BIGINT), life, reported, report, result, refused \
+            "SELECT claim, CAST(CAST(held_until > {now} AS INTEGER) AS BIGINT), life, reported, report, result, refused, head \
              FROM relayed WHERE id = $1"
         );
         let Some(mut row) = self.database.query(&look, &[&id])?.into_iter().next() else {
@@ -179,18 +190,12 @@ impl Tables {
         let claim = row.number(0)?;
         let mut report = None;
         if row.number(3)? == 1 {
-            let mut pack = Vec::new();
-            let parts =
-                "SELECT body FROM relayed_parts WHERE command = $1 AND claim = $2 ORDER BY part";
-            for mut part in self.database.query(parts, &[&id, &claim])? {
-                // A part that cannot be read makes the pack one that git refuses.
-                pack.extend(BASE64.decode(part.text(0)?).unwrap_or_default());
-            }
             report = Some(RelayedReport {
                 bytes: BASE64.decode(row.text(4)?).unwrap_or_default(),
+                head: row.text(7)?,
                 commit: row.text(5)?,
                 refused: row.text(6)?,
-                pack,
+                pack: self.parts(id, claim)?,
             });
         }
         Ok(Some(RelayedCommand {
@@ -199,6 +204,18 @@ impl Tables {
             life: row.text(2)?,
             report,
         }))
+    }
+
+    /// Returns the pack with the work of a claim; 0 stands for the work before the first one.
+    fn parts(&mut self, id: &str, claim: i64) -> Answer<Vec<u8>> {
+        let mut pack = Vec::new();
+        let parts =
+            "SELECT body FROM relayed_parts WHERE command = $1 AND claim = $2 ORDER BY part";
+        for mut part in self.database.query(parts, &[&id, &claim])? {
+            // A part that cannot be read makes the pack one that git refuses.
+            pack.extend(BASE64.decode(part.text(0)?).unwrap_or_default());
+        }
+        Ok(pack)
     }
 
     fn relays(&mut self) -> Answer<Vec<KnownRelay>> {
@@ -233,12 +250,10 @@ impl Tables {
         Ok(())
     }
 
-    fn take_back_all(&mut self, plan: &PlanId) -> Answer<()> {
-        let plan = plan.as_str();
-        let parts =
-            "DELETE FROM relayed_parts WHERE command IN (SELECT id FROM relayed WHERE plan = $1)";
-        self.database.execute(parts, &[&plan])?;
-        let commands = "DELETE FROM relayed WHERE plan = $1";
-        self.database.execute(commands, &[&plan]).map(drop)
+    fn offered(&mut self, plan: &PlanId) -> Answer<Vec<(CommandId, String)>> {
+        let offered = "SELECT id, role FROM relayed WHERE plan = $1 ORDER BY id";
+        self.database.rows(offered, &[&plan.as_str()], |mut row| {
+            Ok((CommandId::new(row.text(0)?), row.text(1)?))
+        })
     }
 }

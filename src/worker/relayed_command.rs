@@ -234,7 +234,8 @@ async fn take(
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let mut trouble = report.refused;
     if trouble.is_empty() && !report.commit.is_empty() {
-        let taken = take_work(store, command, &report.commit, report.pack).await;
+        let (from, to) = (&report.head, &report.commit);
+        let taken = take_work(store, command, (from, to), report.pack).await;
         match taken {
             Ok(()) => {}
             Err(OfferError::Later(error)) => return Err(later(volumes, error)),
@@ -259,17 +260,23 @@ async fn take(
 async fn take_work(
     store: &Store,
     command: &CommandFile,
-    commit: &str,
+    (from, to): (&str, &str),
     pack: Vec<u8>,
 ) -> Result<(), OfferError> {
     let Some(place) = work_place(store, command).await? else {
         let why = "its task has no worktree any more".to_owned();
         return Err(OfferError::Impossible(why));
     };
-    if !pack.is_empty() {
-        place.project.unpack(pack).await?;
+    let project = &place.project;
+    // Another daemon offered it, from a clone of its own.
+    if !project.has_commit(from).await? {
+        let before = store.offered_pack(&command.id).await?;
+        project.unpack(before).await?;
     }
-    Ok(place.project.take_work(&place.task, commit).await?)
+    if !pack.is_empty() {
+        project.unpack(pack).await?;
+    }
+    Ok(project.take_work(&place.task, (from, to)).await?)
 }
 
 /// What cannot be done now; the command is taken up again.

@@ -350,3 +350,40 @@ fn command_that_was_given_up_is_worked_on_again() {
     fs::write(go, "").unwrap();
     here.scene.await_status("completed");
 }
+
+#[test]
+fn relay_goes_on_when_another_daemon_takes_the_plan_over() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    let agents = here.beside(&url);
+    let config = there.scene.read("config.toml");
+    there.scene.write(
+        "config.toml",
+        &format!("{config}\nworker.agent = ['relay']\n"),
+    );
+    here.scene.works("store migrate");
+    let _relay = agents.scene.start("relay");
+    let daemon = here.scene.leave("run --plan chain.md --agent relay");
+    let plan = plan_id(&here.scene);
+    // The next attempt goes on with what is in no result, and only in the clone of its daemon.
+    let first = agents.scene.take_task(1);
+    let folder = PathBuf::from(first.field("workspace").unwrap());
+    fs::write(folder.join("begun.txt"), "begun\n").unwrap();
+    agents.scene.fail(&first, "half of it");
+    let again = agents.scene.take_task(1);
+    assert_eq!(again.attempt(), 2);
+    here.scene.await_events("claimed", 2);
+    kill(&here.scene, daemon);
+    run_sql(&url, "UPDATE plans SET held_until = 1");
+    let _other = there.scene.start("daemon");
+    there.scene.await_events("adopted", 1);
+    agents.does(&again, "one.txt");
+    for (task, file) in [(2, "two.txt"), (3, "three.txt")] {
+        agents.does(&agents.scene.take_task(task), file);
+    }
+    there.scene.await_status("completed");
+    let results = ["begun.txt", "one.txt", "two.txt", "three.txt"];
+    has(there.results(&plan), results);
+    assert_eq!(there.scene.events_named("issued").len(), 4);
+}

@@ -47,29 +47,32 @@ impl Project {
         git.bytes("reset --hard --quiet", &[commit]).await.map(drop)
     }
 
-    /// Takes over what was done elsewhere on a task: a commit that goes on from where its worktree here is.
+    /// Takes over what was done elsewhere on a task: the commit `to`, which goes on from `from`, where the work began.
     ///
     /// # Errors
-    /// It does not go on from there; as [`Git::bytes`](crate::exec::Git::bytes).
-    pub async fn take_work(&self, place: &TaskWorktree, commit: &str) -> Result<()> {
+    /// It does not go on from there; as [`Project::lay_out`].
+    pub async fn take_work(&self, place: &TaskWorktree, (from, to): (&str, &str)) -> Result<()> {
         let git = self
             .worktree(&place.folder)
             .await?
             .ok_or_else(no_worktree)?;
         let head = git.line("rev-parse HEAD", &[]).await?;
-        if head == commit {
+        if head == to {
             return Ok(());
         }
-        Self::back_on_branch(&git, place).await?;
+        match head == from {
+            true => Self::back_on_branch(&git, place).await?,
+            false => self.bring_to(place, from).await?,
+        }
         // Only a full name: a short one, or a branch, may lead to something else.
-        let named = git.resolve(&format!("{commit}^{{commit}}")).await?;
-        if named.as_deref() != Some(commit) || !git.has(&head, commit).await? {
+        let named = git.resolve(&format!("{to}^{{commit}}")).await?;
+        if named.as_deref() != Some(to) || !git.has(from, to).await? {
             return Err(GitError::Unclear(format!(
-                "the commit `{}` does not go on from `{head}`, where the work began",
-                one_line(commit, 64)
+                "the commit `{}` does not go on from `{from}`, where the work began",
+                one_line(to, 64)
             )));
         }
-        git.bytes("reset --hard --quiet", &[commit]).await.map(drop)
+        git.bytes("reset --hard --quiet", &[to]).await.map(drop)
     }
 
     /// Returns whether the repository has a commit.

@@ -1,5 +1,7 @@
 //! A plan whose daemon is gone goes on in another folder, perhaps on another machine.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::plan::QueueEntry;
 
@@ -12,18 +14,28 @@ pub struct NewHome {
     pub workspace: String,
     /// What it is carried out with there.
     pub queue: QueueEntry,
+    /// Commands that agents behind relays go on with.
+    pub goes_on: BTreeSet<CommandId>,
 }
 
 impl Draft<'_> {
-    /// Lets a plan go on in another folder. What was accepted stays. What was under way is begun anew from there, in new sessions
-    /// and without counting as a failure: worktrees, sessions and commands of the former folder are out of reach.
+    /// Lets a plan go on in another folder. What was accepted stays, and what relays have goes on. What was under way in the former
+    /// folder is begun anew, in new sessions and without counting as a failure: its worktrees and commands are out of reach.
     ///
     /// # Errors
     /// The plan has ended.
     pub fn adopt(&mut self, to: NewHome) -> Result {
         self.not_settled()?;
-        let begun: Vec<Task> = self.plan.in_progress().cloned().collect();
-        for task in begun {
+        let goes_on = |task: &Task| {
+            let current = self.plan.current_attempt(task);
+            current.is_some_and(|attempt| {
+                attempt.state == AttemptState::Open
+                    && !attempt.recall
+                    && to.goes_on.contains(&attempt.id)
+            })
+        };
+        let begun = self.plan.in_progress().filter(|task| !goes_on(task));
+        for task in begun.cloned().collect::<Vec<_>>() {
             self.stop_attempt(&task);
             let task = self.task(task.number)?;
             self.insert(Task {
@@ -40,8 +52,9 @@ impl Draft<'_> {
                 programs: None,
                 ..task.clone()
             });
-            let attempts: Vec<Attempt> = self.plan.attempts_of(task.number).cloned().collect();
-            for attempt in attempts {
+            let gone = self.plan.attempts_of(task.number);
+            let gone = gone.filter(|attempt| !to.goes_on.contains(&attempt.id));
+            for attempt in gone.cloned().collect::<Vec<_>>() {
                 self.insert_attempt(Attempt {
                     session: None,
                     recall: false,
@@ -49,8 +62,14 @@ impl Draft<'_> {
                 });
             }
         }
-        let sessions: Vec<AgentSession> = self.plan.open_sessions().cloned().collect();
-        for session in sessions {
+        let known: BTreeSet<SessionId> = self
+            .plan
+            .open_attempts()
+            .filter_map(|attempt| attempt.session.clone())
+            .collect();
+        let sessions = self.plan.open_sessions();
+        let gone = sessions.filter(|session| !known.contains(&session.id));
+        for session in gone.cloned().collect::<Vec<_>>() {
             let end = EndCommand {
                 id: CommandId::new(format!("end-{}", session.id)),
                 text: String::new(),

@@ -1,5 +1,7 @@
 //! What a person does to single tasks of a plan that is carried out.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 /// A chain of three tasks of which the first two are completed and an agent works on the third, and the number of its command.
@@ -214,6 +216,17 @@ fn adopted_plan_begins_anew_what_was_under_way() {
         home: "there".to_owned(),
         workspace: "/there".to_owned(),
         queue: QueueEntry::default(),
+        goes_on: [command(3)].into(),
+    };
+    apply(&mut plan, |draft| draft.adopt(to.clone()));
+    // Its agent is behind a relay.
+    assert_eq!(states(&plan), ["completed", "completed", "in_progress"]);
+    let session = |attempt: &Attempt| attempt.session.clone();
+    let known: Vec<_> = plan.open_attempts().map(session).collect();
+    assert_eq!(known, [Some(SessionId::new("s-3"))]);
+    let to = NewHome {
+        goes_on: BTreeSet::new(),
+        ..to
     };
     apply(&mut plan, |draft| draft.adopt(to.clone()));
     assert_eq!(states(&plan), ["completed", "completed", "pending"]);
