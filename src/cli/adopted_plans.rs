@@ -1,13 +1,14 @@
 //! Plans of other folders whose daemon is gone: a daemon that has their project goes on with them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
 
 use super::args::{CarryOut, QueueArgs};
 use super::{App, Result};
-use crate::exec::{Project, project_head};
-use crate::plan::{Draft, NewHome, PlanHead, PlanId};
+use crate::exec::{CarriedFiles, LandingPlace, Project, project_head};
+use crate::plan::{CommandId, Draft, NewHome, PlanHead, PlanId, TaskState};
 use crate::store::Store;
 
 /// Why such a plan changes.
@@ -24,20 +25,12 @@ impl App {
         let workspace = workspace.context("its project is not among [projects]")?;
         let (store, holder) = (self.store().await?, self.volumes.holder());
         let leased = store.lease(&head.id, &holder).await?;
-        let from = head.home.clone().unwrap_or_default();
         match &head.line {
             Some(line) => {
                 let folder = self.worktrees(head);
                 fetched(&leased, &head.id, &line.tip, &workspace, &folder).await?;
             }
-            None => {
-                let begun = leased.read(&head.id, |plan, _| plan.attempts().next().is_some());
-                if begun.await? {
-                    let why =
-                        format!("its agents share a workspace: what they made is only at `{from}`");
-                    return Err(anyhow!(why).into());
-                }
-            }
+            None => self.fetched_files(&leased, head, &workspace).await?,
         }
         let (workers, planner) = self.with_workers(&CarryOut::default()).await?;
         let plain = QueueArgs::default();
@@ -61,6 +54,56 @@ impl App {
     }
 }
 
+/// What a task without a worktree made is only where it was made, unless it names the files.
+const ONLY_THERE: &str = "what it made is only where it was made";
+
+impl App {
+    /// Gets the files of the results that were accepted so far into a workspace that no git knows.
+    ///
+    /// # Errors
+    /// A result is more than the files that its task names, or another file is there.
+    async fn fetched_files(&self, store: &Store, head: &PlanHead, workspace: &Path) -> Result {
+        let results = store.read(&head.id, |plan, _| {
+            let begun = plan.attempts().next().is_some();
+            let done = plan.tasks().filter(|it| it.status == TaskState::Completed);
+            // A person or a rule may have completed one without an agent.
+            let made = done.filter_map(|task| {
+                let files: Vec<String> = task.made_files().collect();
+                Some((task.current.clone()?, (task.number, files)))
+            });
+            (begun, made.collect::<BTreeMap<CommandId, _>>())
+        });
+        let (begun, results) = results.await?;
+        if head.tree.is_some() && begun {
+            let why = "the plan shares the files of a git project";
+            return Err(anyhow!("{why}, and {ONLY_THERE}").into());
+        }
+        let (mut carried, mut found) = (CarriedFiles::default(), BTreeSet::new());
+        for (id, pack) in store.kept_work(&head.id).await? {
+            if let Some((task, _)) = results.get(&CommandId::new(id)) {
+                carried.add(CarriedFiles::parse(&pack)?);
+                found.insert(*task);
+            }
+        }
+        let missing = results.values().find(|(task, _)| !found.contains(task));
+        if let Some((task, _)) = missing {
+            let why = format!("task {task} names no files that it produces, or they are too large");
+            return Err(anyhow!("{why}, and {ONLY_THERE}").into());
+        }
+        let place = LandingPlace {
+            folder: workspace.to_owned(),
+            closed: vec![self.volumes.root().to_owned()],
+            replace: false,
+        };
+        std::fs::create_dir_all(workspace)?;
+        let accepted = move |path: &str| {
+            let mut files = results.values().flat_map(|(_, files)| files);
+            files.any(|file| file == path)
+        };
+        Ok(carried.lay_down(place, accepted).await?)
+    }
+}
+
 /// Gets the commits of the results that were accepted so far into the clone here, which it returns.
 ///
 /// # Errors
@@ -76,7 +119,7 @@ pub async fn fetched(
     let project = Project::open(root, &repository, folder).await?;
     let project = project.one_at_a_time();
     if !project.has_commit(tip).await? {
-        for pack in store.kept_work(plan).await? {
+        for (_, pack) in store.kept_work(plan).await? {
             project.unpack(pack).await?;
         }
     }

@@ -91,21 +91,25 @@ impl App {
         Ok(())
     }
 
-    /// Agents on other machines work in clones of the project, on commits that the server brings there.
+    /// Agents on other machines work in clones of the project, on commits that the server brings there; without git it brings the
+    /// files that tasks produce.
     fn require_for_relays(&self, head: &PlanHead, workers: &TeamWorkers) -> Result {
         if !workers.use_relays() {
             return Ok(());
         }
+        let workspace = Path::new(&head.workspace);
+        let in_git = workspace.join(".git").symlink_metadata().is_ok();
         let (why, hint) = if !self.place.is_shared() {
             let why = "relays meet a daemon on a PostgreSQL server, and none is named";
             (why, "[store] url in config.toml, or PLAN_AGENT_STORE_URL")
-        } else if self.config.project_in(Path::new(&head.workspace)).is_none() {
+        } else if self.config.project_in(workspace).is_none() {
             let hint = "give it one in config.toml, under [projects]: `app = \"FOLDER\"`";
             let why = "relays know a project by its id, and this one has none";
             (why, hint)
-        } else if !head.is_isolated() {
-            let hint = "isolation = \"worktree\" under [run], in a git project";
-            ("relays work on commits, so the tasks need worktrees", hint)
+        } else if !head.is_isolated() && in_git {
+            let hint = "isolation = \"worktree\" under [run]";
+            let why = "relays work on the commits of a git project, so its tasks need worktrees";
+            (why, hint)
         } else {
             return Ok(());
         };

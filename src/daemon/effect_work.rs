@@ -12,7 +12,7 @@ use super::carry_out_steps::draw_question_ids;
 use super::proof_runs::ProofRuns;
 use super::worktrees::{self, Gathering};
 use super::{BY, DaemonSettings};
-use crate::exec::{self, CheckFolder};
+use crate::exec::{self, CarriedFiles, CheckFolder};
 use crate::llm::questions::{self, Audit, Unrendered};
 use crate::plan::{
     AskId, Attempt, AttemptState, CheckResult, CommandId, Draft, FileProperty, ModelCost,
@@ -256,8 +256,36 @@ pub(super) async fn check(
         merged = checked.merge.clone().map(|merge| (merge, aside));
     }
     let results = &mut checked.results;
+    let without_git = merged.is_none() && !subject.is_in_git();
     subject.on_result(command, merged, results).await?;
+    if without_git && results.iter().all(|result| result.passed) {
+        keep_files(runs, command, &subject.task, Path::new(&own)).await?;
+    }
     Ok(checked)
+}
+
+/// Keeps the files of a result that may be accepted where a daemon on another machine finds them.
+async fn keep_files(
+    runs: &ProofRuns,
+    command: &CommandId,
+    task: &Task,
+    folder: &Path,
+) -> Result<()> {
+    let files: Vec<String> = task.made_files().collect();
+    if !runs.store.is_shared() || files.is_empty() {
+        return Ok(());
+    }
+    match CarriedFiles::read(folder, files, Vec::new()).await {
+        Ok(pack) => {
+            let plan = &runs.settings.plan;
+            Ok(runs.store.keep_work(plan, command.as_str(), &pack).await?)
+        }
+        // The result counts all the same; a daemon on another machine finds that it is missing.
+        Err(error) => {
+            tracing::warn!(%error, "a result is not kept for other machines");
+            Ok(())
+        }
+    }
 }
 
 /// Merges a result aside, if the files that its task is to produce exist. Returns the folder of the merge; `None` if

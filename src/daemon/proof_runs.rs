@@ -253,6 +253,11 @@ impl Subject {
         Ok(outcomes)
     }
 
+    /// Returns whether git knows the state before its first attempt.
+    pub fn is_in_git(&self) -> bool {
+        self.tree.is_some()
+    }
+
     /// Runs the checks of a task on a result whose other evidence is good, after that. `merged` is the merge with the results before
     /// it and the folder that has it, where results are merged.
     pub async fn on_result(

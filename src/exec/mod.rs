@@ -2,6 +2,7 @@
 //! Their output goes to files that outlive the process that started them. Also the checks of results: commands, and files that
 //! must exist.
 
+mod carried_files;
 mod changed_files;
 mod check_folder;
 mod check_programs;
@@ -22,6 +23,7 @@ mod tree_changes;
 mod worktree;
 
 pub use crate::config::CheckConfig;
+pub use carried_files::{CarriedFiles, LandingPlace};
 pub use changed_files::{FileListing, GitSnapshots, NOT_OF_THE_WORK};
 pub use check_folder::{CheckFolder, JudgingChanges, TreeFile};
 pub use check_programs::{programs, replaced};

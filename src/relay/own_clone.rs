@@ -1,13 +1,18 @@
 //! The clone of a project on a relay's machine: brings a claimed command's commits there, lays out a worktree, and packs what was
 //! done in it.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::RelayError;
 use crate::config::CheckConfig;
-use crate::exec::{GitError, MarkKind, Project, TaskWorktree, check_marked, project_head};
+use crate::exec::{
+    CarriedFiles, GitError, LandingPlace, MarkKind, Project, TaskWorktree, check_marked,
+    project_head,
+};
+use crate::own_files;
 use crate::plan::{CommandId, TaskId};
 use crate::store::{ClaimedCommand, MOST_WORK, RelayLink};
 use crate::wire::text::one_line;
@@ -20,8 +25,11 @@ pub(super) struct WorkFolder {
     pub worktrees: PathBuf,
     pub folder: PathBuf,
     pub branch: String,
-    /// The commit at which the work began.
+    /// The commit at which the work began; empty where only files travel.
     pub head: String,
+    /// The files that are wanted back then.
+    #[serde(default)]
+    pub wanted: Vec<String>,
 }
 
 impl WorkFolder {
@@ -35,7 +43,7 @@ impl WorkFolder {
 
 async fn open(root: &Path, worktrees: &Path) -> Result<Project, RelayError> {
     let (repository, _) = project_head(root, None).await?;
-    crate::own_files::make_folder(worktrees).map_err(GitError::from)?;
+    own_files::make_folder(worktrees).map_err(GitError::from)?;
     let project = Project::open(root, &repository, worktrees).await?;
     Ok(project.one_at_a_time())
 }
@@ -52,6 +60,10 @@ pub(super) async fn lay_out(
     worktrees: &Path,
     make_ready: MakeReady<'_>,
 ) -> Result<WorkFolder, RelayError> {
+    let folder = worktrees.join(format!("task-{}", task.0));
+    if command.head.is_empty() {
+        return lay_out_files(link, command, root, folder).await;
+    }
     let project = open(root, worktrees).await?;
     if !project.has_commit(&command.base).await? {
         return Err(RelayError::Other(format!(
@@ -73,16 +85,44 @@ pub(super) async fn lay_out(
     let work = WorkFolder {
         root: root.to_owned(),
         worktrees: worktrees.to_owned(),
-        folder: worktrees.join(format!("task-{}", task.0)),
+        folder,
         // Not the daemon's, whose clone may be this one.
         branch: format!("plan-agent/relay/{}/{}", command.plan, task.0),
         head: command.head.clone(),
+        wanted: Vec::new(),
     };
     project.bring_to(&work.place(), &work.head).await?;
     if !command.merge.is_empty() {
         project.begin_merge(&work.place(), &command.merge).await?;
     }
     prepare(&project, &work.folder, &command.id, make_ready).await?;
+    Ok(work)
+}
+
+/// Lays out the folder of a task whose results are files alone, with those that were made before it.
+async fn lay_out_files(
+    link: &RelayLink,
+    command: &ClaimedCommand,
+    root: &Path,
+    folder: PathBuf,
+) -> Result<WorkFolder, RelayError> {
+    own_files::make_folder(&folder).map_err(failed)?;
+    let pack = link.pack(&command.id, command.claim, 0).await?;
+    let carried = CarriedFiles::parse(&pack).map_err(failed)?;
+    let work = WorkFolder {
+        root: root.to_owned(),
+        worktrees: folder.clone(),
+        folder: folder.clone(),
+        branch: String::new(),
+        head: String::new(),
+        wanted: carried.wanted.clone(),
+    };
+    let place = LandingPlace {
+        closed: Vec::new(),
+        folder,
+        replace: true,
+    };
+    carried.lay_down(place, |_| true).await.map_err(failed)?;
     Ok(work)
 }
 
@@ -110,17 +150,24 @@ async fn prepare(
     Ok(std::fs::write(place.prepared(), "").map_err(GitError::from)?)
 }
 
-/// Commits what was done, and returns the commit with what it has beyond the one at which the work began.
+/// Commits what was done, and returns the commit with what it has beyond the one at which the work began; where only files travel,
+/// these alone.
 pub(super) async fn commit(
     work: &WorkFolder,
     title: &str,
 ) -> Result<(String, Vec<u8>), RelayError> {
-    let project = open(&work.root, &work.worktrees).await?;
-    let commit = project.commit_work(&work.place(), title).await?;
-    if commit == work.head {
-        return Ok((commit, Vec::new()));
-    }
-    let pack = project.pack(&work.head, &commit).await?;
+    let (commit, pack) = if work.head.is_empty() {
+        let files = CarriedFiles::read(&work.folder, work.wanted.clone(), Vec::new()).await;
+        (String::new(), files.map_err(failed)?)
+    } else {
+        let project = open(&work.root, &work.worktrees).await?;
+        let commit = project.commit_work(&work.place(), title).await?;
+        if commit == work.head {
+            return Ok((commit, Vec::new()));
+        }
+        let pack = project.pack(&work.head, &commit).await?;
+        (commit, pack)
+    };
     match pack.len() <= MOST_WORK {
         true => Ok((commit, pack)),
         false => Err(RelayError::Other(format!(
@@ -128,6 +175,14 @@ pub(super) async fn commit(
             pack.len() / 1024 / 1024,
             MOST_WORK / 1024 / 1024
         ))),
+    }
+}
+
+fn failed(error: io::Error) -> RelayError {
+    match error.kind() {
+        // The files are what they are.
+        io::ErrorKind::Other => RelayError::Other(error.to_string()),
+        _ => GitError::from(error).into(),
     }
 }
 

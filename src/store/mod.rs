@@ -515,8 +515,9 @@ impl Store {
         Ok(orphans)
     }
 
-    /// Keeps the commits of a result in the database, from which another machine can go on: a pack of git, which needs those kept
-    /// before. To keep the same commit again does nothing. It stays when the plan has ended: the plan may be opened again.
+    /// Keeps a result in the database, from which another machine can go on, by its commit: a pack of git, which needs those kept
+    /// before. Without git it is a pack of files, by the command of its attempt. To keep the same again does nothing. It stays when the
+    /// plan has ended: the plan may be opened again.
     ///
     /// # Errors
     /// A failure of the database.
@@ -527,11 +528,11 @@ impl Store {
             .await
     }
 
-    /// Returns the packs that are kept of a plan, the earliest first.
+    /// Returns the packs that are kept of a plan with the names of their results, the earliest first.
     ///
     /// # Errors
     /// A failure of the database, or a pack that cannot be read.
-    pub async fn kept_work(&self, plan: &PlanId) -> Result<Vec<Vec<u8>>> {
+    pub async fn kept_work(&self, plan: &PlanId) -> Result<Vec<(String, Vec<u8>)>> {
         let id = plan.clone();
         let parts = self.ask(move |tables| tables.kept_work(&id));
         let mut packs: Vec<(String, Vec<u8>)> = Vec::new();
@@ -543,7 +544,7 @@ impl Store {
                 _ => packs.push((commit, part)),
             }
         }
-        Ok(packs.into_iter().map(|(_, pack)| pack).collect())
+        Ok(packs)
     }
 
     /// Returns whether daemons of several folders may use the database.

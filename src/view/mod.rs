@@ -47,7 +47,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::plan::{ArchiveState, DAEMON, ModelQuestion, TaskId, Time};
+use crate::plan::{ArchiveState, DAEMON, ModelQuestion, PlanHead, TaskId, Time};
 use crate::store::TalliedPlan;
 use crate::wire::text::{one_line, printable};
 
@@ -86,6 +86,7 @@ impl ListedView<'_> {
             (tally.questions > 0 && !head.status.settled()).then_some(asks),
             head.status.why().map(|why| format!("waits: {}", name(why))),
             (head.queued_for()).map(|what| format!("waits {}", name(what))),
+            goes_on_elsewhere(head).map(str::to_owned),
             Mark::Proven.count(tally.proven, paint),
             Mark::Accepted.count(self.accepted(), paint),
             Mark::Failed.count(tally.failed, paint),
@@ -94,6 +95,16 @@ impl ListedView<'_> {
         let details = details.into_iter().flatten();
         let details: String = details.map(|detail| format!(" · {detail}")).collect();
         format!("{key}  {state}  {done:>10}  {age:>5}  {plan_name}{known}{details}")
+    }
+}
+
+/// Says what a daemon on another machine can go on with, where that is not everything.
+fn goes_on_elsewhere(head: &PlanHead) -> Option<&'static str> {
+    let shared = head.isolated == Some(false) && head.line.is_none();
+    match head.tree {
+        _ if head.home.is_none() || !shared || head.status.settled() => None,
+        None => Some("elsewhere it goes on only with the files that tasks produce"),
+        Some(_) => Some("elsewhere it does not go on"),
     }
 }
 

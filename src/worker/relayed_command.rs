@@ -2,7 +2,7 @@
 //! that reports into the folders here. For the daemon it is a worker like any other.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep};
 
 use super::command_claim::Claim;
 use super::worker_loop::{Doer, Finished, LOOK, Result, WorkStop, Worker, chain, failed};
-use crate::exec::{GitError, Project, TaskWorktree, worktree_of};
-use crate::plan::{SessionId, Time};
+use crate::exec::{CarriedFiles, GitError, LandingPlace, Project, TaskWorktree, worktree_of};
+use crate::plan::{Plan, SessionId, Task, TaskState, Time};
 use crate::plan_time::wall;
 use crate::store::{OfferedCommand, RelayedReport, Store, StoreError, StorePlace};
 use crate::volumes::{Heartbeat, Volumes, VolumesError};
@@ -47,13 +47,19 @@ pub(super) struct RelayDoer {
 }
 
 /// Where the work of a command begins, and where its result belongs.
-struct WorkPlace {
-    project: Project,
-    task: TaskWorktree,
-    /// Its project by its id of `[projects]`.
-    id: String,
-    base: String,
-    tip: String,
+enum WorkPlace {
+    Worktree {
+        project: Box<Project>,
+        task: TaskWorktree,
+        base: String,
+        tip: String,
+    },
+    /// The workspace itself, of which only files travel that tasks produce: those of `made`, and those of this task.
+    Shared {
+        folder: PathBuf,
+        made: Vec<String>,
+        wanted: Vec<String>,
+    },
 }
 
 impl Doer for RelayDoer {
@@ -157,6 +163,15 @@ impl From<StoreError> for OfferError {
     }
 }
 
+impl From<io::Error> for OfferError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::Other => Self::Impossible(error.to_string()),
+            _ => Self::Later(error.to_string()),
+        }
+    }
+}
+
 impl From<GitError> for OfferError {
     fn from(error: GitError) -> Self {
         match error.is_passing() {
@@ -167,59 +182,98 @@ impl From<GitError> for OfferError {
 }
 
 async fn offer(store: &Store, volumes: &Volumes, command: &CommandFile) -> Result<(), OfferError> {
-    let place = work_place(store, command).await?;
-    let Some(place) = place else {
-        let why =
-            "no relay can do it: its task has no worktree, or its project is not among [projects]";
-        return Err(OfferError::Impossible(why.to_owned()));
-    };
-    let (project, folder) = (&place.project, &place.task.folder);
-    let git = project.worktree(folder).await?.ok_or_else(|| {
-        GitError::Unclear(format!("`{}` is no worktree any more", folder.display()))
-    })?;
-    let head = git.line("rev-parse HEAD", &[]).await?;
-    let merge = git.resolve("MERGE_HEAD").await?.unwrap_or_default();
-    let pack = match git.has(&head, &place.tip).await? {
-        true => Vec::new(),
-        false => project.pack(&place.tip, &head).await?,
-    };
+    let (id, place) = work_place(store, command).await?;
     let session = command.session.as_ref().map(SessionId::to_string);
-    let offered = OfferedCommand {
+    let plain = OfferedCommand {
         id: command.id.clone(),
         plan: command.plan.clone().unwrap_or_default(),
-        project: place.id,
+        project: id,
         role: command.assignee.clone().unwrap_or_default(),
         session: session.unwrap_or_default(),
         text: command.render(),
-        base: place.base,
-        head,
-        merge,
-        pack,
+        ..OfferedCommand::default()
+    };
+    let offered = match place {
+        WorkPlace::Worktree {
+            project,
+            task,
+            base,
+            tip,
+        } => {
+            let git = project.worktree(&task.folder).await?.ok_or_else(|| {
+                let folder = task.folder.display();
+                GitError::Unclear(format!("`{folder}` is no worktree any more"))
+            })?;
+            let head = git.line("rev-parse HEAD", &[]).await?;
+            let pack = match git.has(&head, &tip).await? {
+                true => Vec::new(),
+                false => project.pack(&tip, &head).await?,
+            };
+            OfferedCommand {
+                base,
+                head,
+                merge: git.resolve("MERGE_HEAD").await?.unwrap_or_default(),
+                pack,
+                ..plain
+            }
+        }
+        WorkPlace::Shared {
+            folder,
+            mut made,
+            wanted,
+        } => {
+            made.extend(wanted.iter().cloned());
+            let pack = CarriedFiles::read(&folder, made, wanted).await?;
+            OfferedCommand { pack, ..plain }
+        }
     };
     store.offer(&volumes.holder(), offered).await?;
     tracing::info!(command = %command.id, "offered to the relays");
     Ok(())
 }
 
-/// Returns where the work of a command belongs; `None` if it cannot be done elsewhere.
-async fn work_place(store: &Store, command: &CommandFile) -> Result<Option<WorkPlace>, OfferError> {
-    let (Some(plan), Some(task)) = (&command.plan, command.task) else {
-        return Ok(None);
+/// Returns where the work of a command belongs, and the id of its project.
+async fn work_place(
+    store: &Store,
+    command: &CommandFile,
+) -> Result<(String, WorkPlace), OfferError> {
+    let none = || {
+        let why = "no relay can do it: it is for no task of a project among [projects]";
+        OfferError::Impossible(why.to_owned())
     };
-    let head = store.read(plan, |plan, _| plan.head().clone()).await?;
-    let (Some(line), Some(repository), Some(id)) = (head.line, head.repository, head.project)
-    else {
-        return Ok(None);
+    let (Some(plan), Some(number)) = (&command.plan, command.task) else {
+        return Err(none());
     };
-    let (workspace, folder) = (Path::new(&head.workspace), Path::new(&line.folder));
-    let project = Project::open(workspace, &repository, folder).await?;
-    Ok(Some(WorkPlace {
-        project: project.one_at_a_time(),
-        task: worktree_of(plan, &line, task),
-        id,
+    let read = move |plan: &Plan, _| {
+        let done = plan
+            .tasks()
+            .filter(|task| task.status == TaskState::Completed);
+        let made = done.flat_map(Task::made_files).collect();
+        let wanted = plan.task(number).map(|task| task.made_files().collect());
+        (plan.head().clone(), made, wanted)
+    };
+    let (head, made, wanted): (_, Vec<String>, Option<Vec<String>>) =
+        store.read(plan, read).await?;
+    let (Some(id), Some(wanted)) = (head.project, wanted) else {
+        return Err(none());
+    };
+    let workspace = PathBuf::from(&head.workspace);
+    let (Some(line), Some(repository)) = (head.line, head.repository) else {
+        let place = WorkPlace::Shared {
+            folder: workspace,
+            made,
+            wanted,
+        };
+        return Ok((id, place));
+    };
+    let project = Project::open(&workspace, &repository, Path::new(&line.folder)).await?;
+    let place = WorkPlace::Worktree {
+        project: Box::new(project.one_at_a_time()),
+        task: worktree_of(plan, &line, number),
         base: line.base,
         tip: line.tip,
-    }))
+    };
+    Ok((id, place))
 }
 
 /// Brings what a relay reported here: first the work, then the report. After a kill it is done again.
@@ -233,9 +287,9 @@ async fn take(
     let bytes = report.bytes;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let mut trouble = report.refused;
-    if trouble.is_empty() && !report.commit.is_empty() {
+    if trouble.is_empty() {
         let (from, to) = (&report.head, &report.commit);
-        let taken = take_work(store, command, (from, to), report.pack).await;
+        let taken = take_work(store, volumes, command, (from, to), report.pack).await;
         match taken {
             Ok(()) => {}
             Err(OfferError::Later(error)) => return Err(later(volumes, error)),
@@ -259,24 +313,38 @@ async fn take(
 
 async fn take_work(
     store: &Store,
+    volumes: &Volumes,
     command: &CommandFile,
     (from, to): (&str, &str),
     pack: Vec<u8>,
 ) -> Result<(), OfferError> {
-    let Some(place) = work_place(store, command).await? else {
-        let why = "its task has no worktree any more".to_owned();
-        return Err(OfferError::Impossible(why));
-    };
-    let project = &place.project;
-    // Another daemon offered it, from a clone of its own.
-    if !project.has_commit(from).await? {
-        let before = store.offered_pack(&command.id).await?;
-        project.unpack(before).await?;
+    if to.is_empty() && pack.is_empty() {
+        return Ok(());
     }
-    if !pack.is_empty() {
-        project.unpack(pack).await?;
+    match work_place(store, command).await?.1 {
+        WorkPlace::Worktree { project, task, .. } => {
+            // Another daemon offered it, from a clone of its own.
+            if !project.has_commit(from).await? {
+                let before = store.offered_pack(&command.id).await?;
+                project.unpack(before).await?;
+            }
+            if !pack.is_empty() {
+                project.unpack(pack).await?;
+            }
+            Ok(project.take_work(&task, (from, to)).await?)
+        }
+        WorkPlace::Shared { folder, wanted, .. } => {
+            let place = LandingPlace {
+                folder,
+                closed: vec![volumes.root().to_owned()],
+                replace: true,
+            };
+            let accepted = move |path: &str| wanted.iter().any(|file| file == path);
+            Ok(CarriedFiles::parse(&pack)?
+                .lay_down(place, accepted)
+                .await?)
+        }
     }
-    Ok(project.take_work(&place.task, (from, to)).await?)
 }
 
 /// What cannot be done now; the command is taken up again.

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use super::many_machines::Machine;
 use super::*;
 use crate::common::git::git;
-use crate::common::postgres::{USER, run_sql};
+use crate::common::postgres::{USER, empty_store, run_sql};
 
 /// Two tasks, one after the other; the second one needs what the first one made.
 const SHELL: &str = "\
@@ -386,4 +386,77 @@ fn relay_goes_on_when_another_daemon_takes_the_plan_over() {
     let results = ["begun.txt", "one.txt", "two.txt", "three.txt"];
     has(there.results(&plan), results);
     assert_eq!(there.scene.events_named("issued").len(), 4);
+}
+
+impl Machine {
+    /// Makes one whose project is a folder without git.
+    fn without_git(url: &str) -> Self {
+        let config = "run.workspace = 'project'\nrun.max_attempts = 1\nprojects.app = 'project'\n";
+        let mut scene = Scene::by_rules(config);
+        scene.env.set("PLAN_AGENT_STORE_URL", url);
+        let project = scene.env.path("project");
+        fs::create_dir(&project).unwrap();
+        Self { scene, project }
+    }
+}
+
+#[test]
+fn produced_files_travel_where_there_is_no_git() {
+    let Some(url) = empty_store() else { return };
+    let [here, there] = [(); 2].map(|()| Machine::without_git(&url));
+    here.scene.works("store migrate");
+    let _relay = there.scene.start("relay --agent shell");
+    let plan = SHELL.replace("echo one >", "echo more > more.txt; echo one >");
+    here.scene.write("shell.md", &plan);
+    here.scene
+        .works("run --plan shell.md --agent relay --no-input");
+    assert_eq!(here.scene.read("project/two.txt"), "one\none\n");
+    // Only what the task names.
+    assert!(!here.project.join("more.txt").exists());
+    assert_eq!(fs::read_dir(&there.project).unwrap().count(), 0);
+
+    // What cannot travel fails the attempt, with the reason.
+    let large = "truncate -s 17M one.txt";
+    let link = "ln -sf /etc/passwd one.txt";
+    for (makes, why) in [(large, "more than 16 MiB"), (link, "link")] {
+        here.scene
+            .write("shell.md", &SHELL.replace("echo one > one.txt", makes));
+        here.scene
+            .run("run --plan shell.md --agent relay --no-input");
+        let plan = plan_id(&here.scene);
+        has(here.scene.works(["why", &plan, "1"]), ["`one.txt`", why]);
+    }
+}
+
+#[test]
+fn plan_without_git_goes_on_elsewhere_with_the_files_of_its_tasks() {
+    let Some(url) = empty_store() else { return };
+    let [here, there, agents] = [(); 3].map(|()| Machine::without_git(&url));
+    let config = there.scene.read("config.toml");
+    there.scene.write(
+        "config.toml",
+        &format!("{config}\nworker.agent = ['relay']\n"),
+    );
+    here.scene.works("store migrate");
+    let _relay = agents.scene.start("relay");
+    let plan_file = SHELL.replace("\n- after: 1\n- produces: two.txt\n", "\n- after: 1\n");
+    here.scene.write("plan.md", &plan_file);
+    let daemon = here.scene.leave("run --plan plan.md --agent relay");
+    let first = agents.scene.take_task(1);
+    agents.does(&first, "one.txt");
+    let second = agents.scene.take_task(2);
+    has(
+        here.scene.works("plans"),
+        "elsewhere it goes on only with the files that tasks produce",
+    );
+    kill(&here.scene, daemon);
+    run_sql(&url, "UPDATE plans SET held_until = 1");
+    let other = there.scene.start("daemon");
+    there.scene.await_events("adopted", 1);
+    assert_eq!(there.scene.read("project/one.txt"), "one.txt");
+    // The relay works on.
+    agents.scene.succeed(&second, "done");
+    there.scene.await_status("completed");
+    drop(other);
+    assert_eq!(there.scene.events_named("issued").len(), 2);
 }

@@ -125,6 +125,12 @@ impl Task {
         self.origin == Origin::Model && !self.checked_by_person
     }
 
+    /// Returns the files that it makes, as far as they are named.
+    pub fn made_files(&self) -> impl Iterator<Item = String> {
+        let proofs = self.criteria.files().map(|file| file.path.clone());
+        self.produces.iter().cloned().chain(proofs)
+    }
+
     /// Adds a person's words for the next command. The same words are not added twice.
     pub(in crate::plan) fn tell(&mut self, words: &str) {
         let words = format!("A person says: {words}");

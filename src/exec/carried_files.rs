@@ -1,0 +1,119 @@
+//! Files of a workspace on their way to another machine, where no git carries them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Deserialize, Serialize};
+
+use super::link_free_access;
+use crate::plan::within_workspace;
+
+/// The most bytes of one file.
+const MOST: usize = 16 * 1024 * 1024;
+
+/// Some files, and which are wanted back.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CarriedFiles {
+    /// Each with its path in the workspace and its bytes in base64.
+    files: Vec<(String, String)>,
+    pub wanted: Vec<String>,
+}
+
+/// Where carried files are laid down.
+#[derive(Clone, Debug)]
+pub struct LandingPlace {
+    pub folder: PathBuf,
+    /// Folders in it that are not entered.
+    pub closed: Vec<PathBuf>,
+    /// Another file of such a name is replaced.
+    pub replace: bool,
+}
+
+impl CarriedFiles {
+    /// Reads files of a workspace; what is not there is left out.
+    ///
+    /// # Errors
+    /// One is larger than 16 MiB, no plain file or behind a link, or cannot be read.
+    pub async fn read(
+        folder: &Path,
+        paths: Vec<String>,
+        wanted: Vec<String>,
+    ) -> io::Result<Vec<u8>> {
+        let folder = folder.to_owned();
+        let read = move || {
+            let mut files = Vec::new();
+            for path in paths {
+                let bytes = match link_free_access::read(&folder, &path, MOST, &[]) {
+                    Ok((bytes, length)) if bytes.len() as u64 == length => bytes,
+                    Ok(_) => return Err(of(&path, io::Error::other("it has more than 16 MiB"))),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => return Err(of(&path, error)),
+                };
+                files.push((path, BASE64.encode(bytes)));
+            }
+            Ok(serde_json::to_vec(&Self { files, wanted })?)
+        };
+        tokio::task::spawn_blocking(read).await?
+    }
+
+    /// Returns the files of a pack that [`Self::read`] made; data of a stranger.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn parse(pack: &[u8]) -> io::Result<Self> {
+        let unread = |error| io::Error::other(format!("the files cannot be read: {error}"));
+        serde_json::from_slice(pack).map_err(unread)
+    }
+
+    /// Adds files; where one is there already, the later one counts.
+    pub fn add(&mut self, later: Self) {
+        let paths =
+            |files: &[(String, String)], path: &str| files.iter().any(|file| file.0 == path);
+        self.files.retain(|(path, _)| !paths(&later.files, path));
+        self.files.extend(later.files);
+    }
+
+    /// Writes those files whose paths are accepted, each as a whole. What is there already is not touched, so that its time stays.
+    ///
+    /// # Errors
+    /// A path leads elsewhere or is none of these, another file is there that is not replaced, or one cannot be written.
+    pub async fn lay_down(
+        self,
+        place: LandingPlace,
+        accepted: impl Fn(&str) -> bool + Send + 'static,
+    ) -> io::Result<()> {
+        let LandingPlace {
+            folder,
+            closed,
+            replace,
+        } = place;
+        let write = move || {
+            for (path, bytes) in self.files {
+                if within_workspace(&path).as_deref() != Ok(&*path) || !accepted(&path) {
+                    let foreign = io::Error::other("it is none of the files that are produced");
+                    return Err(of(&path, foreign));
+                }
+                let bytes = BASE64.decode(bytes);
+                let bytes = bytes.map_err(|error| of(&path, io::Error::other(error)))?;
+                match link_free_access::read(&folder, &path, bytes.len() + 1, &closed) {
+                    Ok((there, _)) if there == bytes => continue,
+                    Ok(_) if !replace => {
+                        return Err(of(&path, io::Error::other("another file is there")));
+                    }
+                    _ => {}
+                }
+                link_free_access::write(&folder, &path, &bytes, &closed)
+                    .map_err(|error| of(&path, error))?;
+            }
+            Ok(())
+        };
+        tokio::task::spawn_blocking(write).await?
+    }
+}
+
+/// Says of which file an error is.
+fn of(path: &str, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("`{path}`: {error}"))
+}
