@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use super::args::{CarryOut, QueueArgs};
 use super::{App, Result};
 use crate::exec::{CarriedFiles, LandingPlace, Project, project_head};
-use crate::plan::{CommandId, Draft, NewHome, PlanHead, PlanId, TaskState};
+use crate::plan::{CommandId, Draft, IntegrationBranch, NewHome, PlanHead, PlanId, TaskState};
 use crate::store::Store;
 
 /// Why such a plan changes.
@@ -28,7 +28,11 @@ impl App {
         match &head.line {
             Some(line) => {
                 let folder = self.worktrees(head);
-                fetched(&leased, &head.id, &line.tip, &workspace, &folder).await?;
+                let (root, remote) = (
+                    &*workspace,
+                    project.and_then(|id| self.config.remotes.get(id)),
+                );
+                fetched(&leased, (&head.id, line), (root, remote), &folder).await?;
             }
             None => self.fetched_files(&leased, head, &workspace).await?,
         }
@@ -107,27 +111,27 @@ impl App {
 /// Gets the commits of the results that were accepted so far into the clone here, which it returns.
 ///
 /// # Errors
-/// The results stand on commits that are not in the clone, or git fails.
+/// The results stand on commits that cannot be had here, or git fails.
 pub async fn fetched(
     store: &Store,
-    plan: &PlanId,
-    tip: &str,
-    root: &Path,
+    (plan, line): (&PlanId, &IntegrationBranch),
+    (root, remote): (&Path, Option<&String>),
     folder: &Path,
 ) -> Result<Project> {
     let (repository, _) = project_head(root, None).await?;
     let project = Project::open(root, &repository, folder).await?;
     let project = project.one_at_a_time();
-    if !project.has_commit(tip).await? {
+    if !project.has_commit(&line.tip).await? {
+        project.require_commit(&line.base, remote).await?;
         for (_, pack) in store.kept_work(plan).await? {
             project.unpack(pack).await?;
         }
     }
-    match project.has_commit(tip).await? {
+    match project.has_commit(&line.tip).await? {
         true => Ok(project),
         false => Err(anyhow!(
-            "the commit `{tip}`, where its results are, is not in `{}`: `git fetch` there may bring what it stands on",
-            root.display()
+            "not all results up to the commit `{}` are on the server: one was too large",
+            line.tip
         )
         .into()),
     }

@@ -51,7 +51,9 @@ impl Results {
                 let root = root.and_then(|id| app.config.project(id));
                 let root = root.ok_or(elsewhere)?;
                 head.workspace = root.display().to_string();
-                fetched(store, plan, &line.tip, &root, &app.worktrees(&head)).await?
+                let remote = known.and_then(|id| app.config.remotes.get(id));
+                let folder = app.worktrees(&head);
+                fetched(store, (plan, &line), (&root, remote), &folder).await?
             }
         };
         Ok(Some(Self {

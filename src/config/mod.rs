@@ -71,6 +71,8 @@ pub struct Config {
     pub prompts: PromptsConfig,
     /// The clones of projects here, by the ids that daemons on several machines know them by.
     pub projects: BTreeMap<String, PathBuf>,
+    /// Where commits that are missing in these clones are fetched from, by the same ids.
+    pub remotes: BTreeMap<String, String>,
     /// How long the program waits on its own account; not a key.
     #[serde(skip)]
     pub timing: Timing,

@@ -316,7 +316,8 @@ fn allowed() -> Vec<String> {
     let of_check = ["run", "timeout", "env", "count", "plain", "before"];
     allowed.extend(of_check.map(|key| format!("checks.*.{key}")));
     allowed.extend(["run", "timeout", "env"].map(|key| format!("run.prepare.{key}")));
-    let named = ["mcp.*.command", "mcp.*.timeout", "mcp.*.env", "projects.*"];
+    let of_server = ["mcp.*.command", "mcp.*.timeout", "mcp.*.env"];
+    let named = of_server.into_iter().chain(["projects.*", "remotes.*"]);
     allowed.extend(named.map(str::to_owned));
     let sections: BTreeSet<String> = allowed
         .iter()
@@ -334,7 +335,7 @@ fn take_unknown(
     allowed: &[String],
     unknown: &mut Vec<(usize, String)>,
 ) {
-    let free = matches!(pattern, "checks" | "mcp" | "projects");
+    let free = matches!(pattern, "checks" | "mcp" | "projects" | "remotes");
     let all = std::mem::take(table).into_iter();
     *table = all
         .filter_map(|(name, mut value)| {

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use futures_util::future::{pending, select_all};
@@ -19,6 +20,9 @@ use crate::wire::text::one_line;
 
 /// The longest reason that is kept with a plan that waits.
 const REASON: usize = 400;
+
+/// When it is tried again to take a plan over.
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// The plans of a daemon.
 pub(super) struct PlansAtWork {
@@ -36,8 +40,8 @@ pub(super) struct PlansAtWork {
     /// The plans that have ended, while the last of their effects end.
     closing: JoinSet<PlanId>,
     closes: BTreeSet<PlanId>,
-    /// Plans that could not go on, by their last change: a later one is a reason to try again.
-    left: BTreeMap<PlanId, i64>,
+    /// Plans that could not go on, by their last change: a later one is a reason to try again, or that so much time is over.
+    left: BTreeMap<PlanId, (i64, Option<Instant>)>,
 }
 
 /// What came of opening a plan.
@@ -96,7 +100,7 @@ impl PlansAtWork {
     pub fn close(&mut self, id: &PlanId, settled: bool, own_folder: bool) {
         if let Some(run) = self.runs.remove(id) {
             locked(&self.missions).remove(&run.settings.mission);
-            self.left.insert(id.clone(), run.demand.seq);
+            self.left.insert(id.clone(), (run.demand.seq, None));
             self.closes.insert(id.clone());
             let id = id.clone();
             self.closing.spawn(async move {
@@ -179,7 +183,10 @@ impl PlansAtWork {
         let at_work = self.runs.contains_key(id)
             || self.closes.contains(id)
             || self.opened_by.values().any(|head| head.id == *id);
-        !at_work && self.left.get(id) != Some(&listed.seq)
+        let left = self.left.get(id).is_some_and(|(seq, until)| {
+            *seq == listed.seq && until.is_none_or(|until| Instant::now() < until)
+        });
+        !at_work && !left
     }
 
     /// Returns the plans at work in the folder of a plan, or about to be, and whether their tasks have worktrees.
@@ -275,17 +282,17 @@ impl PlansAtWork {
             Err(error) => {
                 let reason = one_line(&format!("{error:#}"), REASON);
                 tracing::error!(plan = %head.id, reason, "a queued plan cannot begin");
-                // To a plan that is still of another folder nothing is written.
-                let noted = match self.store.require_home(&head) {
+                // To a plan that is still of another folder nothing is written; a `git fetch` here may be what it needs.
+                let (noted, until) = match self.store.require_home(&head) {
                     Ok(()) => {
                         let waits = format!("it cannot begin: {reason}");
-                        self.note_wait(&head, waits).await.is_ok()
+                        (self.note_wait(&head, waits).await.is_ok(), None)
                     }
-                    Err(_) => true,
+                    Err(_) => (true, Some(Instant::now() + AGAIN)),
                 };
                 // Its own note is no reason to try again.
                 if noted && let Ok(seq) = self.store.read(&head.id, |_, seq| seq).await {
-                    self.left.insert(head.id, seq);
+                    self.left.insert(head.id, (seq, until));
                 }
             }
         }

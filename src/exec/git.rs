@@ -61,6 +61,9 @@ const VARIABLES: [(&str, &str); 5] = [
     ("GIT_EDITOR", "true"),
 ];
 
+/// How it speaks to other machines: not by commands that an address names.
+const PROTOCOLS: &str = "https:http:ssh:git:file";
+
 /// These variables prevent that git reads the configuration of the machine and of the person, which may include files that
 /// agents write.
 const NOBODYS: [(&str, &str); 3] = [
@@ -87,6 +90,8 @@ pub struct Git {
     /// The folder for new objects in place of the repository.
     objects: Option<PathBuf>,
     input: Option<Vec<u8>>,
+    /// It may speak to other machines.
+    reaches_out: bool,
 }
 
 /// Where git works, and with which configuration.
@@ -122,6 +127,7 @@ impl Git {
             lock: None,
             objects: None,
             input: None,
+            reaches_out: false,
         }
     }
 
@@ -196,6 +202,12 @@ impl Git {
     #[must_use]
     pub fn one_at_a_time(mut self, lock: &Path) -> Self {
         self.lock = Some(lock.to_owned());
+        self
+    }
+
+    /// Lets each command speak to other machines, as the person would, and beside others: that may take long.
+    pub(super) fn reaching_out(mut self) -> Self {
+        (self.reaches_out, self.lock) = (true, None);
         self
     }
 
@@ -455,11 +467,17 @@ impl Git {
 
     /// Returns the whole environment of every git, and of the filters that it starts.
     fn environment(&self) -> Vec<(OsString, OsString)> {
-        let mut env = environment(&[]);
+        let mut env = match self.reaches_out {
+            true => environment(&["SSH_AUTH_SOCK".to_owned()]),
+            false => environment(&[]),
+        };
         env.push(("PATH".into(), self.path.clone()));
         let mut set = |name: &str, value: &OsStr| env.push((name.into(), value.into()));
         for (name, value) in VARIABLES {
             set(name, value.as_ref());
+        }
+        if self.reaches_out {
+            set("GIT_ALLOW_PROTOCOL", PROTOCOLS.as_ref());
         }
         if let Some(index) = &self.index {
             set("GIT_INDEX_FILE", index.as_ref());

@@ -298,9 +298,11 @@ impl Relay {
         let mut file = CommandFile::parse(&command.text).map_err(unread)?;
         let task = file.task.unwrap_or_default();
         let marks = self.volumes.path(Folder::Active);
-        let make_ready = (self.options.config.run.prepare.as_ref(), &*marks);
+        let config = &self.options.config;
+        let make_ready = (config.run.prepare.as_ref(), &*marks);
+        let how = (make_ready, config.remotes.get(&command.project));
         let link = &self.options.link;
-        let work = own_clone::lay_out(link, command, task, &root, &folder, make_ready).await?;
+        let work = own_clone::lay_out(link, command, task, &root, &folder, how).await?;
         file.id = command.id.clone();
         file.workspace = work.folder.display().to_string();
         file.report = self.volumes.report(&command.id).display().to_string();

@@ -58,20 +58,14 @@ pub(super) async fn lay_out(
     task: TaskId,
     root: &Path,
     worktrees: &Path,
-    make_ready: MakeReady<'_>,
+    (make_ready, remote): (MakeReady<'_>, Option<&String>),
 ) -> Result<WorkFolder, RelayError> {
     let folder = worktrees.join(format!("task-{}", task.0));
     if command.head.is_empty() {
         return lay_out_files(link, command, root, folder).await;
     }
     let project = open(root, worktrees).await?;
-    if !project.has_commit(&command.base).await? {
-        return Err(RelayError::Other(format!(
-            "the commit `{}`, at which the plan began, is not in `{}`: `git fetch` there may bring it",
-            command.base,
-            root.display()
-        )));
-    }
+    project.require_commit(&command.base, remote).await?;
     for (place, commit) in link.packs(&command.id, command.claim).await? {
         if !project.has_commit(&commit).await? {
             let pack = link.pack(&command.id, command.claim, place).await?;

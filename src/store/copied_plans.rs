@@ -80,11 +80,19 @@ fn read(
 ) -> Result<Counted> {
     // A deleted plan has no key, and no key is empty.
     let columns = columns.replace(" key,", " COALESCE(key, ''),");
-    let page = format!("SELECT {columns} FROM {table} ORDER BY {key} LIMIT $1 OFFSET $2");
-    let mut counted = Counted::default();
+    let keys = key.split(", ").count();
+    let places: Vec<_> = (1..=keys).map(|place| format!("${place}")).collect();
+    let places = places.join(", ");
+    let (mut counted, mut last) = (Counted::default(), None::<Record>);
     loop {
-        let places = [AT_ONCE as i64, counted.rows.cast_signed()];
-        let rows = database.query(&page, &[&places[0], &places[1]])?;
+        // The columns of the key are the first ones.
+        let after: Vec<&dyn Param> = last.iter().flat_map(Record::values).take(keys).collect();
+        let behind = match after.is_empty() {
+            true => String::new(),
+            false => format!("WHERE ({key}) > ({places}) "),
+        };
+        let page = format!("SELECT {columns} FROM {table} {behind}ORDER BY {key} LIMIT {AT_ONCE}");
+        let rows = database.query(&page, &after)?;
         if rows.is_empty() {
             return Ok(counted);
         }
@@ -95,6 +103,7 @@ fn read(
         }
         counted.rows += rows.len() as u64;
         each(&rows)?;
+        last = rows.into_iter().last();
     }
 }
 

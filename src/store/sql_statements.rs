@@ -179,6 +179,10 @@ impl Tables {
         let mut tables = Self::of(Database::connect(place)?);
         let known = tables.known_format()?;
         tables.set_up(known)?;
+        if known == FORMAT {
+            // Those of an earlier program may do less.
+            tables.transaction(|tables| tables.database.make_functions())?;
+        }
         Ok((known, FORMAT))
     }
 

@@ -1,5 +1,7 @@
 //! Agents on another machine: a relay there claims commands from the server of the plans, and hands back the work.
 
+use std::process::Stdio;
+
 use ::postgres::{Client, NoTls};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -459,4 +461,59 @@ fn plan_without_git_goes_on_elsewhere_with_the_files_of_its_tasks() {
     there.scene.await_status("completed");
     drop(other);
     assert_eq!(there.scene.events_named("issued").len(), 2);
+}
+
+#[test]
+fn missing_commits_are_fetched_from_a_named_remote() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    let agents = here.beside(&url);
+    fs::write(here.project.join("late.txt"), "late\n").unwrap();
+    git(&here.project, "add late.txt");
+    git(&here.project, "commit -q -m late");
+    // Not by a command that the address names.
+    let (mark, remote) = (here.scene.env.path("ran"), here.project.display());
+    let ran = format!("remotes.app = 'ext::sh -c touch% {}'", mark.display());
+    let good = format!("remotes.app = '{remote}'\nworker.agent = ['relay']");
+    let plain = agents.scene.read("config.toml");
+    here.scene.works("store migrate");
+    let daemon = here.scene.leave("run --plan chain.md --agent relay");
+    let plan = plan_id(&here.scene);
+    for (number, remotes) in [&*ran, ""].into_iter().enumerate() {
+        let config = format!("{plain}\n{remotes}\n");
+        agents.scene.write("config.toml", &config);
+        let said = agents.scene.env.path(format!("said{number}"));
+        let output = File::create(&said).unwrap();
+        let _relay = agents.scene.env.spawn("relay", Stdio::null(), output);
+        wait_until("the project cannot be used", || {
+            let said = fs::read_to_string(&said).unwrap();
+            said.contains("project `app` cannot be used")
+        });
+    }
+    // It may have been killed before it gave the command back.
+    run_sql(&url, "UPDATE relayed SET held_until = 0");
+    assert!(!mark.exists());
+    for machine in [&agents, &there] {
+        machine
+            .scene
+            .write("config.toml", &format!("{plain}\n{good}\n"));
+    }
+    let _relay = agents.scene.start("relay --agent files");
+    let first = agents.scene.take_task(1);
+    let folder = PathBuf::from(first.field("workspace").unwrap());
+    assert_eq!(
+        fs::read_to_string(folder.join("late.txt")).unwrap(),
+        "late\n"
+    );
+    agents.does(&first, "one.txt");
+    let second = agents.scene.take_task(2);
+    kill(&here.scene, daemon);
+    run_sql(&url, "UPDATE plans SET held_until = 1");
+    let _other = there.scene.start("daemon");
+    there.scene.await_events("adopted", 1);
+    agents.does(&second, "two.txt");
+    agents.does(&agents.scene.take_task(3), "three.txt");
+    there.scene.await_status("completed");
+    has(there.results(&plan), ["late.txt", "one.txt", "two.txt"]);
 }

@@ -26,6 +26,30 @@ impl Project {
             .map(drop)
     }
 
+    /// Gets a commit that is missing here from another repository, by its address. Only objects come, and git checks them: no branch
+    /// is made or moved. What the clone has already is not asked for.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`](crate::exec::Git::bytes), also where the other repository does not give it.
+    pub async fn require_commit(&self, commit: &str, remote: Option<&String>) -> Result<()> {
+        if self.has_commit(commit).await? {
+            return Ok(());
+        }
+        if let Some(remote) = remote {
+            let git = self.git.clone().reaching_out();
+            let fetch =
+                "-c fetch.fsckObjects=true fetch --quiet --no-tags --no-write-fetch-head --";
+            git.bytes(fetch, &[remote, commit]).await?;
+            if self.has_commit(commit).await? {
+                return Ok(());
+            }
+        }
+        Err(GitError::Unclear(format!(
+            "the commit `{commit}`, where the plan began, is not in `{}`: `git fetch` there may bring it, or an address under [remotes]",
+            self.git.folder().display()
+        )))
+    }
+
     /// Makes a task's worktree, or the one that exists, be at a commit. What was left there and is in no commit is committed first,
     /// and stays in the log of its branch. Where it is there already, nothing changes.
     ///
