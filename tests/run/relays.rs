@@ -485,14 +485,15 @@ fn missing_commits_are_fetched_from_a_named_remote() {
         agents.scene.write("config.toml", &config);
         let said = agents.scene.env.path(format!("said{number}"));
         let output = File::create(&said).unwrap();
-        let _relay = agents.scene.env.spawn("relay", Stdio::null(), output);
+        let relay = agents.scene.env.spawn("relay", Stdio::null(), output);
         wait_until("the project cannot be used", || {
             let said = fs::read_to_string(&said).unwrap();
             said.contains("project `app` cannot be used")
         });
+        drop(relay);
+        // It may have been killed before it gave the command back.
+        run_sql(&url, "UPDATE relayed SET held_until = 0");
     }
-    // It may have been killed before it gave the command back.
-    run_sql(&url, "UPDATE relayed SET held_until = 0");
     assert!(!mark.exists());
     for machine in [&agents, &there] {
         machine
