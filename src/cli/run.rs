@@ -362,7 +362,7 @@ async fn daemon_of(
         work.app.check_team(&found)?;
         Ok((work, lock, found.head))
     };
-    let (work, lock, head) = unless(&mut ended, kept, opened).await?;
+    let (work, lock, head) = unless(&mut ended, kept, Box::pin(opened)).await?;
     // Before it says that it works: who started it then finds the address.
     let _page = web::beside(args.web, Said::ToLog, start, &work.app).await?;
     work.unseen(lock, &head, kept, ended).await

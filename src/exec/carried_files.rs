@@ -47,9 +47,9 @@ impl CarriedFiles {
             for path in paths {
                 let bytes = match link_free_access::read(&folder, &path, MOST, &[]) {
                     Ok((bytes, length)) if bytes.len() as u64 == length => bytes,
-                    Ok(_) => return Err(of(&path, io::Error::other("it has more than 16 MiB"))),
+                    Ok(_) => return Err(of(&path, &io::Error::other("it has more than 16 MiB"))),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                    Err(error) => return Err(of(&path, error)),
+                    Err(error) => return Err(of(&path, &error)),
                 };
                 files.push((path, BASE64.encode(bytes)));
             }
@@ -93,19 +93,19 @@ impl CarriedFiles {
             for (path, bytes) in self.files {
                 if within_workspace(&path).as_deref() != Ok(&*path) || !accepted(&path) {
                     let foreign = io::Error::other("it is none of the files that are produced");
-                    return Err(of(&path, foreign));
+                    return Err(of(&path, &foreign));
                 }
                 let bytes = BASE64.decode(bytes);
-                let bytes = bytes.map_err(|error| of(&path, io::Error::other(error)))?;
+                let bytes = bytes.map_err(|error| of(&path, &io::Error::other(error)))?;
                 match link_free_access::read(&folder, &path, bytes.len() + 1, &closed) {
                     Ok((there, _)) if there == bytes => continue,
                     Ok(_) if !replace => {
-                        return Err(of(&path, io::Error::other("another file is there")));
+                        return Err(of(&path, &io::Error::other("another file is there")));
                     }
                     _ => {}
                 }
                 link_free_access::write(&folder, &path, &bytes, &closed)
-                    .map_err(|error| of(&path, error))?;
+                    .map_err(|error| of(&path, &error))?;
             }
             Ok(())
         };
@@ -114,6 +114,6 @@ impl CarriedFiles {
 }
 
 /// Says of which file an error is.
-fn of(path: &str, error: io::Error) -> io::Error {
+fn of(path: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("`{path}`: {error}"))
 }

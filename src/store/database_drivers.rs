@@ -22,6 +22,9 @@ pub(super) use server_check::examine;
 /// How often a transaction checks for the end of another process's transaction before it fails: at least half a minute.
 const MOST_CHECKS: i32 = 30_000;
 
+/// How long a server may take for what is large.
+pub(super) const LENGTH: Duration = Duration::from_secs(600);
+
 const READ: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
 /// Where a database is.
@@ -43,7 +46,9 @@ pub(super) enum DatabaseError {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
     #[error("{}", server::said(.0))]
-    Postgres(#[from] postgres::Error),
+    Postgres(#[from] tokio_postgres::Error),
+    #[error("it does not answer")]
+    Silent,
     #[error("column {0} has a value of another type")]
     Column(usize),
     #[error("it was written by a newer version (format {0}, this one knows {1})")]
@@ -68,8 +73,8 @@ pub(super) const NOT_OURS: &str = "move it away, or put a copy of the plan store
 pub(super) type Result<T> = std::result::Result<T, DatabaseError>;
 
 /// A value of a statement, in the place of `$1`, `$2` and so on: a text, a number, or none.
-pub(super) trait Param: rusqlite::ToSql + postgres::types::ToSql + Sync {}
-impl<T: rusqlite::ToSql + postgres::types::ToSql + Sync> Param for T {}
+pub(super) trait Param: rusqlite::ToSql + tokio_postgres::types::ToSql + Sync {}
+impl<T: rusqlite::ToSql + tokio_postgres::types::ToSql + Sync> Param for T {}
 
 /// A row of a result.
 #[derive(Debug)]
@@ -104,6 +109,7 @@ impl DatabaseError {
     pub(super) fn is_lost(&self) -> bool {
         match self {
             Self::Postgres(error) => server::is_lost(error),
+            Self::Silent => true,
             _ => false,
         }
     }
@@ -211,6 +217,22 @@ impl Database {
     /// a newer version wrote is not even switched to another journal.
     pub(super) fn set_up(&mut self) -> Result<()> {
         self.embedded().map_or(Ok(()), set_up_embedded)
+    }
+
+    /// Sets how long a server may take for each answer, and returns how long it could before.
+    pub(super) fn limit(&mut self, limit: Duration) -> Duration {
+        match self {
+            Self::Sqlite(_) => limit,
+            Self::Server(server) => server.limit(limit),
+        }
+    }
+
+    /// Does something for which a server may take longer than usual.
+    pub(super) fn at_length<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let usual = self.limit(LENGTH);
+        let done = work(self);
+        self.limit(usual);
+        done
     }
 
     /// Returns whether the database is a server, to which a connection can break.

@@ -1,15 +1,12 @@
 //! What a relay does on the server of the plans: a login that may only call the functions of
 //! `database_drivers/relay_functions.sql` is enough for it.
 
-use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::time::Duration;
+use std::sync::mpsc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 
 use super::database_drivers::{Database, DatabaseError, DatabasePlace, Param, Record};
 use super::place::no_relays;
@@ -22,20 +19,13 @@ const PROTOCOL: i64 = 1;
 /// The most bytes of a result: its parts are kept in rows.
 pub const MOST_WORK: usize = 64 * PART;
 
-/// How long a server may take to answer. What only acknowledges, such as a tunnel whose other end is gone, keeps a connection for
-/// ever.
-const SILENCE: Duration = Duration::from_secs(20);
-
-/// The same where many megabytes are fetched.
-const FETCHING: Duration = Duration::from_secs(300);
-
 /// The connection of a relay, as the relay with a name. Clones share it; a thread of its own has it, which ends with the last one.
 #[derive(Clone)]
 pub struct RelayLink {
     place: DatabasePlace,
     shown: String,
     name: String,
-    jobs: Arc<Mutex<mpsc::Sender<Job>>>,
+    jobs: mpsc::Sender<Job>,
 }
 
 /// Works with the connection, which is made when it is first used.
@@ -81,12 +71,19 @@ impl StorePlace {
     /// The plans are in a file of one machine, or no thread can be started.
     pub fn relay_link(&self, name: &str) -> Result<RelayLink> {
         let place = self.database(false).ok_or_else(no_relays)?;
-        let jobs = serve().map_err(|error| StoreError::unopened(&self.to_string(), error, None))?;
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let serve = move || {
+            let mut database = None;
+            queue.into_iter().for_each(|job| job(&mut database));
+        };
+        let thread = std::thread::Builder::new().name("relay link".to_owned());
+        let started = thread.spawn(serve);
+        started.map_err(|error| StoreError::unopened(&self.to_string(), error, None))?;
         Ok(RelayLink {
             place,
             shown: self.to_string(),
             name: name.to_owned(),
-            jobs: Arc::new(Mutex::new(jobs)),
+            jobs,
         })
     }
 }
@@ -163,10 +160,12 @@ impl RelayLink {
     /// As [`RelayLink::beat`].
     pub async fn pack(&self, id: &CommandId, claim: i64, place: i64) -> Result<Vec<u8>> {
         let id = id.to_string();
-        self.call_within(FETCHING, move |database, name| {
+        self.call(move |database, name| {
             let parts = "SELECT part FROM relay_pack($1, $2, $3, $4) AS part";
+            let values: [&dyn Param; 4] = [&name, &id, &claim, &place];
+            let rows = database.at_length(|database| database.query(parts, &values));
             let mut pack = Vec::new();
-            for mut row in database.query(parts, &[&name, &id, &claim, &place])? {
+            for mut row in rows? {
                 // What cannot be read makes it a pack that git refuses.
                 pack.extend(BASE64.decode(row.text(0)?).unwrap_or_default());
             }
@@ -210,18 +209,9 @@ impl RelayLink {
         .await
     }
 
+    /// Calls a function of the server, whose first value is the name of the relay.
     async fn call<T: Send + 'static>(
         &self,
-        call: impl FnOnce(&mut Database, &str) -> Result<T, DatabaseError> + Send + 'static,
-    ) -> Result<T> {
-        self.call_within(SILENCE, call).await
-    }
-
-    /// Calls a function of the server, whose first value is the name of the relay. Where it does not answer in time, its connection
-    /// is left to itself.
-    async fn call_within<T: Send + 'static>(
-        &self,
-        time: Duration,
         call: impl FnOnce(&mut Database, &str) -> Result<T, DatabaseError> + Send + 'static,
     ) -> Result<T> {
         let (place, name) = (self.place.clone(), self.name.clone());
@@ -237,27 +227,15 @@ impl RelayLink {
             drop(done.send(called()));
         };
         let failed =
-            |reason: &dyn Display, way_out| StoreError::unopened(&self.shown, reason, way_out);
-        let jobs = || self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs().send(Box::new(job)).map_err(|_| StoreError::Closed)?;
-        let Ok(answer) = timeout(time, answer).await else {
-            *jobs() = serve().map_err(|error| failed(&error, None))?;
-            return Err(failed(&"it does not answer", None));
-        };
-        let called = answer.map_err(|_| StoreError::Closed)?;
-        called.map_err(|error| failed(&error, error.way_out()))
+            |error: DatabaseError| StoreError::unopened(&self.shown, &error, error.way_out());
+        self.jobs
+            .send(Box::new(job))
+            .map_err(|_| StoreError::Closed)?;
+        answer
+            .await
+            .map_err(|_| StoreError::Closed)?
+            .map_err(failed)
     }
-}
-
-/// Starts a thread that works with a connection as long as there is somebody who may want it.
-fn serve() -> std::io::Result<mpsc::Sender<Job>> {
-    let (jobs, queue) = mpsc::channel::<Job>();
-    let serve = move || {
-        let mut database = None;
-        queue.into_iter().for_each(|job| job(&mut database));
-    };
-    let thread = std::thread::Builder::new().name("relay link".to_owned());
-    thread.spawn(serve).map(|_| jobs)
 }
 
 fn connect(place: &DatabasePlace) -> Result<Database, DatabaseError> {

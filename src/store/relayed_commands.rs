@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use super::database_drivers::{Record, Result as Answer};
+use super::database_drivers::{Param, Record, Result as Answer};
 use super::sql_statements::Tables;
 use super::{AboutRelay, PART, Result, Store, StoreError};
 use crate::plan::{CommandId, PlanId};
@@ -211,7 +211,9 @@ impl Tables {
         let mut pack = Vec::new();
         let parts =
             "SELECT body FROM relayed_parts WHERE command = $1 AND claim = $2 ORDER BY part";
-        for mut part in self.database.query(parts, &[&id, &claim])? {
+        let values: [&dyn Param; 2] = [&id, &claim];
+        let rows = (self.database).at_length(|database| database.query(parts, &values));
+        for mut part in rows? {
             // A part that cannot be read makes the pack one that git refuses.
             pack.extend(BASE64.decode(part.text(0)?).unwrap_or_default());
         }

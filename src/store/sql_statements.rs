@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::database_drivers::{Database, DatabaseError, DatabasePlace, Param, Record, Result};
+use super::database_drivers::{
+    Database, DatabaseError, DatabasePlace, LENGTH, Param, Record, Result,
+};
 use super::lease::SPAN;
 use super::stored_delta::pack_delta;
 use super::text_store::{NoText, Texts, names, names_others, pack, unpack};
@@ -177,6 +179,7 @@ impl Tables {
     /// Brings the tables of a database to this format, and returns the format before, which is 0 if there were none, and this one.
     pub(super) fn migrate_at(place: &DatabasePlace) -> Result<(i64, i64)> {
         let mut tables = Self::of(Database::connect(place)?);
+        tables.database.limit(LENGTH);
         let known = tables.known_format()?;
         tables.set_up(known)?;
         if known == FORMAT {

@@ -3,16 +3,21 @@
 
 use std::collections::HashMap;
 use std::error::Error as _;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::Duration;
 
-use postgres::error::SqlState;
-use postgres::fallible_iterator::FallibleIterator as _;
-use postgres::types::{ToSql, Type};
-use postgres::{Client, NoTls, Row, Statement};
-use tokio::sync::watch;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Runtime;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::server_address::ServerAddress;
+use super::server_address::{SILENCE, ServerAddress};
 use super::{Column, DatabaseError, Param, Record, Result};
 use crate::store::LOOK;
 
@@ -24,7 +29,7 @@ const DIRECT: &str =
 
 /// What every connection needs: a process that stands still must not keep others waiting for the rows that it locked, and
 /// what is committed is on the disk.
-const SETTINGS: &str = "SET idle_in_transaction_session_timeout = '15s'; SET lock_timeout = '30s'; \
+const SETTINGS: &str = "SET idle_in_transaction_session_timeout = '15s'; SET lock_timeout = '15s'; \
     SET default_transaction_isolation = 'read committed'; \
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
 
@@ -38,28 +43,101 @@ const PINNED: &str =
 const POOLED: &str =
     "the server gives each transaction another connection, as a transaction pooler does";
 
-type Answer<T> = std::result::Result<T, postgres::Error>;
+type Answer<T> = std::result::Result<T, tokio_postgres::Error>;
+
+/// How long the end of a connection may take.
+const END: Duration = Duration::from_secs(1);
+
+/// A connection with the runtime that drives it, for threads that may block. What only acknowledges, such as a tunnel whose other
+/// end is gone, would keep one for ever: each answer has a time.
+struct Link {
+    runtime: Runtime,
+    client: Option<Client>,
+    driven: JoinHandle<()>,
+    limit: Duration,
+}
 
 /// One connection.
 pub(in crate::store) struct Server {
     address: Arc<ServerAddress>,
     read_only: bool,
-    client: Client,
+    link: Link,
     statements: HashMap<String, Statement>,
     /// A transaction is open.
     begun: bool,
 }
 
+impl Link {
+    /// Connects to a server. `heard` is told of each notification.
+    fn open(address: &ServerAddress, heard: Arc<Notify>) -> Result<Self> {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build();
+        let runtime =
+            runtime.map_err(|error| DatabaseError::Unfit(error.to_string(), "try again"))?;
+        let open = async {
+            Answer::Ok(match &address.tls {
+                Some(tls) => {
+                    let tls = MakeRustlsConnect::new(tls.clone());
+                    let (client, connection) = address.config.connect(tls).await?;
+                    (client, tokio::spawn(drive(connection, heard)))
+                }
+                None => {
+                    let (client, connection) = address.config.connect(NoTls).await?;
+                    (client, tokio::spawn(drive(connection, heard)))
+                }
+            })
+        };
+        let opened = runtime.block_on(async { timeout(SILENCE, open).await });
+        let (client, driven) = opened.map_err(|_| DatabaseError::Silent)??;
+        Ok(Self {
+            runtime,
+            client: Some(client),
+            driven,
+            limit: SILENCE,
+        })
+    }
+
+    /// Asks the server something.
+    fn ask<T>(&self, ask: impl AsyncFnOnce(&Client) -> Answer<T>) -> Result<T> {
+        let client = self.client.as_ref().ok_or(DatabaseError::Silent)?;
+        let asked = async { timeout(self.limit, ask(client)).await };
+        let answer = self.runtime.block_on(asked);
+        Ok(answer.map_err(|_| DatabaseError::Silent)??)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Without its client a connection says goodbye.
+        self.client = None;
+        let ended = async { timeout(END, &mut self.driven).await };
+        if self.runtime.block_on(ended).is_err() {
+            tracing::debug!("a server does not hear that a connection ends");
+        }
+    }
+}
+
+/// Drives a connection to its end.
+async fn drive<S, T>(mut connection: Connection<S, T>, heard: Arc<Notify>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+        if let AsyncMessage::Notification(_) = message {
+            heard.notify_one();
+        }
+    }
+}
+
 impl Server {
     /// Connects to a server that can keep plans.
     pub(super) fn connect(address: &Arc<ServerAddress>, read_only: bool) -> Result<Self> {
-        let mut client = open(address)?;
-        let facts = client.query_typed(
-            "SELECT current_setting('server_version_num')::bigint, current_setting('server_version'), \
+        let link = Link::open(address, Arc::default())?;
+        let facts = "SELECT current_setting('server_version_num')::bigint, current_setting('server_version'), \
              current_setting('server_encoding'), \
-             current_setting('transaction_read_only') = 'on' OR pg_is_in_recovery()",
-            &[],
-        )?;
+             current_setting('transaction_read_only') = 'on' OR pg_is_in_recovery()";
+        let facts = link.ask(async |client| client.query_typed(facts, &[]).await)?;
         let facts = facts.first().ok_or(DatabaseError::Column(0))?;
         let (number, encoding): (i64, String) = (facts.try_get(0)?, facts.try_get(2)?);
         if number < LEAST {
@@ -79,15 +157,18 @@ impl Server {
                 "name the primary server, or several hosts with `target_session_attrs=read-write`";
             return Err(DatabaseError::Unfit(what, way));
         }
-        client.batch_execute(SETTINGS)?;
+        link.ask(async |client| client.batch_execute(SETTINGS).await)?;
         match read_only {
-            true => client.batch_execute("SET default_transaction_read_only = on")?,
-            false => refuse_pooler(address, &mut client)?,
+            true => {
+                let only = "SET default_transaction_read_only = on";
+                link.ask(async |client| client.batch_execute(only).await)?;
+            }
+            false => refuse_pooler(address, &link)?,
         }
         Ok(Self {
             address: Arc::clone(address),
             read_only,
-            client,
+            link,
             statements: HashMap::new(),
             begun: false,
         })
@@ -95,9 +176,9 @@ impl Server {
 
     pub(super) fn execute(&mut self, statement: &str, values: &[&dyn Param]) -> Result<u64> {
         let values = parameters(values);
-        let done = self.run(statement, |client, statement| {
-            client.execute(statement, &values)
-        });
+        let execute =
+            async |client: &Client, statement: &Statement| client.execute(statement, &values).await;
+        let done = self.run(statement, &execute);
         match statement {
             "COMMIT" | "ROLLBACK" => self.begun = false,
             begin if begin.starts_with("BEGIN") => self.begun = done.is_ok(),
@@ -108,28 +189,38 @@ impl Server {
 
     pub(super) fn query(&mut self, statement: &str, values: &[&dyn Param]) -> Result<Vec<Record>> {
         let values = parameters(values);
-        let rows = self.run(statement, |client, statement| {
-            client.query(statement, &values)
-        })?;
+        let query =
+            async |client: &Client, statement: &Statement| client.query(statement, &values).await;
+        let rows = self.run(statement, &query)?;
         rows.iter().map(record).collect()
     }
 
     /// Makes the functions of relays anew, in the schema of the tables.
     pub(super) fn make_functions(&mut self) -> Result<()> {
-        self.client.batch_execute(PINNED)?;
-        Ok(self.client.batch_execute(FUNCTIONS)?)
+        let make = async |client: &Client| {
+            client.batch_execute(PINNED).await?;
+            client.batch_execute(FUNCTIONS).await
+        };
+        self.link.ask(make)
+    }
+
+    /// Sets how long the server may take for each answer, and returns how long it could before.
+    pub(super) fn limit(&mut self, limit: Duration) -> Duration {
+        std::mem::replace(&mut self.link.limit, limit)
     }
 
     /// Runs a statement, again on a new connection if the one before was lost outside of a transaction.
     fn run<T>(
         &mut self,
         text: &str,
-        mut run: impl FnMut(&mut Client, &Statement) -> Answer<T>,
+        run: &impl AsyncFn(&Client, &Statement) -> Answer<T>,
     ) -> Result<T> {
-        match self.run_once(text, &mut run) {
+        match self.run_once(text, run) {
             Err(error) if error.is_lost() && !self.begun => {
+                let limit = self.link.limit;
                 *self = Self::connect(&self.address, self.read_only)?;
-                self.run_once(text, &mut run)
+                self.link.limit = limit;
+                self.run_once(text, run)
             }
             done => done,
         }
@@ -138,48 +229,43 @@ impl Server {
     fn run_once<T>(
         &mut self,
         text: &str,
-        run: &mut impl FnMut(&mut Client, &Statement) -> Answer<T>,
+        run: &impl AsyncFn(&Client, &Statement) -> Answer<T>,
     ) -> Result<T> {
         let statement = match self.statements.get(text) {
             Some(statement) => statement.clone(),
             None => {
-                let statement = self.client.prepare(text)?;
+                let statement = self.link.ask(async |client| client.prepare(text).await)?;
                 self.statements.insert(text.to_owned(), statement.clone());
                 statement
             }
         };
-        Ok(run(&mut self.client, &statement).inspect_err(|_| {
+        let done = self.link.ask(async |client| run(client, &statement).await);
+        done.inspect_err(|_| {
             // The tables may have changed since it was prepared.
             self.statements.remove(text);
-        })?)
-    }
-}
-
-fn open(address: &ServerAddress) -> Answer<Client> {
-    match &address.tls {
-        Some(tls) => address.config.connect(MakeRustlsConnect::new(tls.clone())),
-        None => address.config.connect(NoTls),
+        })
     }
 }
 
 /// Refuses a pooler that gives two connections one process at once, or one connection another process for each transaction.
-fn refuse_pooler(address: &ServerAddress, client: &mut Client) -> Result<()> {
-    let pid = |client: &mut Client| -> Answer<i32> {
-        let rows = client.query_typed("SELECT pg_backend_pid()", &[])?;
-        rows.first().map_or(Ok(0), |row| row.try_get(0))
+fn refuse_pooler(address: &ServerAddress, link: &Link) -> Result<()> {
+    let pid = |link: &Link| -> Result<i32> {
+        let own = "SELECT pg_backend_pid()";
+        let rows = link.ask(async |client| client.query_typed(own, &[]).await)?;
+        Ok(rows.first().map_or(Ok(0), |row| row.try_get(0))?)
     };
-    let before = pid(client)?;
-    let mut other = open(address)?;
-    other.batch_execute("BEGIN")?;
-    let beside = pid(&mut other)?;
-    match pid(client)? == before && before != beside {
+    let before = pid(link)?;
+    let other = Link::open(address, Arc::default())?;
+    other.ask(async |client| client.batch_execute("BEGIN").await)?;
+    let beside = pid(&other)?;
+    match pid(link)? == before && before != beside {
         true => Ok(()),
         false => Err(DatabaseError::Unfit(POOLED.to_owned(), DIRECT)),
     }
 }
 
 /// Returns whether the connection is gone, or is about to.
-pub(super) fn is_lost(error: &postgres::Error) -> bool {
+pub(super) fn is_lost(error: &tokio_postgres::Error) -> bool {
     let Some(code) = error.code() else {
         return true;
     };
@@ -192,12 +278,12 @@ pub(super) fn is_lost(error: &postgres::Error) -> bool {
     error.is_closed() || gone.contains(code) || code.code().starts_with("08")
 }
 
-pub(super) fn is_no_table(error: &postgres::Error) -> bool {
+pub(super) fn is_no_table(error: &tokio_postgres::Error) -> bool {
     error.code() == Some(&SqlState::UNDEFINED_TABLE)
 }
 
 /// Returns what a person can do.
-pub(super) fn way_out(error: &postgres::Error) -> Option<&'static str> {
+pub(super) fn way_out(error: &tokio_postgres::Error) -> Option<&'static str> {
     let Some(code) = error.code() else {
         return Some("is the server running, and reached from here? `plan-agent doctor` looks");
     };
@@ -220,7 +306,7 @@ pub(super) fn way_out(error: &postgres::Error) -> Option<&'static str> {
 }
 
 /// Returns the message of a server, or what failed before it could say anything.
-pub(super) fn said(error: &postgres::Error) -> String {
+pub(super) fn said(error: &tokio_postgres::Error) -> String {
     if let Some(said) = error.as_db_error() {
         return match said.code().code() {
             // A statement that was prepared a moment ago is not known.
@@ -246,7 +332,7 @@ fn parameters<'a>(values: &[&'a dyn Param]) -> Vec<&'a (dyn ToSql + Sync)> {
 }
 
 fn record(row: &Row) -> Result<Record> {
-    let field = |(index, column): (usize, &postgres::Column)| match *column.type_() {
+    let field = |(index, column): (usize, &tokio_postgres::Column)| match *column.type_() {
         Type::INT8 => Ok(Column::Number(row.try_get(index)?)),
         Type::TEXT => Ok(Column::Text(row.try_get(index)?)),
         _ => Err(DatabaseError::Column(index)),
@@ -259,12 +345,15 @@ fn record(row: &Row) -> Result<Record> {
 /// wrong with the server is said by those who use it.
 pub(in crate::store) fn listen(address: &ServerAddress, bell: &watch::Sender<u64>) {
     let ring = || bell.send_modify(|count| *count = count.wrapping_add(1));
-    let attend = || -> Answer<()> {
-        let mut client = open(address)?;
-        client.batch_execute("LISTEN plan_agent")?;
-        while !bell.is_closed() {
+    let attend = || -> Result<()> {
+        let heard = Arc::new(Notify::new());
+        let link = Link::open(address, Arc::clone(&heard))?;
+        link.ask(async |client| client.batch_execute("LISTEN plan_agent").await)?;
+        while !bell.is_closed() && !link.driven.is_finished() {
             ring();
-            client.notifications().timeout_iter(LOOK).next()?;
+            let word = async { timeout(LOOK, heard.notified()).await };
+            // No word in time is none.
+            link.runtime.block_on(word).ok();
         }
         Ok(())
     };
@@ -272,7 +361,7 @@ pub(in crate::store) fn listen(address: &ServerAddress, bell: &watch::Sender<u64
         if let Err(error) = attend() {
             tracing::debug!(%error, "no word from the server");
             ring();
-            std::thread::sleep(LOOK);
         }
+        std::thread::sleep(LOOK);
     }
 }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use postgres::config::{Host, SslMode};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt as _;
+use tokio_postgres::config::{Host, SslMode};
 
 use crate::bounded_read;
 use crate::config::Environment;
@@ -20,7 +20,7 @@ use crate::config::Environment;
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// How long a server may be silent before the connection counts as lost.
-const SILENCE: Duration = Duration::from_secs(20);
+pub(in crate::store) const SILENCE: Duration = Duration::from_secs(20);
 const CONNECT: Duration = Duration::from_secs(10);
 
 const FORM: &str = "the address cannot be read: it is written postgres://user@host:5432/database, and in a password \
@@ -29,7 +29,7 @@ const FORM: &str = "the address cannot be read: it is written postgres://user@ho
 /// A server, and how to connect to it.
 #[derive(Clone)]
 pub(in crate::store) struct ServerAddress {
-    pub(super) config: postgres::Config,
+    pub(super) config: tokio_postgres::Config,
     /// `None` where the connection is not encrypted.
     pub(super) tls: Option<ClientConfig>,
     shown: String,
@@ -42,7 +42,7 @@ impl ServerAddress {
     /// Says what is wrong.
     pub(in crate::store) fn read(url: &str, environment: &Environment) -> Result<Self, String> {
         let (plain, mode, root) = without_tls(url);
-        let mut config: postgres::Config = plain.parse().map_err(|_| FORM.to_owned())?;
+        let mut config: tokio_postgres::Config = plain.parse().map_err(|_| FORM.to_owned())?;
         if config.get_hosts().is_empty() {
             return Err("the address names no host".to_owned());
         }
@@ -132,7 +132,7 @@ fn without_tls(url: &str) -> (String, Option<String>, Option<String>) {
 }
 
 /// Returns whether every host is this machine.
-fn is_local(config: &postgres::Config) -> bool {
+fn is_local(config: &tokio_postgres::Config) -> bool {
     let local = |host: &Host| match host {
         Host::Unix(_) => true,
         Host::Tcp(name) => {
