@@ -42,6 +42,12 @@ struct WorkerPool {
     options: WorkerOptions,
 }
 
+impl WorkerPool {
+    fn is_relay(&self) -> bool {
+        matches!(self.options.agent, Agent::Relay)
+    }
+}
+
 impl TeamWorkers {
     /// Chooses the agent that is named, and those of the roles of the team; notes at the team whether these are all there are.
     ///
@@ -115,15 +121,14 @@ impl TeamWorkers {
 
     /// Returns whether agents on other machines do some of the work.
     pub fn use_relays(&self) -> bool {
-        let mut agents = self.pools.iter().map(|pool| &pool.options.agent);
-        agents.any(|agent| matches!(agent, Agent::Relay))
+        self.pools.iter().any(WorkerPool::is_relay)
     }
 
     /// Returns whether agents on other machines do the work of a role; an empty one stands for none.
     pub fn behind_relays(&self, role: &str) -> bool {
         let of = |role: Option<&str>| self.pools.iter().find(|it| it.role.as_deref() == role);
         let pool = of(Some(role)).or_else(|| of(None));
-        pool.is_some_and(|pool| matches!(pool.options.agent, Agent::Relay))
+        pool.is_some_and(WorkerPool::is_relay)
     }
 
     /// Gives a daemon the rules of the roles, and makes the folders of those that have one of their own.
@@ -173,7 +178,12 @@ impl TeamWorkers {
                 }
             });
         }
-        daemon.started_workers = StartedWorkers { unfit, gone };
+        let relayed = self.pools.iter().filter(|pool| pool.is_relay());
+        daemon.started_workers = StartedWorkers {
+            unfit,
+            gone,
+            relayed: relayed.map(|pool| pool.role.clone()).collect(),
+        };
         ends
     }
 }

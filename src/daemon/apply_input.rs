@@ -1,5 +1,6 @@
 //! How reports, answers of a person, heartbeats and the results of effects change the plan.
 
+use super::StartedWorkers;
 use super::changed_files::QuickInspection;
 use super::effect_work::{ModelDecision, ModelOutcome, NoAnswer};
 use super::input_routing::FoundInput;
@@ -27,8 +28,15 @@ pub(super) fn apply_found(
     draft: &mut Draft<'_>,
     found: &FoundInput,
     inspected: Option<&QuickInspection>,
+    workers: &StartedWorkers,
 ) -> FollowUp {
     for (id, sign) in &found.signs {
+        let task = draft.plan().attempt(id).map(|attempt| attempt.task);
+        let role = task.and_then(|task| draft.plan().role_of(task));
+        if sign.life.machine.is_none() && workers.behind_relays(role) {
+            // It waits for a relay, which says where it is.
+            continue;
+        }
         let session = sign.life.session.clone().filter(|id| safe_session(id));
         if let Err(refusal) = draft.part(|draft| draft.claim(id, session.map(SessionId::new))) {
             tracing::warn!(%refusal, "a heartbeat of an unknown command");

@@ -518,3 +518,23 @@ fn missing_commits_are_fetched_from_a_named_remote() {
     there.scene.await_status("completed");
     has(there.results(&plan), ["late.txt", "one.txt", "two.txt"]);
 }
+
+#[test]
+fn command_that_no_relay_takes_is_asked_about() {
+    let Some((here, there, _)) = Machine::two() else {
+        return;
+    };
+    let config = here.scene.read("config.toml");
+    here.scene.write(
+        "config.toml",
+        &format!("{config}\nrun.task_timeout = '1s'\n"),
+    );
+    let _daemon = here.scene.leave("run --plan one.md --agent relay");
+    let why = "no worker takes commands";
+    wait_until("it asks", || here.scene.works("questions").contains(why));
+    assert!(here.scene.events_named("claimed").is_empty());
+    let _relay = there.scene.start("relay");
+    there.does(&there.scene.take_task(1), "one.txt");
+    here.scene.await_status("completed");
+    assert_eq!(here.scene.events_named("claimed").len(), 1);
+}
