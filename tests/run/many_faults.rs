@@ -354,12 +354,16 @@ impl Work {
 
 /// Kills a process or the agents of a relay; with a daemon that holds the plan, now and then another one goes on.
 fn kill_any(field: &mut Field, plan: &str) {
-    let (what, which) = (field.chance.below(10), field.chance.below(2) as usize);
+    let what = field.chance.below(10);
+    let posts = match what {
+        0..=3 => &mut field.daemons,
+        _ => &mut field.relays,
+    };
+    let which = field.chance.below(posts.len() as u64) as usize;
     match what {
-        0..=2 => field.daemons[which].kill(),
         3 => take_over(field, plan),
-        4..=7 => field.relays[which].kill(),
-        _ => field.relays[which].kill_agents(),
+        0..=7 => posts[which].kill(),
+        _ => posts[which].kill_agents(),
     }
 }
 
@@ -381,7 +385,7 @@ fn take_over(field: &mut Field, plan: &str) {
 
 #[test]
 fn kills_of_daemons_relays_and_agents_lose_nothing() {
-    let Some(mut field) = Field::new(2, 2) else {
+    let Some(mut field) = Field::new(2, 4) else {
         return;
     };
     let mut work = Work::begin(&mut field, times(6, 12));
@@ -411,7 +415,7 @@ fn cut(kind: u64, statement: &'static str, chance: &mut Random) -> Fault {
 
 #[test]
 fn cuts_of_connections_lose_nothing() {
-    let Some(mut field) = Field::new(1, 2) else {
+    let Some(mut field) = Field::new(2, 4) else {
         return;
     };
     let mut work = Work::begin(&mut field, 6);
@@ -433,19 +437,17 @@ fn cuts_of_connections_lose_nothing() {
             Fault::Silent(_) => 50,
             _ => 1,
         };
-        let met = |field: &Field| match which {
-            0 => field.daemons[0].proxy.met(),
-            _ => field.relays.iter().map(|it| it.proxy.met()).sum(),
+        let at = |field: &Field, act: &mut dyn FnMut(&Proxy)| {
+            let posts = [&field.daemons, &field.relays][which as usize];
+            posts.iter().for_each(|it| act(&it.proxy));
         };
-        let at = |field: &Field, act: &dyn Fn(&Proxy)| match which {
-            0 => act(&field.daemons[0].proxy),
-            _ => field.relays.iter().for_each(|it| act(&it.proxy)),
-        };
-        at(&field, &|proxy| proxy.fail(fault));
+        at(&field, &mut |proxy| proxy.fail(fault));
         work.until(&mut field, &format!("{fault:?} is met"), |field| {
-            met(field) >= least
+            let mut met = 0;
+            at(field, &mut |proxy| met += proxy.met());
+            met >= least
         });
-        at(&field, &Proxy::heal);
+        at(&field, &mut Proxy::heal);
     }
     work.end(&mut field);
 }
@@ -455,7 +457,7 @@ fn server_that_is_killed_again_and_again_loses_nothing() {
     let Some(mut cluster) = own_cluster(&[], "UTF8", &[]) else {
         return;
     };
-    let Some(mut field) = Field::on(cluster.schema(), 2, 2) else {
+    let Some(mut field) = Field::on(cluster.schema(), 2, 4) else {
         return;
     };
     let mut work = Work::begin(&mut field, 6);
