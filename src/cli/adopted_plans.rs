@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use super::args::{CarryOut, QueueArgs};
 use super::{App, Result};
 use crate::exec::{Project, project_head};
-use crate::plan::{Draft, NewHome, PlanHead, PlanId};
+use crate::plan::{Draft, IntegrationBranch, NewHome, PlanHead, PlanId};
 use crate::store::Store;
 
 /// Why such a plan changes.
@@ -25,10 +25,17 @@ impl App {
         let (store, holder) = (self.store().await?, self.volumes.holder());
         let leased = store.lease(&head.id, &holder).await?;
         let from = head.home.clone().unwrap_or_default();
+        let mut shown = None;
         match &head.line {
             Some(line) => {
-                let folder = self.worktrees(head);
-                fetched(&leased, &head.id, &line.tip, &workspace, &folder).await?;
+                let (id, tip, folder) = (&head.id, &line.tip, self.worktrees(head));
+                let project = fetched(&leased, id, tip, &workspace, &folder).await?;
+                // The plan was here before, and went on elsewhere meanwhile: its branch was left behind.
+                if let Some(left) = project.at_branch(&IntegrationBranch::branch(id)).await?
+                    && project.git().has(&left, tip).await?
+                {
+                    shown = Some(left);
+                }
             }
             None => {
                 let begun = leased.read(&head.id, |plan, _| plan.attempts().next().is_some());
@@ -45,6 +52,7 @@ impl App {
             home: self.volumes.home(),
             workspace: workspace.display().to_string(),
             queue: self.queue_entry((&workers, &planner), &plain).await?,
+            shown,
         };
         let adopt = move |draft: &mut Draft<'_>| draft.adopt(to);
         leased.change(&head.id, self.by, GONE, adopt).await?;

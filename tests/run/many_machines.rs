@@ -166,3 +166,35 @@ fn daemon_that_stood_still_does_nothing_any_more() {
     assert_eq!(there.scene.events_named("reported").len(), 3);
     history_is_whole(&there.scene);
 }
+
+/// The branch of the results stayed behind in the clone that the plan comes back to.
+#[test]
+fn plan_that_comes_back_goes_on_where_it_was() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    here.scene.works("store migrate");
+    let over = || run_sql(&url, "UPDATE plans SET held_until = 1");
+    let daemon = here.scene.leave("run --plan chain.md");
+    let plan = plan_id(&here.scene);
+    here.does(&here.scene.take_task(1), "one.txt");
+    // Its result is on the branch there.
+    here.scene.take_task(2);
+    kill(&here.scene, daemon);
+    over();
+    let daemon = there.scene.start("daemon");
+    there.does(&there.scene.take_task(2), "two.txt");
+    there.scene.take_task(3);
+    drop(daemon);
+    over();
+    let _daemon = here.scene.start("daemon");
+    let last = here.scene.take("the last task", |command| {
+        command.task() == 3 && command.attempt() == 2
+    });
+    here.does(&last, "three.txt");
+    here.scene.await_status("completed");
+    let results = ".gitignore\na.txt\nb.txt\none.txt\nthree.txt\ntwo.txt\n";
+    assert_eq!(here.results(&plan), results);
+    assert!(here.scene.events_named("asked").is_empty());
+    history_is_whole(&here.scene);
+}

@@ -12,6 +12,8 @@ pub struct NewHome {
     pub workspace: String,
     /// What it is carried out with there.
     pub queue: QueueEntry,
+    /// Where the branch of the results is there, if the plan was there before.
+    pub shown: Option<String>,
 }
 
 impl Draft<'_> {
@@ -70,7 +72,7 @@ impl Draft<'_> {
             head.queue = Some(Box::new(to.queue));
             (head.options, head.repository, head.tree) = (None, None, None);
             if let Some(line) = &mut head.line {
-                (line.began_on, line.shown, line.elsewhere) = (None, None, None);
+                (line.began_on, line.shown, line.elsewhere) = (None, to.shown, None);
                 line.folder = String::new();
             }
         });

@@ -214,6 +214,7 @@ fn adopted_plan_begins_anew_what_was_under_way() {
         home: "there".to_owned(),
         workspace: "/there".to_owned(),
         queue: QueueEntry::default(),
+        shown: None,
     };
     apply(&mut plan, |draft| draft.adopt(to.clone()));
     assert_eq!(states(&plan), ["completed", "completed", "pending"]);
