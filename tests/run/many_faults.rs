@@ -1,6 +1,7 @@
 //! Several daemons and relays on one PostgreSQL server, while processes are killed, connections fail and the server itself goes:
 //! nothing is lost, nothing counts twice, and nobody writes what another one holds. Few faults here, many in `.ci/long`.
 
+mod clocks;
 mod history;
 mod proxy;
 
@@ -213,6 +214,10 @@ impl Field {
         self.person.json(format!("status {plan} --json"))
     }
 
+    fn events(&self, plan: &str) -> Vec<Value> {
+        lines(&self.person.works(format!("log {plan} --json")))
+    }
+
     /// Waits until a plan is completed. Whoever ended is started again, and what a process that is gone had claimed is let go
     /// at once instead of after a minute: who lives says so every ten seconds.
     #[track_caller]
@@ -249,7 +254,7 @@ impl Field {
     /// Checks the history of a completed plan and its results.
     fn check(&self, plan: &str, tasks: usize) -> Vec<String> {
         let held = history::check(&self.url, plan);
-        history::check_events(&lines(&self.person.works(format!("log {plan} --json"))));
+        history::check_events(&self.events(plan));
         let last: usize = held
             .last()
             .unwrap()
@@ -553,7 +558,7 @@ fn reports_of_a_relay_that_was_offline_count_once() {
         field.relays[0].proxy.heal();
         field.await_completed(&plan);
         field.check(&plan, 3);
-        let events = lines(&field.person.works(format!("log {plan} --json")));
+        let events = field.events(&plan);
         let reported = events.iter().filter(|event| event["event"] == "reported");
         let mut reported: Vec<&str> = reported
             .map(|event| event["command"].as_str().unwrap())
