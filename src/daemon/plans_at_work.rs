@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use anyhow::Result;
 use futures_util::future::{pending, select_all};
@@ -19,6 +20,9 @@ use crate::wire::text::one_line;
 
 /// The longest reason that is kept with a plan that waits.
 const REASON: usize = 400;
+
+/// A plan of another folder that could not be taken over is tried again so many looks later: nobody may be there to change it.
+const LOOKS: u32 = 20;
 
 /// The plans of a daemon.
 pub(super) struct PlansAtWork {
@@ -36,8 +40,8 @@ pub(super) struct PlansAtWork {
     /// The plans that have ended, while the last of their effects end.
     closing: JoinSet<PlanId>,
     closes: BTreeSet<PlanId>,
-    /// Plans that could not go on, by their last change: a later one is a reason to try again.
-    left: BTreeMap<PlanId, i64>,
+    /// Plans that could not go on, by their last change, and since when: a later one is a reason to try again.
+    left: BTreeMap<PlanId, (i64, Instant)>,
 }
 
 /// What came of opening a plan.
@@ -96,7 +100,8 @@ impl PlansAtWork {
     pub fn close(&mut self, id: &PlanId, settled: bool, own_folder: bool) {
         if let Some(run) = self.runs.remove(id) {
             locked(&self.missions).remove(&run.settings.mission);
-            self.left.insert(id.clone(), run.demand.seq);
+            self.left
+                .insert(id.clone(), (run.demand.seq, Instant::now()));
             self.closes.insert(id.clone());
             let id = id.clone();
             self.closing.spawn(async move {
@@ -179,7 +184,12 @@ impl PlansAtWork {
         let at_work = self.runs.contains_key(id)
             || self.closes.contains(id)
             || self.opened_by.values().any(|head| head.id == *id);
-        !at_work && self.left.get(id) != Some(&listed.seq)
+        let again = self.folder.config.timing.scan * LOOKS;
+        let left = self.left.get(id).is_some_and(|(seq, since)| {
+            let elsewhere = self.store.require_home(&listed.head).is_err();
+            *seq == listed.seq && !(elsewhere && since.elapsed() > again)
+        });
+        !at_work && !left
     }
 
     /// Returns the plans at work in the folder of a plan, or about to be, and whether their tasks have worktrees.
@@ -285,7 +295,7 @@ impl PlansAtWork {
                 };
                 // Its own note is no reason to try again.
                 if noted && let Ok(seq) = self.store.read(&head.id, |_, seq| seq).await {
-                    self.left.insert(head.id, seq);
+                    self.left.insert(head.id, (seq, Instant::now()));
                 }
             }
         }

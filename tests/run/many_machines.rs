@@ -198,3 +198,28 @@ fn plan_that_comes_back_goes_on_where_it_was() {
     assert!(here.scene.events_named("asked").is_empty());
     history_is_whole(&here.scene);
 }
+
+#[test]
+fn plan_that_could_not_be_taken_over_is_tried_again() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    // The clone there has not got it.
+    let commit =
+        "-c user.name=p -c user.email=p@p commit --quiet --no-verify --allow-empty -m later";
+    git(&here.project, commit);
+    let daemon = here.scene.leave("run --plan one.md");
+    here.scene.take_task(1);
+    kill(&here.scene, daemon);
+    run_sql(&url, "UPDATE plans SET held_until = 1");
+    let _daemon = there.scene.start("daemon");
+    wait_until("it cannot be taken over", || {
+        let log = there.scene.path("logs/daemon.log");
+        let log = fs::read_to_string(log).unwrap_or_default();
+        log.contains("`git fetch` there may bring what it stands on")
+    });
+    git(&there.project, "fetch --quiet");
+    there.does(&there.scene.take_task(1), "one.txt");
+    there.scene.await_status("completed");
+    history_is_whole(&there.scene);
+}
