@@ -1,6 +1,7 @@
 //! Several daemons and relays on one PostgreSQL server, while processes are killed, connections fail and the server itself goes:
 //! nothing is lost, nothing counts twice, and nobody writes what another one holds. Few faults here, many in `.ci/long`.
 
+mod away;
 mod clocks;
 mod history;
 mod proxy;
@@ -185,8 +186,12 @@ impl Field {
 
     /// Queues a plan of so many tasks with the first daemon, and returns its id.
     fn queue(&self, tasks: usize) -> String {
+        self.queue_plan(&plan(tasks))
+    }
+
+    fn queue_plan(&self, plan: &str) -> String {
         let env = &self.daemons[0].machine.scene.env;
-        env.write("plan.md", &plan(tasks));
+        env.write("plan.md", plan);
         // Not through what may fail at the moment.
         let mut queue = env.command("run --plan plan.md --queue");
         let queued = queue
@@ -531,96 +536,5 @@ impl Post {
         let folder = PathBuf::from(command.field("workspace").unwrap());
         fs::write(folder.join(file), format!("{words}\n")).unwrap();
         self.machine.scene.succeed(command, words);
-    }
-}
-
-#[test]
-fn reports_of_a_relay_that_was_offline_count_once() {
-    let Some(mut field) = by_hand(1) else { return };
-    for fault in [Fault::Silent(None), Fault::Reset] {
-        let plan = field.queue(3);
-        field.relays[0].keep();
-        let commands = field.relays[0].take(3);
-        field.relays[0].proxy.fail(fault);
-        wait_until("it is cut off", || field.relays[0].proxy.met() > 0);
-        for command in &commands {
-            field.relays[0].does(command, &command.task().to_string());
-        }
-        let met = field.relays[0].proxy.met();
-        if fault != Fault::Reset {
-            field.relays[0].kill();
-            field.relays[0].start();
-        }
-        wait_until("it has tried", || field.relays[0].proxy.met() > met + 2);
-        if fault != Fault::Reset {
-            field.relays[0].kill();
-        }
-        field.relays[0].proxy.heal();
-        field.await_completed(&plan);
-        field.check(&plan, 3);
-        let events = field.events(&plan);
-        let reported = events.iter().filter(|event| event["event"] == "reported");
-        let mut reported: Vec<&str> = reported
-            .map(|event| event["command"].as_str().unwrap())
-            .collect();
-        let mut own: Vec<&str> = commands.iter().map(|command| &*command.id).collect();
-        reported.sort_unstable();
-        own.sort_unstable();
-        assert_eq!(reported, own, "no task was done again");
-    }
-}
-
-/// Has another relay take the command of one that stands still, and returns it there.
-fn taken_by_another(field: &mut Field, standing: &Command) -> Command {
-    field.relays[1].start();
-    // Again and again: the first one's last sign of life may be on its way still.
-    wait_until("another relay has it", || {
-        run_sql(
-            &field.url,
-            "UPDATE relayed SET held_until = 1 WHERE claim = 1",
-        );
-        !field.relays[1].machine.scene.pending().is_empty()
-    });
-    let [command] = &field.relays[1].take(1)[..] else {
-        panic!("one command");
-    };
-    assert_eq!(command.id, standing.id);
-    command.clone()
-}
-
-#[test]
-fn late_report_of_a_relay_whose_claim_another_one_has_never_counts() {
-    // The late one comes before the good one, or after it; and the relay wakes, or is killed and started again.
-    let all = [(true, false), (false, true), (false, false), (true, true)];
-    for &(late_first, killed) in &all[..times(2, 4)] {
-        let Some(mut field) = by_hand(2) else { return };
-        let plan = field.queue(1);
-        field.relays[0].start();
-        let command = field.relays[0].take(1).remove(0);
-        let pid = Pid::from_child(&field.relays[0].running.as_ref().unwrap().child);
-        freeze(pid);
-        let again = taken_by_another(&mut field, &command);
-        field.relays[0].does(&command, "late");
-        if !late_first {
-            field.relays[1].does(&again, "1");
-            field.await_reported(&plan);
-        }
-        match killed {
-            true => {
-                field.relays[0].kill();
-                field.relays[0].start();
-            }
-            false => kill_process(pid, Signal::CONT).unwrap(),
-        }
-        let scene = &field.relays[0].machine.scene;
-        wait_until("the late one is filed", || {
-            scene.names("reports/stale").len() == 1
-        });
-        if late_first {
-            field.relays[1].does(&again, "1");
-        }
-        field.await_completed(&plan);
-        field.check(&plan, 1);
-        lacks(field.person.works(format!("log {plan}")), "late");
     }
 }
