@@ -25,14 +25,19 @@ impl App {
         let workspace = workspace.context("its project is not among [projects]")?;
         let (store, holder) = (self.store().await?, self.volumes.holder());
         let leased = store.lease(&head.id, &holder).await?;
+        let mut shown = None;
         match &head.line {
             Some(line) => {
-                let folder = self.worktrees(head);
-                let (root, remote) = (
-                    &*workspace,
-                    project.and_then(|id| self.config.remotes.get(id)),
-                );
-                fetched(&leased, (&head.id, line), (root, remote), &folder).await?;
+                let (id, folder) = (&head.id, self.worktrees(head));
+                let remote = project.and_then(|id| self.config.remotes.get(id));
+                let place = (&*workspace, remote);
+                let project = fetched(&leased, (id, line), place, &folder).await?;
+                // The plan was here before, and went on elsewhere meanwhile: its branch was left behind.
+                if let Some(left) = project.at_branch(&IntegrationBranch::branch(id)).await?
+                    && project.git().has(&left, &line.tip).await?
+                {
+                    shown = Some(left);
+                }
             }
             None => self.fetched_files(&leased, head, &workspace).await?,
         }
@@ -47,6 +52,7 @@ impl App {
             workspace: workspace.display().to_string(),
             queue: self.queue_entry((&workers, &planner), &plain).await?,
             goes_on: goes_on.into_iter().map(|(id, _)| id).collect(),
+            shown,
         };
         let adopt = move |draft: &mut Draft<'_>| draft.adopt(to);
         leased.change(&head.id, self.by, GONE, adopt).await?;

@@ -265,8 +265,7 @@ impl Daemon {
     /// Lets go of a plan that has ended.
     fn close(&mut self, id: &PlanId, end: &DaemonEnd) {
         self.exchange.routes.0.remove(id);
-        let settled = matches!(end, DaemonEnd::Settled(_));
-        self.plans.close(id, settled, true);
+        self.plans.close(id, end, true);
     }
 
     /// Scans the folders if it is time to, and applies what is new. Returns whether a scan was applied.

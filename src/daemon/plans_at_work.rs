@@ -5,14 +5,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 use futures_util::future::{pending, select_all};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::plan_run::{EffectKey, EffectResult, PlanRun};
-use super::{BY, DaemonSettings, FolderSettings, PlanAtWork, TakeUp};
+use super::{BY, DaemonEnd, DaemonSettings, FolderSettings, PlanAtWork, TakeUp};
 use crate::plan::{Plan, PlanHead, PlanId, PlanState};
 use crate::plan_time::Clock;
 use crate::store::{ListedPlan, Store, StoreError};
@@ -21,8 +21,9 @@ use crate::wire::text::one_line;
 /// The longest reason that is kept with a plan that waits.
 const REASON: usize = 400;
 
-/// When it is tried again to take a plan over.
-const AGAIN: Duration = Duration::from_secs(60);
+/// Where plans are shared with other daemons, one that could not be carried out is tried again so many looks later: whoever had it
+/// may be gone, and nobody else is there to change it.
+const LOOKS: u32 = 20;
 
 /// The plans of a daemon.
 pub(super) struct PlansAtWork {
@@ -40,8 +41,16 @@ pub(super) struct PlansAtWork {
     /// The plans that have ended, while the last of their effects end.
     closing: JoinSet<PlanId>,
     closes: BTreeSet<PlanId>,
-    /// Plans that could not go on, by their last change: a later one is a reason to try again, or that so much time is over.
-    left: BTreeMap<PlanId, (i64, Option<Instant>)>,
+    left: BTreeMap<PlanId, LeftPlan>,
+}
+
+/// A plan that could not go on. A later change is a reason to try again.
+struct LeftPlan {
+    /// Its last change.
+    seq: i64,
+    since: Instant,
+    /// It did not end, but could not be opened, was lost to another daemon or was not on the server.
+    failed: bool,
 }
 
 /// What came of opening a plan.
@@ -97,10 +106,16 @@ impl PlansAtWork {
     }
 
     /// Lets go of a plan that has ended for now, and leaves it alone until it changes.
-    pub fn close(&mut self, id: &PlanId, settled: bool, own_folder: bool) {
+    pub fn close(&mut self, id: &PlanId, end: &DaemonEnd, own_folder: bool) {
         if let Some(run) = self.runs.remove(id) {
             locked(&self.missions).remove(&run.settings.mission);
-            self.left.insert(id.clone(), (run.demand.seq, None));
+            let settled = matches!(end, DaemonEnd::Settled(_));
+            let left = LeftPlan {
+                seq: run.demand.seq,
+                since: Instant::now(),
+                failed: matches!(end, DaemonEnd::NoPlan),
+            };
+            self.left.insert(id.clone(), left);
             self.closes.insert(id.clone());
             let id = id.clone();
             self.closing.spawn(async move {
@@ -114,7 +129,8 @@ impl PlansAtWork {
     pub fn close_all(&mut self, own_folder: bool) {
         self.opening.abort_all();
         let all: Vec<PlanId> = self.runs.keys().cloned().collect();
-        all.iter().for_each(|id| self.close(id, false, own_folder));
+        all.iter()
+            .for_each(|id| self.close(id, &DaemonEnd::Interrupted, own_folder));
     }
 
     /// Waits until the effects and workers of all plans that have ended are over.
@@ -183,8 +199,10 @@ impl PlansAtWork {
         let at_work = self.runs.contains_key(id)
             || self.closes.contains(id)
             || self.opened_by.values().any(|head| head.id == *id);
-        let left = self.left.get(id).is_some_and(|(seq, until)| {
-            *seq == listed.seq && until.is_none_or(|until| Instant::now() < until)
+        let again = self.folder.config.timing.scan * LOOKS;
+        let left = self.left.get(id).is_some_and(|left| {
+            let again = left.failed && self.store.is_shared() && left.since.elapsed() > again;
+            left.seq == listed.seq && !again
         });
         !at_work && !left
     }
@@ -282,17 +300,22 @@ impl PlansAtWork {
             Err(error) => {
                 let reason = one_line(&format!("{error:#}"), REASON);
                 tracing::error!(plan = %head.id, reason, "a queued plan cannot begin");
-                // To a plan that is still of another folder nothing is written; a `git fetch` here may be what it needs.
-                let (noted, until) = match self.store.require_home(&head) {
+                // To a plan that is still of another folder nothing is written.
+                let noted = match self.store.require_home(&head) {
                     Ok(()) => {
                         let waits = format!("it cannot begin: {reason}");
-                        (self.note_wait(&head, waits).await.is_ok(), None)
+                        self.note_wait(&head, waits).await.is_ok()
                     }
-                    Err(_) => (true, Some(Instant::now() + AGAIN)),
+                    Err(_) => true,
                 };
                 // Its own note is no reason to try again.
                 if noted && let Ok(seq) = self.store.read(&head.id, |_, seq| seq).await {
-                    self.left.insert(head.id, (seq, until));
+                    let left = LeftPlan {
+                        seq,
+                        since: Instant::now(),
+                        failed: true,
+                    };
+                    self.left.insert(head.id, left);
                 }
             }
         }

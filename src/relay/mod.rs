@@ -98,6 +98,8 @@ struct Relay {
     scanner: Scanner,
     /// Until when a command is the relay's, by the clock since boot.
     until: BTreeMap<CommandId, Duration>,
+    /// What was last seen of each agent, and since when, by that clock: the one of the files may be another.
+    seen: BTreeMap<CommandId, (WorkerSign, Duration)>,
     beaten: Option<Duration>,
     /// Projects that cannot be used here, and until when.
     trouble: BTreeMap<String, Duration>,
@@ -118,6 +120,7 @@ impl Relay {
             watch,
             scanner,
             until: BTreeMap::new(),
+            seen: BTreeMap::new(),
             beaten: None,
             trouble: BTreeMap::new(),
             said: String::new(),
@@ -176,8 +179,9 @@ impl Relay {
         if scan.waiting || scan.more {
             self.wake.notify_one();
         }
+        self.see(scan.signs);
         if self.beaten.is_none_or(|at| since_boot() >= at + BEAT) {
-            self.beat(&scan.signs).await?;
+            self.beat().await?;
         }
         self.publish_missing()?;
         while self.options.notes.held().count() < self.options.most {
@@ -189,12 +193,21 @@ impl Relay {
         Ok(())
     }
 
+    fn see(&mut self, signs: BTreeMap<CommandId, WorkerSign>) {
+        self.seen.retain(|id, _| signs.contains_key(id));
+        for (id, sign) in signs {
+            if self.seen.get(&id).is_none_or(|(last, _)| *last != sign) {
+                self.seen.insert(id, (sign, since_boot()));
+            }
+        }
+    }
+
     /// Says that the relay lives, and gives up what is not its own any more.
-    async fn beat(&mut self, signs: &BTreeMap<CommandId, WorkerSign>) -> Result<(), RelayError> {
+    async fn beat(&mut self) -> Result<(), RelayError> {
         let beat = |held: &HeldCommand| HeldBeat {
             id: held.id.clone(),
             claim: held.claim,
-            life: self.life(signs.get(&held.id)),
+            life: self.life(&held.id),
         };
         let beats: Vec<HeldBeat> = self.options.notes.held().map(beat).collect();
         let asked = since_boot();
@@ -221,16 +234,17 @@ impl Relay {
     }
 
     /// Returns what is said of the work on a command.
-    fn life(&self, sign: Option<&WorkerSign>) -> String {
-        let heard = |sign: &WorkerSign| {
-            let age = sign.beat.and_then(|beat| beat.elapsed().ok());
-            !sign.claimed || age.is_some_and(|age| age < SILENT)
+    fn life(&self, id: &CommandId) -> String {
+        let heard = |(sign, since): &(WorkerSign, Duration)| {
+            let lately = since_boot() < *since + SILENT;
+            !sign.claimed || sign.beat.is_some() && lately
         };
+        let seen = self.seen.get(id);
         let life = RelayedLife {
-            alive: sign.is_none_or(heard),
+            alive: seen.is_none_or(heard),
             heartbeat: Heartbeat {
                 machine: Some(self.options.about.machine.clone()),
-                ..sign.map(|sign| sign.life.clone()).unwrap_or_default()
+                ..seen.map(|(sign, _)| sign.life.clone()).unwrap_or_default()
             },
         };
         serde_json::to_string(&life).expect("texts and numbers only")
@@ -250,7 +264,7 @@ impl Relay {
         let beat = [HeldBeat {
             id: command.id.clone(),
             claim: command.claim,
-            life: self.life(None),
+            life: self.life(&command.id),
         }];
         let (link, about) = (self.options.link.clone(), self.options.about.clone());
         let ready = {

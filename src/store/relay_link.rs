@@ -97,6 +97,8 @@ impl RelayLink {
     pub async fn beat(&self, about: &AboutRelay, held: &[HeldBeat]) -> Result<Vec<CommandId>> {
         let (about, held) = (json(about), json(held));
         self.call(move |database, name| {
+            // The server may be another one since, or migrated: a lost connection is made anew.
+            same_protocol(database)?;
             let beat = "SELECT held FROM relay_beat($1, $2, $3) AS held";
             let id = |mut row: Record| Ok(CommandId::new(row.text(0)?));
             database.rows(beat, &[&name, &about, &held], id)
@@ -240,9 +242,14 @@ impl RelayLink {
 
 fn connect(place: &DatabasePlace) -> Result<Database, DatabaseError> {
     let mut database = Database::connect(place)?;
+    same_protocol(&mut database)?;
+    Ok(database)
+}
+
+fn same_protocol(database: &mut Database) -> Result<(), DatabaseError> {
     let known = database.number("SELECT relay_protocol()", &[])?;
     match known.unwrap_or(0) {
-        PROTOCOL => Ok(database),
+        PROTOCOL => Ok(()),
         other => Err(DatabaseError::Unfit(
             format!(
                 "its functions for relays are of version {other}, and this program knows {PROTOCOL}"

@@ -88,7 +88,7 @@ impl Scene {
 }
 
 /// Waits until a timeout would have come.
-fn await_more_than(span: Duration) {
+pub(super) fn await_more_than(span: Duration) {
     let began = Instant::now();
     wait_until("the time has passed", || began.elapsed() > span);
 }

@@ -1,6 +1,8 @@
 //! Several daemons and relays on one PostgreSQL server, while processes are killed, connections fail and the server itself goes:
 //! nothing is lost, nothing counts twice, and nobody writes what another one holds. Few faults here, many in `.ci/long`.
 
+mod away;
+mod clocks;
 mod history;
 mod proxy;
 
@@ -184,8 +186,12 @@ impl Field {
 
     /// Queues a plan of so many tasks with the first daemon, and returns its id.
     fn queue(&self, tasks: usize) -> String {
+        self.queue_plan(&plan(tasks))
+    }
+
+    fn queue_plan(&self, plan: &str) -> String {
         let env = &self.daemons[0].machine.scene.env;
-        env.write("plan.md", &plan(tasks));
+        env.write("plan.md", plan);
         // Not through what may fail at the moment.
         let mut queue = env.command("run --plan plan.md --queue");
         let queued = queue
@@ -199,14 +205,22 @@ impl Field {
 
     /// Returns which of the daemons holds a plan.
     fn holder(&self, plan: &str) -> Option<usize> {
-        let holder: String =
-            history::rows(&self.url, "SELECT holder FROM plans WHERE id = $1", plan)[0].get(0);
+        let holder: String = history::rows(
+            &self.url,
+            "SELECT holder FROM plans WHERE id = $1",
+            &[&plan],
+        )[0]
+        .get(0);
         let is = |post: &Post| holder.contains(&*post.machine.scene.env.path("").to_string_lossy());
         self.daemons.iter().position(is)
     }
 
     fn status(&self, plan: &str) -> Value {
         self.person.json(format!("status {plan} --json"))
+    }
+
+    fn events(&self, plan: &str) -> Vec<Value> {
+        lines(&self.person.works(format!("log {plan} --json")))
     }
 
     /// Waits until a plan is completed. Whoever ended is started again, and what a process that is gone had claimed is let go
@@ -223,10 +237,10 @@ impl Field {
     }
 
     /// Returns a text that differs when something is new on the server.
-    fn news(&self, plan: &str) -> String {
-        let all = "SELECT (SELECT count(*) FROM history WHERE plan = $1)::TEXT || ' ' || \
-            (SELECT coalesce(sum(10 * claim + reported), 0) FROM relayed WHERE plan = $1)";
-        history::rows(&self.url, all, plan)[0].get(0)
+    fn news(&self) -> String {
+        let all = "SELECT (SELECT count(*) FROM history)::TEXT || ' ' || \
+            (SELECT coalesce(sum(10 * claim + reported), 0) FROM relayed)";
+        history::rows(&self.url, all, &[])[0].get(0)
     }
 
     fn let_go(&self) {
@@ -245,7 +259,7 @@ impl Field {
     /// Checks the history of a completed plan and its results.
     fn check(&self, plan: &str, tasks: usize) -> Vec<String> {
         let held = history::check(&self.url, plan);
-        history::check_events(&lines(&self.person.works(format!("log {plan} --json"))));
+        history::check_events(&self.events(plan));
         let last: usize = held
             .last()
             .unwrap()
@@ -337,11 +351,8 @@ impl Work {
 
     /// Waits until something is new.
     fn goes_on(&mut self, field: &mut Field) {
-        let before = field.news(self.plan());
-        let plan = self.plan().to_owned();
-        self.until(field, "something is new", |field| {
-            field.news(&plan) != before
-        });
+        let before = field.news();
+        self.until(field, "something is new", |field| field.news() != before);
     }
 
     /// Waits until everything is completed, and checks all of it. Returns who held the plans, one after the other.
@@ -354,12 +365,16 @@ impl Work {
 
 /// Kills a process or the agents of a relay; with a daemon that holds the plan, now and then another one goes on.
 fn kill_any(field: &mut Field, plan: &str) {
-    let (what, which) = (field.chance.below(10), field.chance.below(2) as usize);
+    let what = field.chance.below(10);
+    let posts = match what {
+        0..=3 => &mut field.daemons,
+        _ => &mut field.relays,
+    };
+    let which = field.chance.below(posts.len() as u64) as usize;
     match what {
-        0..=2 => field.daemons[which].kill(),
         3 => take_over(field, plan),
-        4..=7 => field.relays[which].kill(),
-        _ => field.relays[which].kill_agents(),
+        0..=7 => posts[which].kill(),
+        _ => posts[which].kill_agents(),
     }
 }
 
@@ -381,11 +396,14 @@ fn take_over(field: &mut Field, plan: &str) {
 
 #[test]
 fn kills_of_daemons_relays_and_agents_lose_nothing() {
-    let Some(mut field) = Field::new(2, 2) else {
+    let Some(mut field) = Field::new(2, 4) else {
         return;
     };
     let mut work = Work::begin(&mut field, times(6, 12));
     for kill in 0..times(8, 1_000) {
+        if kill % 100 == 0 {
+            row(kill);
+        }
         work.goes_on(&mut field);
         match kill {
             3 => take_over(&mut field, work.plan()),
@@ -411,11 +429,14 @@ fn cut(kind: u64, statement: &'static str, chance: &mut Random) -> Fault {
 
 #[test]
 fn cuts_of_connections_lose_nothing() {
-    let Some(mut field) = Field::new(1, 2) else {
+    let Some(mut field) = Field::new(2, 4) else {
         return;
     };
     let mut work = Work::begin(&mut field, 6);
     for number in 0..times(7, 500) {
+        if number % 100 == 0 {
+            row(number);
+        }
         work.goes_on(&mut field);
         let which = number % 2;
         let calls = &[
@@ -433,19 +454,17 @@ fn cuts_of_connections_lose_nothing() {
             Fault::Silent(_) => 50,
             _ => 1,
         };
-        let met = |field: &Field| match which {
-            0 => field.daemons[0].proxy.met(),
-            _ => field.relays.iter().map(|it| it.proxy.met()).sum(),
+        let at = |field: &Field, act: &mut dyn FnMut(&Proxy)| {
+            let posts = [&field.daemons, &field.relays][which as usize];
+            posts.iter().for_each(|it| act(&it.proxy));
         };
-        let at = |field: &Field, act: &dyn Fn(&Proxy)| match which {
-            0 => act(&field.daemons[0].proxy),
-            _ => field.relays.iter().for_each(|it| act(&it.proxy)),
-        };
-        at(&field, &|proxy| proxy.fail(fault));
+        at(&field, &mut |proxy| proxy.fail(fault));
         work.until(&mut field, &format!("{fault:?} is met"), |field| {
-            met(field) >= least
+            let mut met = 0;
+            at(field, &mut |proxy| met += proxy.met());
+            met >= least
         });
-        at(&field, &Proxy::heal);
+        at(&field, &mut Proxy::heal);
     }
     work.end(&mut field);
 }
@@ -455,7 +474,7 @@ fn server_that_is_killed_again_and_again_loses_nothing() {
     let Some(mut cluster) = own_cluster(&[], "UTF8", &[]) else {
         return;
     };
-    let Some(mut field) = Field::on(cluster.schema(), 2, 2) else {
+    let Some(mut field) = Field::on(cluster.schema(), 2, 4) else {
         return;
     };
     let mut work = Work::begin(&mut field, 6);
@@ -517,96 +536,5 @@ impl Post {
         let folder = PathBuf::from(command.field("workspace").unwrap());
         fs::write(folder.join(file), format!("{words}\n")).unwrap();
         self.machine.scene.succeed(command, words);
-    }
-}
-
-#[test]
-fn reports_of_a_relay_that_was_offline_count_once() {
-    let Some(mut field) = by_hand(1) else { return };
-    for fault in [Fault::Silent(None), Fault::Reset] {
-        let plan = field.queue(3);
-        field.relays[0].keep();
-        let commands = field.relays[0].take(3);
-        field.relays[0].proxy.fail(fault);
-        wait_until("it is cut off", || field.relays[0].proxy.met() > 0);
-        for command in &commands {
-            field.relays[0].does(command, &command.task().to_string());
-        }
-        let met = field.relays[0].proxy.met();
-        if fault != Fault::Reset {
-            field.relays[0].kill();
-            field.relays[0].start();
-        }
-        wait_until("it has tried", || field.relays[0].proxy.met() > met + 2);
-        if fault != Fault::Reset {
-            field.relays[0].kill();
-        }
-        field.relays[0].proxy.heal();
-        field.await_completed(&plan);
-        field.check(&plan, 3);
-        let events = lines(&field.person.works(format!("log {plan} --json")));
-        let reported = events.iter().filter(|event| event["event"] == "reported");
-        let mut reported: Vec<&str> = reported
-            .map(|event| event["command"].as_str().unwrap())
-            .collect();
-        let mut own: Vec<&str> = commands.iter().map(|command| &*command.id).collect();
-        reported.sort_unstable();
-        own.sort_unstable();
-        assert_eq!(reported, own, "no task was done again");
-    }
-}
-
-/// Has another relay take the command of one that stands still, and returns it there.
-fn taken_by_another(field: &mut Field, standing: &Command) -> Command {
-    field.relays[1].start();
-    // Again and again: the first one's last sign of life may be on its way still.
-    wait_until("another relay has it", || {
-        run_sql(
-            &field.url,
-            "UPDATE relayed SET held_until = 1 WHERE claim = 1",
-        );
-        !field.relays[1].machine.scene.pending().is_empty()
-    });
-    let [command] = &field.relays[1].take(1)[..] else {
-        panic!("one command");
-    };
-    assert_eq!(command.id, standing.id);
-    command.clone()
-}
-
-#[test]
-fn late_report_of_a_relay_whose_claim_another_one_has_never_counts() {
-    // The late one comes before the good one, or after it; and the relay wakes, or is killed and started again.
-    let all = [(true, false), (false, true), (false, false), (true, true)];
-    for &(late_first, killed) in &all[..times(2, 4)] {
-        let Some(mut field) = by_hand(2) else { return };
-        let plan = field.queue(1);
-        field.relays[0].start();
-        let command = field.relays[0].take(1).remove(0);
-        let pid = Pid::from_child(&field.relays[0].running.as_ref().unwrap().child);
-        freeze(pid);
-        let again = taken_by_another(&mut field, &command);
-        field.relays[0].does(&command, "late");
-        if !late_first {
-            field.relays[1].does(&again, "1");
-            field.await_reported(&plan);
-        }
-        match killed {
-            true => {
-                field.relays[0].kill();
-                field.relays[0].start();
-            }
-            false => kill_process(pid, Signal::CONT).unwrap(),
-        }
-        let scene = &field.relays[0].machine.scene;
-        wait_until("the late one is filed", || {
-            scene.names("reports/stale").len() == 1
-        });
-        if late_first {
-            field.relays[1].does(&again, "1");
-        }
-        field.await_completed(&plan);
-        field.check(&plan, 1);
-        lacks(field.person.works(format!("log {plan}")), "late");
     }
 }

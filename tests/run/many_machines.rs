@@ -166,3 +166,60 @@ fn daemon_that_stood_still_does_nothing_any_more() {
     assert_eq!(there.scene.events_named("reported").len(), 3);
     history_is_whole(&there.scene);
 }
+
+/// The branch of the results stayed behind in the clone that the plan comes back to.
+#[test]
+fn plan_that_comes_back_goes_on_where_it_was() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    here.scene.works("store migrate");
+    let over = || run_sql(&url, "UPDATE plans SET held_until = 1");
+    let daemon = here.scene.leave("run --plan chain.md");
+    let plan = plan_id(&here.scene);
+    here.does(&here.scene.take_task(1), "one.txt");
+    // Its result is on the branch there.
+    here.scene.take_task(2);
+    kill(&here.scene, daemon);
+    over();
+    let daemon = there.scene.start("daemon");
+    there.does(&there.scene.take_task(2), "two.txt");
+    there.scene.take_task(3);
+    drop(daemon);
+    over();
+    let _daemon = here.scene.start("daemon");
+    let last = here.scene.take("the last task", |command| {
+        command.task() == 3 && command.attempt() == 2
+    });
+    here.does(&last, "three.txt");
+    here.scene.await_status("completed");
+    let results = ".gitignore\na.txt\nb.txt\none.txt\nthree.txt\ntwo.txt\n";
+    assert_eq!(here.results(&plan), results);
+    assert!(here.scene.events_named("asked").is_empty());
+    history_is_whole(&here.scene);
+}
+
+#[test]
+fn plan_that_could_not_be_taken_over_is_tried_again() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    // The clone there has not got it.
+    let commit =
+        "-c user.name=p -c user.email=p@p commit --quiet --no-verify --allow-empty -m later";
+    git(&here.project, commit);
+    let daemon = here.scene.leave("run --plan one.md");
+    here.scene.take_task(1);
+    kill(&here.scene, daemon);
+    run_sql(&url, "UPDATE plans SET held_until = 1");
+    let _daemon = there.scene.start("daemon");
+    wait_until("it cannot be taken over", || {
+        let log = there.scene.path("logs/daemon.log");
+        let log = fs::read_to_string(log).unwrap_or_default();
+        log.contains("`git fetch` there may bring what it stands on")
+    });
+    git(&there.project, "fetch --quiet");
+    there.does(&there.scene.take_task(1), "one.txt");
+    there.scene.await_status("completed");
+    history_is_whole(&there.scene);
+}

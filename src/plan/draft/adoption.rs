@@ -16,6 +16,8 @@ pub struct NewHome {
     pub queue: QueueEntry,
     /// Commands that agents behind relays go on with.
     pub goes_on: BTreeSet<CommandId>,
+    /// Where the branch of the results is there, if the plan was there before.
+    pub shown: Option<String>,
 }
 
 impl Draft<'_> {
@@ -89,7 +91,7 @@ impl Draft<'_> {
             head.queue = Some(Box::new(to.queue));
             (head.options, head.repository, head.tree) = (None, None, None);
             if let Some(line) = &mut head.line {
-                (line.began_on, line.shown, line.elsewhere) = (None, None, None);
+                (line.began_on, line.shown, line.elsewhere) = (None, to.shown, None);
                 line.folder = String::new();
             }
         });

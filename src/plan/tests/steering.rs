@@ -217,6 +217,7 @@ fn adopted_plan_begins_anew_what_was_under_way() {
         workspace: "/there".to_owned(),
         queue: QueueEntry::default(),
         goes_on: [command(3)].into(),
+        shown: None,
     };
     apply(&mut plan, |draft| draft.adopt(to.clone()));
     // Its agent is behind a relay.

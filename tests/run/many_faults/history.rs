@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use postgres::types::ToSql;
 use postgres::{Client, NoTls, Row};
 use serde_json::Value;
 
@@ -23,10 +24,10 @@ pub fn keep(url: &str) {
     run_sql(url, NOTES);
 }
 
-/// Returns the rows of a query about a plan.
-pub fn rows(url: &str, query: &str, plan: &str) -> Vec<Row> {
+/// Returns the rows of a query.
+pub fn rows(url: &str, query: &str, values: &[&(dyn ToSql + Sync)]) -> Vec<Row> {
     let mut client = Client::connect(url, NoTls).unwrap();
-    client.query(query, &[&plan]).unwrap()
+    client.query(query, values).unwrap()
 }
 
 /// Checks the changes of a plan, and returns the programs that held it, one after the other.
@@ -34,16 +35,16 @@ pub fn check(url: &str, plan: &str) -> Vec<String> {
     let logged = rows(
         url,
         "SELECT seq FROM log WHERE plan = $1 ORDER BY seq",
-        plan,
+        &[&plan],
     );
     let logged: Vec<i64> = logged.iter().map(|row| row.get(0)).collect();
-    let last = rows(url, "SELECT seq FROM plans WHERE id = $1", plan)[0].get(0);
+    let last = rows(url, "SELECT seq FROM plans WHERE id = $1", &[&plan])[0].get(0);
     assert_eq!(logged, (1..=last).collect::<Vec<i64>>(), "no hole");
     let noted =
         "SELECT seq, author, program, holder, epoch FROM history WHERE plan = $1 ORDER BY place";
     let (mut seqs, mut epochs) = (Vec::new(), vec![(0, String::new())]);
     let (mut programs, mut held) = (BTreeMap::new(), Vec::new());
-    for row in rows(url, noted, plan) {
+    for row in rows(url, noted, &[&plan]) {
         let [author, program, holder]: [String; 3] = [1, 2, 3].map(|at| row.get(at));
         let (seq, epoch): (i64, i64) = (row.get(0), row.get(4));
         seqs.push(seq);
