@@ -33,12 +33,14 @@ pub(super) fn apply_found(
     for (id, sign) in &found.signs {
         let task = draft.plan().attempt(id).map(|attempt| attempt.task);
         let role = task.and_then(|task| draft.plan().role_of(task));
-        if sign.life.machine.is_none() && workers.behind_relays(role) {
-            // It waits for a relay, which says where it is.
-            continue;
-        }
+        // What a relay has says where it is.
+        let waits_for_relay = sign.life.machine.is_none() && workers.behind_relays(role);
         let session = sign.life.session.clone().filter(|id| safe_session(id));
-        if let Err(refusal) = draft.part(|draft| draft.claim(id, session.map(SessionId::new))) {
+        let claimed = draft.part(|draft| match waits_for_relay {
+            true => Ok(false),
+            false => draft.claim(id, session.map(SessionId::new)),
+        });
+        if let Err(refusal) = claimed {
             tracing::warn!(%refusal, "a heartbeat of an unknown command");
             continue;
         }

@@ -216,7 +216,7 @@ fn plan_that_could_not_be_taken_over_is_tried_again() {
     wait_until("it cannot be taken over", || {
         let log = there.scene.path("logs/daemon.log");
         let log = fs::read_to_string(log).unwrap_or_default();
-        log.contains("`git fetch` there may bring what it stands on")
+        log.contains("`git fetch` there may bring it")
     });
     git(&there.project, "fetch --quiet");
     there.does(&there.scene.take_task(1), "one.txt");
