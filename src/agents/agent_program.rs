@@ -5,10 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::agent_acts::AgentAct;
-use super::coding_agent::{AgentInvocation, AgentRun, RunOutput};
-use super::permissions::Permissions;
-use super::run_outcome::RunReading;
+use super::{AgentAct, AgentInvocation, AgentRun, Permissions, RunOutput, RunReading};
 use crate::wire::Problem;
 
 /// A coding agent: what differs from agent to agent, as facts, and functions for its command line and its output.

@@ -2,17 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::agent_acts::{AgentAct, complains, gets, joined_text, says, uses};
-use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
-use super::coding_agent::{
-    AgentInvocation, AgentRun, RunOutput, RunSession, dollars_at, events, is, is_uuid, last_event,
-    number_at, session_named, text_at, tokens_at,
+use super::agent_acts::joined_text;
+use super::coding_agent::{last_event, session_named};
+use super::{
+    AgentAct, AgentInvocation, AgentRun, CodingAgent, Commands, Login, ModelFault, Permissions,
+    ProgramVersion, RunOutcome, RunOutput, RunReading, RunSession, Variables, complains,
+    dollars_at, events, folder, gets, is, is_uuid, number_at, plausible, says, text_at, tokens_at,
+    uses,
 };
-use super::permissions::{Commands, Permissions};
-use super::run_outcome::{ModelFault, RunOutcome, RunReading, plausible};
 use crate::plan::{ModelCost, Time};
-use crate::wire::Problem;
-use crate::wire::text::{joined, one_line};
+use crate::wire::{Problem, joined, one_line};
 
 /// The longest description of one refusal.
 const REFUSAL: usize = 200;

@@ -6,14 +6,13 @@ use std::path::Path;
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use super::agent_program::CodingAgent;
-use super::permissions::Permissions;
-use super::run_outcome::{ModelFault, RunOutcome, RunReading, plausible};
-use super::{aider, claude, codex, gemini, opencode};
+use super::{
+    CodingAgent, ModelFault, Permissions, RunOutcome, RunReading, aider, claude, codex, gemini,
+    opencode, plausible,
+};
 use crate::exec;
 use crate::plan::{ModelCost, SessionId, Time};
-use crate::wire::Problem;
-use crate::wire::text::{joined, one_line, printable, safe_session};
+use crate::wire::{Problem, joined, one_line, printable, safe_session};
 
 /// The session that a run is in.
 #[derive(Clone, Debug, PartialEq, Eq)]

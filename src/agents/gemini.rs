@@ -3,16 +3,13 @@
 
 use serde_json::Value;
 
-use super::agent_acts::{AgentAct, complains, gets, uses};
-use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
-use super::coding_agent::{
-    AgentInvocation, AgentRun, RunOutput, RunSession, events, is, is_uuid, number_at, status_in,
-    text_at, tokens_at,
+use super::coding_agent::status_in;
+use super::{
+    AgentAct, AgentInvocation, AgentRun, CodingAgent, Commands, Login, ModelFault, ProgramVersion,
+    RunOutcome, RunOutput, RunReading, RunSession, Variables, complains, events, folder, gets, is,
+    is_uuid, number_at, text_at, tokens_at, uses,
 };
-use super::permissions::Commands;
-use super::run_outcome::{ModelFault, RunOutcome, RunReading};
-use crate::wire::Problem;
-use crate::wire::text::one_line;
+use crate::wire::{Problem, one_line};
 
 pub(super) static AGENT: CodingAgent = CodingAgent {
     name: "gemini",

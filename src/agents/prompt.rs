@@ -7,8 +7,7 @@ use super::AgentJob;
 use super::shell_blocks::begins_task;
 use super::substitute_report::block;
 use super::task_files::file_options;
-use crate::wire::command_file::CommandFile;
-use crate::wire::text::{clip, joined, printable};
+use crate::wire::{CommandFile, clip, joined, printable};
 
 /// What an agent reads in addition to the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 use super::{AgentJob, AgentProcess};
 use crate::plan::Origin;
-use crate::wire::Problem;
-use crate::wire::command_file::{CommandFile, CommandType, sections};
+use crate::wire::command_file::sections;
+use crate::wire::{CommandFile, CommandType, Problem};
 
 /// The built-in agent that runs shell blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,13 @@
 //! not yet a success, unless the program was the whole task.
 
 use super::coding_agent::ended;
-use super::run_outcome::{RunOutcome, RunReading};
-use super::{AgentJob, CodingAgentSetup, CommandTemplate, MOST_PRINTED, ProcessEnd, Shell};
+use super::{
+    AgentJob, CodingAgentSetup, CommandTemplate, MOST_PRINTED, ProcessEnd, RunOutcome, RunReading,
+    Shell,
+};
 use crate::plan::{Collaboration, Report, ReportStatus, and_more};
-use crate::wire::Problem;
-use crate::wire::report_file::{ReportFile, parse};
-use crate::wire::text::{clip, joined, one_line, printable, time_text};
+use crate::wire::report_file::parse;
+use crate::wire::{Problem, ReportFile, clip, joined, one_line, printable, time_text};
 
 /// The longest part of an agent's words that a made report repeats, in characters.
 const SAID: usize = 16 * 1024;

@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use tokio::sync::OnceCell;
 
-use super::args::TeamArgs;
-use super::team_file::TeamFile;
-use super::{Exit, Failure, Output, Result, beside, complain, logging};
+use super::{Exit, Failure, Output, Result, TeamArgs, TeamFile, beside, complain, logging};
 use crate::config::{Config, ConfigError, Environment};
 use crate::llm::PromptFiles;
 use crate::plan::{Draft, Plan, PlanId, Refusal};

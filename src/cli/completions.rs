@@ -9,14 +9,13 @@ use clap::{Arg, Command, CommandFactory};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
 
-use super::args::CommandLine;
 use super::plan_by_name::pick_plan;
-use super::{Access, App, CommandStart, Output, Result};
+use super::{Access, App, CommandLine, CommandStart, Output, Result};
 use crate::config::Environment;
 use crate::plan::{ArchiveState, Plan, PlanId, ROLE};
 use crate::store::ListedPlan;
 use crate::view::StateWord;
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// The variable by which a shell's script asks what there is.
 const ASKED: &str = "_PLAN_AGENT_COMPLETE";

@@ -6,13 +6,14 @@ use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
-use super::answer_words::{self, Typed};
-use super::args::{AnswerArgs, OnPlan, RestoreArgs};
-use super::{App, BY, Exit, Failure, Result, plan_display};
+use super::answer_words::Typed;
+use super::{
+    AnswerArgs, App, BY, Exit, Failure, OnPlan, RestoreArgs, Result, answer_words, plan_display,
+};
 use crate::plan::{AnswerChoice, DAEMON, Draft, PlanId};
 use crate::steering;
 use crate::volumes::{DaemonInfo, DaemonLock, LockError};
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// How long a daemon may take to end: it promises one second, a busy machine may need more.
 const END_WITHIN: Duration = Duration::from_secs(15);

@@ -10,8 +10,7 @@ use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::timeout;
 
-use super::args::CarryOut;
-use super::{App, Ended, Exit, Failure, Result, complain, logging, unless, web};
+use super::{App, CarryOut, Ended, Exit, Failure, Result, complain, logging, unless, web};
 use crate::exec::tail_of;
 use crate::plan::PlanId;
 use crate::volumes::DaemonLock;

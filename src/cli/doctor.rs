@@ -5,21 +5,19 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::agent_choice::{Probe, probe};
-use super::args::{AgentArgs, DoctorArgs};
-use super::in_process_roles::{Servers, start_servers};
-use super::model_choice::on_path;
-use super::team_file::TeamFile;
+use super::in_process_roles::start_servers;
 use super::worker_pools::examine;
-use super::{App, CommandStart, Exit, Failure, Output, Result};
+use super::{
+    AgentArgs, App, CommandStart, DoctorArgs, Exit, Failure, Output, Result, Servers, TeamFile,
+    on_path,
+};
 use crate::agents::{CodingAgent, Login, Permissions};
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::{PromptFiles, Prompts};
 use crate::plan::{counted, word};
 use crate::view::Style;
-use crate::wire::Problem;
-use crate::wire::team_file::{RoleKind, RoleSpec, RoleWorker};
-use crate::wire::text::printable;
+use crate::wire::{Problem, RoleKind, RoleSpec, RoleWorker, printable};
 
 /// What was found out about one thing.
 #[derive(Debug, Serialize)]

@@ -3,15 +3,11 @@
 use std::io::{IsTerminal, stdin};
 use std::path::PathBuf;
 
-use super::args::OnPlanOrTask;
-use super::editor::Editor;
-use super::{Access, App, BY, CommandStart, Ended, Exit, Failure, complain};
+use super::{Access, App, BY, CommandStart, Editor, Ended, Exit, Failure, OnPlanOrTask, complain};
 use crate::plan::{Draft, PlanId, Refusal};
 use crate::steering;
 use crate::store::StoreError;
-use crate::wire::Problem;
-use crate::wire::plan_file::PlanToEdit;
-use crate::wire::text::printable;
+use crate::wire::{PlanToEdit, Problem, printable};
 
 /// Begins the lines above a text that say what is wrong with it; they are no part of it.
 const COMMENT: &str = "#!";

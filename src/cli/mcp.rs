@@ -5,12 +5,14 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use tokio::net::TcpListener;
 
-use super::args::{Dialects, McpArgs};
-use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, tool, unless};
+use super::{
+    Access, App, CommandStart, Dialects, Ended, Exit, Failure, McpArgs, Result, complain, tool,
+    unless,
+};
 use crate::serve::{PATH, ServedTools};
 use crate::volumes::{TokenFile, Volumes};
 use crate::web::{self, Gate};
-use crate::wire::text::quoted;
+use crate::wire::quoted;
 
 /// Serves the tools until the client ends or a signal comes.
 pub async fn serve(args: McpArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {

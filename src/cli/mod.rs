@@ -60,11 +60,20 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 // The commands take these from here.
 use self::app::{Access, App, BY, CommandStart};
-use self::args::{CliCommand, CommandLine};
+use self::args::*;
+use self::carry_out_plan::{FoundPlan, exit_of, stopped};
 use self::confirm::{can_ask, confirm};
+use self::editor::Editor;
 use self::failure::{Exit, Failure, Result};
+use self::in_process_roles::Servers;
+use self::line_wrapping::{columns, wrap};
+use self::model_choice::on_path;
+use self::new_plan::Wanted;
 use self::output::{Output, complain, shown_from_here};
+use self::run_terminal::Foreground;
 use self::signals::{Ended, beside, ended, unless};
+use self::team_file::TeamFile;
+use self::worker_pools::TeamWorkers;
 use crate::config::Environment;
 
 pub use self::trust::trust_folder;

@@ -16,7 +16,7 @@ use crate::daemon::Models;
 use crate::exec::OF_THE_AGENT;
 use crate::llm::{AgentModel, HttpModel, LanguageModel, Model};
 use crate::volumes::Folder;
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 impl App {
     /// Chooses who plans and judges; `at_work` is the agent that does the work, if it is known.

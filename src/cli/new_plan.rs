@@ -4,17 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 
-use super::args::{CarryOut, NewPlanArgs, QueueArgs};
-use super::{App, Failure, Result, beside, can_ask, confirm};
+use super::{App, CarryOut, Failure, NewPlanArgs, QueueArgs, Result, beside, can_ask, confirm};
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
 use crate::exec::project_head;
 use crate::plan::{PlanHead, TaskSpec, Time};
 use crate::steering::{self, GoalSettings};
 use crate::tools::new_plan_id;
-use crate::wire::Problem;
-use crate::wire::plan_file::{self, PlanFile};
-use crate::wire::text::quoted;
+use crate::wire::{PlanFile, Problem, plan_file, quoted};
 
 /// What a person says of the plan that is to be made.
 pub struct Wanted<'a> {

@@ -8,7 +8,7 @@ use crate::plan::{
 };
 use crate::store::ListedPlan;
 use crate::view::{ProgramName, StateWord};
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// The longest name in a list of candidates.
 const NAME: usize = 60;

@@ -11,8 +11,7 @@ use rustix::termios::{
 use textwrap::core::display_width;
 use tokio::net::unix::pipe::Receiver;
 
-use super::line_wrapping::{columns, wrap};
-use super::{Output, Result};
+use super::{Output, Result, columns, wrap};
 
 /// The longest line that is taken, in bytes.
 const LONGEST_LINE: usize = 64 * 1024;

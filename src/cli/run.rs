@@ -7,15 +7,11 @@ use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
-use super::args::{
-    AbortArgs, CarryOut, DaemonArgs, MakePlan, QueueArgs, ResumeArgs, RunArgs, WorkerArgs,
-};
-use super::carry_out_plan::exit_of;
-use super::new_plan::Wanted;
 use super::web::Said;
 use super::{
-    Access, App, BY, CommandStart, Ended, Exit, Failure, Result, can_ask, complain, confirm,
-    detach, queued_plans, remembered, run_terminal, secret_arguments, unless, web, worker_pools,
+    AbortArgs, Access, App, BY, CarryOut, CommandStart, DaemonArgs, Ended, Exit, Failure, MakePlan,
+    QueueArgs, Result, ResumeArgs, RunArgs, Wanted, WorkerArgs, can_ask, complain, confirm, detach,
+    exit_of, queued_plans, remembered, run_terminal, secret_arguments, unless, web, worker_pools,
 };
 use crate::config::Planner;
 use crate::daemon::{self, EndsWhen, HumanWait, PlanAtWork};
@@ -24,8 +20,7 @@ use crate::plan_time::Clock;
 use crate::steering;
 use crate::store::StoreError;
 use crate::view::clock_time;
-use crate::wire::plan_file;
-use crate::wire::text::one_line;
+use crate::wire::{one_line, plan_file};
 use crate::worker::{self, RoleFilter, WorkerEvent};
 
 /// Printed when a signal comes first.

@@ -14,12 +14,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::args::CarryOut;
-use super::carry_out_plan::exit_of;
-use super::editor::Editor;
-use super::live_area::{self, LiveArea};
+use super::live_area::LiveArea;
 use super::prompt::Prompt;
-use super::{App, Ended, Exit, Output, Result, complain, shown_from_here};
+use super::{
+    App, CarryOut, Editor, Ended, Exit, Output, Result, complain, exit_of, live_area,
+    shown_from_here,
+};
 use crate::daemon::DaemonEnd;
 use crate::plan::{
     Event, HumanQuestion, ModelQuestion, Plan, PlanId, PlanPolicy, PlanState, QuestionId,
@@ -28,7 +28,7 @@ use crate::plan::{
 use crate::store::{Change, Store};
 use crate::view::{self, EventView, RepeatedFailures, Style};
 use crate::volumes::{DaemonInfo, Folder};
-use crate::wire::text::{one_line, printable, time_text};
+use crate::wire::{one_line, printable, time_text};
 use questions::OpenQuestion;
 
 /// How often changes are read that other processes make.

@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 
 use super::{Failure, Result};
-use crate::wire::text::KEY_PREFIXES;
+use crate::wire::KEY_PREFIXES;
 
 /// Names of flags and variables whose values are secrets; without `-`, `_` and `.`.
 const NAMES: &str = "apikey accesskey secretkey privatekey token secret password passwd passphrase \

@@ -2,9 +2,10 @@
 
 use anyhow::anyhow;
 
-use super::args::{AddArgs, RetryArgs, SettleArgs, TellArgs};
 use super::control::free_of_daemons;
-use super::{App, BY, Exit, Failure, Result, can_ask, confirm};
+use super::{
+    AddArgs, App, BY, Exit, Failure, Result, RetryArgs, SettleArgs, TellArgs, can_ask, confirm,
+};
 use crate::agents::CodingAgent;
 use crate::bounded_read;
 use crate::plan::{
@@ -14,8 +15,7 @@ use crate::steering::{self, NAME};
 use crate::store::StoreError;
 use crate::view::ProgramName;
 use crate::volumes::DaemonLock;
-use crate::wire::plan_file::nearest;
-use crate::wire::text::one_line;
+use crate::wire::{nearest, one_line};
 
 /// The most that is read of the lock of a command.
 const LONGEST: usize = 1024;

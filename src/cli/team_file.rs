@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use serde_json::{Map, Value};
 
-use super::carry_out_plan::FoundPlan;
-use super::new_plan::{NewPlan, Wanted};
-use super::{App, Failure, Result, complain};
+use super::new_plan::NewPlan;
+use super::{App, Failure, FoundPlan, Result, Wanted, complain};
 use crate::agents;
 use crate::bounded_read;
 use crate::config::Config;
@@ -16,11 +15,10 @@ use crate::plan::{TaskId, and_more};
 use crate::role::ACTIONS;
 use crate::tools::Dialect;
 use crate::trust::{Parts, content_hash};
-use crate::wire::Problem;
-use crate::wire::team_file::{
-    self, KnownNames, ONLY_ITS_OWN, ParameterKind, RoleFolder, RoleKind, RoleWorker, Team, Workflow,
+use crate::wire::team_file::{KnownNames, ONLY_ITS_OWN, ParameterKind};
+use crate::wire::{
+    Problem, RoleFolder, RoleKind, RoleWorker, Team, Workflow, one_line, quoted, team_file,
 };
-use crate::wire::text::{one_line, quoted};
 
 /// Bytes of a role's prompt.
 const MAX_PROMPT: usize = 64 * 1024;

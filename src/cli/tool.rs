@@ -5,8 +5,10 @@ use std::io::ErrorKind;
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 
-use super::args::{Dialects, ToolArgs, ToolsArgs};
-use super::{Access, App, BY, CommandStart, Ended, Exit, Failure, Output, Result, beside, unless};
+use super::{
+    Access, App, BY, CommandStart, Dialects, Ended, Exit, Failure, Output, Result, ToolArgs,
+    ToolsArgs, beside, unless,
+};
 use crate::bounded_read;
 use crate::tools::{ControlSettings, Dialect, Tool, Toolbox};
 use crate::view::Style;

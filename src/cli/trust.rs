@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
-use super::team_file::TeamFile;
 use super::{
-    App, CommandStart, Exit, Failure, Output, Result, beside, can_ask, complain, confirm,
+    App, CommandStart, Exit, Failure, Output, Result, TeamFile, beside, can_ask, complain, confirm,
     shown_from_here,
 };
 use crate::config::{Config, Environment, FILE_NAME};
@@ -19,7 +18,7 @@ use crate::llm::PromptFiles;
 use crate::trust::{ConfirmedRecords, Parts, content_hash, is_hash};
 use crate::view::ProgramName;
 use crate::volumes::EXCHANGE;
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// Characters that are shown of a setting, and settings of a file.
 const MOST_SHOWN: usize = 2_000;

@@ -15,15 +15,13 @@ use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::args::WebArgs;
-use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, unless};
+use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, WebArgs, complain, unless};
 use crate::own_files;
 use crate::serve::ServedTools;
 use crate::tools::{Dialect, Toolbox};
 use crate::volumes::TokenFile;
 use crate::web::{self, Gate, Parts, WebState};
-use crate::wire::Problem;
-use crate::wire::text::quoted;
+use crate::wire::{Problem, quoted};
 
 /// The port, if it is free.
 const PORT: u16 = 7420;

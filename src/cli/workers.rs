@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{App, Result};
 use crate::plan::Time;
 use crate::view::span;
-use crate::wire::text::{one_line, parse_time};
+use crate::wire::{one_line, parse_time};
 use crate::worker::workers_at_work::{RelayView, WorkerView, relays, workers};
 
 /// The most characters of a name.

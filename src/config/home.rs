@@ -10,7 +10,7 @@ use rustix::process::geteuid;
 
 use super::FILE_NAME;
 use crate::plan::words;
-use crate::wire::text::known_word;
+use crate::wire::known_word;
 use crate::{bounded_read, own_files};
 
 /// The folder with the marker. In a project everything of plan-agent's is in it; agents that may write nowhere else leave their

@@ -21,16 +21,15 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{self, MERGE_CHECK, PlanPolicy, SessionScope};
-use crate::wire::Problem;
-use crate::wire::problem::Place;
+use crate::wire::{Place, Problem};
 
+use self::read_config::{FileContent, wrong_variable};
 pub use budget_limit::ConfiguredLimit;
 pub use environment::Environment;
 pub use home::{Home, Layout};
 pub use internal_waits::Timing;
 pub use model_choice::{Api, Candidate, Candidates, FoundAgent, ModelEndpoint, Planner};
 pub use notify::{NotifyConfig, NotifyFormat, NotifyUrl};
-use read_config::FileContent;
 pub use read_config::{ConfigError, absolute, is_loopback};
 pub use sections::{
     BeforeWork, BudgetConfig, CheckConfig, HooksConfig, Isolation, JudgeConfig, LanguageChoice,

@@ -3,8 +3,9 @@
 
 use secrecy::SecretString;
 
-use super::read_config::wrong_variable;
-use super::{Config, ConfigError, Environment, ModelProvider, ServiceUrl, read_config};
+use super::{
+    Config, ConfigError, Environment, ModelProvider, ServiceUrl, read_config, wrong_variable,
+};
 use crate::plan::words;
 use crate::wire::Problem;
 

@@ -17,9 +17,7 @@ use toml::de::{DeTable, DeValue};
 use super::{Config, Environment, JudgeConfig, ServiceUrl, TEMPLATE};
 use crate::bounded_read;
 use crate::plan::JudgePolicy;
-use crate::wire::Problem;
-use crate::wire::problem::Place;
-use crate::wire::text::{field_path, is_identifier, quoted};
+use crate::wire::{Place, Problem, field_path, is_identifier, quoted};
 
 /// The largest file, in bytes; that of a person has a few KiB.
 const MAX_BYTES: usize = 1024 * 1024;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::model_choice::Api;
-use super::read_config::{self, FileContent, variable_of};
-use super::{Config, ConfigError, Environment, ModelProvider, Planner};
+use super::read_config::variable_of;
+use super::{
+    Api, Config, ConfigError, Environment, FileContent, ModelProvider, Planner, read_config,
+};
 use crate::plan::word;
 
 /// The keys that a plan remembers: who plans and judges, and what agents may do.

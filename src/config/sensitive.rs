@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::read_config::leaves;
 use super::{Config, NotifyUrl, StoreUrl};
 use crate::plan::PlanPolicy;
-use crate::wire::text::parse_span;
+use crate::wire::parse_span;
 
 /// Keys that neither run a program nor widen what is allowed. What the team file and the prompts say counts by their content.
 const HARMLESS: &str = "

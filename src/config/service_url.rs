@@ -4,7 +4,7 @@ use std::fmt;
 
 use reqwest::Url;
 
-use super::read_config::is_loopback;
+use super::is_loopback;
 
 /// The address of a service. It is https, or http on this machine, and holds no key.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,18 +1,15 @@
 //! How reports, answers of a person, heartbeats and the results of effects change the plan.
 
 use super::changed_files::QuickInspection;
-use super::effect_work::{ModelDecision, ModelOutcome, NoAnswer};
-use super::input_routing::FoundInput;
-use super::plan_run::EffectResult;
-use super::report_parsing::{AnswerFile, ParsedReport};
-use super::worktrees::BranchReport;
+use super::effect_work::{ModelDecision, NoAnswer};
+use super::{AnswerFile, BranchReport, EffectResult, FoundInput, ModelOutcome, ParsedReport};
 use crate::plan::{
     AnswerChoice, AppliedReport, Draft, HumanQuestion, IN_FILE, PlanHead, QuestionId, Refusal,
     SessionId, Verdict,
 };
 use crate::volumes::{ReportDisposition, Withdrawal, machine};
 use crate::wire::question_file::in_file;
-use crate::wire::text::safe_session;
+use crate::wire::safe_session;
 
 /// What is to be done in the folders after the change.
 #[derive(Debug, Default)]

@@ -18,7 +18,8 @@ use crate::plan::{
     Report, SessionId, SessionScope, Task, TaskId, Time, due, rule_decisions, waits_for_checks,
 };
 use crate::volumes::Volumes;
-use crate::wire::command_file::{self, CommandFile, CommandType, sections};
+use crate::wire::command_file::sections;
+use crate::wire::{CommandFile, CommandType, command_file};
 
 /// Decisions carried out in one change at most: more than any plan needs, few enough to end.
 const MOST_DECISIONS: usize = 10_000;

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::plan_run::{EffectKey, EffectResult, PlanRun};
-use super::report_parsing::ParsedReport;
-use super::{BY, DaemonSettings};
+use super::{BY, DaemonSettings, EffectKey, EffectResult, ParsedReport, PlanRun};
 use crate::agents::ran_commands;
 use crate::exec::{
     self, FileListing, Filters, Git, GitError, GitSnapshots, Project, examine, remove_folder,

@@ -32,6 +32,15 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use self::background_effects::Effects;
+use self::carry_out_steps::{OutgoingCommand, draw_question_ids};
+use self::changed_files::ChangeWatch;
+use self::effect_work::{ModelOutcome, blocking};
+use self::hooks::{HookNews, HookState};
+use self::plan_run::{EffectKey, EffectResult, PlanRun};
+use self::proof_runs::ProofRuns;
+use self::report_parsing::{AnswerFile, ParsedReport};
+use self::worktrees::{BranchReport, Gathering};
 use crate::exec;
 use crate::plan::{PlanId, PlanState, Time};
 use crate::plan_time::Clock;
@@ -42,7 +51,6 @@ use exchange::Exchange;
 use input_routing::FoundInput;
 pub use internal_plans::tidy as tidy_internal;
 use loop_view::LoopView;
-use plan_run::PlanRun;
 use plans_at_work::{PlanEvent, PlansAtWork, open};
 pub use recovery::set_torn_aside;
 pub use settings::{

@@ -9,19 +9,17 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use super::apply_input::{FollowUp, apply_found, apply_result};
-use super::background_effects::Effects;
-use super::carry_out_steps::{OutgoingCommand, draw_question_ids};
-use super::changed_files::{ChangeWatch, Inspected};
-use super::effect_work::{CheckOutcome, ModelOutcome};
-use super::hooks::{HookNews, HookState};
-use super::input_routing::FoundInput;
-use super::internal_plans;
+use super::changed_files::Inspected;
+use super::effect_work::CheckOutcome;
 use super::loop_view::Demand;
 use super::notify::{NotifyState, TryFailed};
-use super::proof_runs::{self, ProofRuns, recorded_runs};
+use super::proof_runs::recorded_runs;
 use super::settings::EndWorkers;
-use super::worktrees::{self, BranchReport};
-use super::{BY, DaemonSettings, HumanWait, LoopView, PlanAtWork, StartedWorkers, effect_work};
+use super::{
+    BY, BranchReport, ChangeWatch, DaemonSettings, Effects, FoundInput, HookNews, HookState,
+    HumanWait, LoopView, ModelOutcome, OutgoingCommand, PlanAtWork, ProofRuns, StartedWorkers,
+    draw_question_ids, effect_work, internal_plans, proof_runs, worktrees,
+};
 use crate::plan::{
     CheckBefore, CheckResult, CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan,
     QuestionId, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,

@@ -10,12 +10,13 @@ use anyhow::Result;
 use futures_util::future::{pending, select_all};
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::plan_run::{EffectKey, EffectResult, PlanRun};
-use super::{BY, DaemonSettings, FolderSettings, PlanAtWork, TakeUp};
+use super::{
+    BY, DaemonSettings, EffectKey, EffectResult, FolderSettings, PlanAtWork, PlanRun, TakeUp,
+};
 use crate::plan::{Plan, PlanHead, PlanId, PlanState};
 use crate::plan_time::Clock;
 use crate::store::{ListedPlan, Store, StoreError};
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// The longest reason that is kept with a plan that waits.
 const REASON: usize = 400;

@@ -14,12 +14,10 @@ use crate::plan::{
 use crate::role::WaitChain;
 use crate::store::{Store, StoreError};
 use crate::volumes::{Folder, ReportDisposition, Volumes};
-use crate::wire::command_file::CommandType;
+use crate::wire::CommandType;
 
-use super::carry_out_steps::draw_question_ids;
-use super::effect_work::blocking;
-use super::report_parsing::{ParsedReport, UnreadableReport};
-use super::{BY, DaemonSettings};
+use super::report_parsing::UnreadableReport;
+use super::{BY, DaemonSettings, ParsedReport, blocking, draw_question_ids};
 
 /// Unreadable reports to one request, after which it has failed.
 const MOST_UNREADABLE: u32 = 2;

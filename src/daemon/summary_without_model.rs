@@ -2,7 +2,7 @@
 
 use crate::plan::{Observations, Plan, Task, TaskState, counted};
 use crate::view::StateWord;
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// Tasks that are listed; the rest is counted.
 const LISTED: usize = 20;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::exec::{Filters, Git, GitError, NOT_OF_THE_WORK, examine, link_free_access};
-use crate::wire::text::{clip, printable};
+use crate::wire::{clip, printable};
 
 /// Entries of the file tree.
 const ENTRIES: usize = 120;

@@ -8,11 +8,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::git::{Git, Result, blocking};
-use super::produced_files::{changed_at, written_at};
-use super::tree_changes::{TreeChange, tree_changes};
+use super::produced_files::written_at;
+use super::tree_changes::tree_changes;
+use super::{Git, Result, TreeChange, blocking, changed_at};
 use crate::plan::{ChangeDetection, ChangedFiles, Time};
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// Folders whose content is not part of the work.
 pub const NOT_OF_THE_WORK: [&str; 5] = [

@@ -4,12 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::git::{Git, GitError, Result};
-use super::inline_tests;
-use super::judging_files::JudgingFiles;
-use super::manifests;
-use super::tree_changes::{TreeChange, tree_changes};
-use super::worktree::{Project, literal};
+use super::tree_changes::tree_changes;
+use super::worktree::literal;
+use super::{Git, GitError, JudgingFiles, Project, Result, TreeChange, inline_tests, manifests};
 use crate::own_files::remove_if_there;
 
 /// The mode of a file that may be executed.

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use super::judging_files::scripts;
 use crate::config::CheckConfig;
 use crate::plan::{CheckProgram, CheckResult};
-use crate::wire::text::sha256;
+use crate::wire::sha256;
 
 /// The most programs of checks that are looked at.
 const MOST: usize = 50;

@@ -13,12 +13,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::child_output::ChildOutput;
-use super::process_group::{ChildSpec, environment, run};
 use super::repository_config::{RepositoryPlace, locate};
+use super::{ChildOutput, ChildSpec, environment, run};
 use crate::foreign_files::open_plain;
 use crate::plan::Repository;
-use crate::wire::text::{clip, joined, printable};
+use crate::wire::{clip, joined, printable};
 
 pub use error::{GitError, Result};
 use guarded_folder::lay_out;

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, sleep};
 
-use super::child_output::ChildOutput;
+use super::ChildOutput;
 use crate::plan_time::TimeAllowance;
 
 /// The time between TERM and KILL for a group.

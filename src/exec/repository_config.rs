@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::git::{Git, GitError, Result, blocking};
+use super::{Git, GitError, Result, blocking};
 use crate::foreign_files::{git_link, read_beginning};
 use crate::plan::Repository;
 

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::worktree::{AGENT_FOLDER, DiffDetail, Project, TaskWorktree, difference};
-use super::{Filters, examine};
+use super::{AGENT_FOLDER, DiffDetail, Filters, Project, TaskWorktree, difference, examine};
 use crate::plan::{Attempt, IntegrationBranch, Plan, PlanHead, PlanId, Task, TaskId};
 
 /// Where the change of a task is found.

@@ -6,8 +6,8 @@ use minijinja::context;
 use minijinja::value::{Serde, Value};
 
 use super::prompt_context::{MAX_CHECKS, MAX_DEPENDENCIES};
-use super::prompts::Prompts;
-use super::quoting::{LINE, NAME, SECTION, TAIL, TEXT, indented, one_line, unfenced};
+use super::quoting::{SECTION, TAIL, unfenced};
+use super::{LINE, NAME, Prompts, TEXT, indented, one_line};
 use crate::plan::{CheckResult, IntegrationBranch, Language, Plan, Task, words};
 use crate::wire::{Problem, criterion_text};
 

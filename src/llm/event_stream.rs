@@ -11,8 +11,8 @@ use serde_json::Value;
 use sse_stream::SseStream;
 use tokio::time::{Instant, timeout};
 
-use super::error::{Fault, LlmError};
-use super::http::{Endpoint, chain};
+use super::http::chain;
+use super::{Endpoint, Fault, LlmError};
 
 /// The largest stream, in bytes: servers wrap each of 32,000 tokens in an event of some hundred bytes.
 const MAX_STREAM: usize = 32 << 20;

@@ -13,11 +13,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::error::{Fault, LlmError, is_overflow, own_words};
-use super::event_stream::ApiAnswer;
+use super::{ApiAnswer, Fault, LlmError, is_overflow, own_words};
 use crate::config::{ModelEndpoint, is_loopback};
-use crate::wire::Problem;
-use crate::wire::text::joined;
+use crate::wire::{Problem, joined};
 
 /// The largest response body, in bytes; an answer of 16,000 tokens has about 64 KiB.
 const MAX_BODY: usize = 4 << 20;

@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::api_answers::{Completion, MessagesAnswer, StopReason};
-use super::error::{Fault, LlmError, own_words};
-use super::event_stream::ApiAnswer;
-use super::http::Endpoint;
-use super::{BoxFuture, LanguageModel, ModelReply, Request, Schema};
+use super::{
+    ApiAnswer, BoxFuture, Endpoint, Fault, LanguageModel, LlmError, ModelReply, Request, Schema,
+    own_words,
+};
 use crate::config::{Api, ModelEndpoint};
 use crate::wire::Problem;
 

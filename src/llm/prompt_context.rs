@@ -9,12 +9,12 @@ use minijinja::context;
 use minijinja::value::{Serde, Value, merge_maps};
 use serde::Serialize;
 
-use super::quoting::{LINE, NAME, one_line};
+use super::{LINE, NAME, one_line};
 use crate::plan::{
     Attempt, ChangeDetection, CheckResult, CriterionResult, CriterionState, Plan, ReportStatus,
     Task, TaskId, TaskState, proof, word,
 };
-use crate::wire::team_file::{RoleSpec, Team, Workflow};
+use crate::wire::{RoleSpec, Team, Workflow};
 
 /// Neighbours shown on each side of a task.
 const WINDOW: usize = 5;

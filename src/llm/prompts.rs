@@ -9,12 +9,11 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
 use minijinja::{Environment, Error, ErrorKind, Output, UndefinedBehavior};
 
-use super::quoting::{LINE, NAME, TEXT, one_line, quote, quote_within};
-use super::template_trial_data;
+use super::quoting::quote_within;
+use super::{LINE, NAME, TEXT, one_line, quote, template_trial_data};
 use crate::bounded_read;
 use crate::plan::words;
-use crate::wire::Problem;
-use crate::wire::text::joined;
+use crate::wire::{Problem, joined};
 
 /// A template of a question has this line between its system part and its prompt part.
 const SEPARATOR: &str = "---";

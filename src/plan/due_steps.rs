@@ -7,20 +7,14 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::concurrency::Lanes;
-use super::counted;
-use super::day_budget::BudgetDay;
-use super::draft::acceptable;
-use super::locks::HeldLocks;
-use super::model::{
-    ActiveTime, Attempt, AttemptState, BudgetLimit, CommandId, HumanQuestion, HumanQuestionKind,
-    IntegrationBranch, JudgePolicy, ModelAway, ModelQuestionKind, PlanState, ReportStatus,
-    ReviewPolicy, SessionId, SessionScope, Task, TaskId, TaskState, Time,
-};
-use super::plan_in_memory::Plan;
 use super::proof::{is_checked, is_provable};
 use super::rule_decisions::{certain, settled};
-use super::worker_pool_state::{WorkerPoolState, WorkerPools};
+use super::{
+    ActiveTime, Attempt, AttemptState, BudgetDay, BudgetLimit, CommandId, HeldLocks, HumanQuestion,
+    HumanQuestionKind, IntegrationBranch, JudgePolicy, Lanes, ModelAway, ModelQuestionKind, Plan,
+    PlanState, ReportStatus, ReviewPolicy, SessionId, SessionScope, Task, TaskId, TaskState, Time,
+    WorkerPoolState, WorkerPools, acceptable, counted,
+};
 
 /// How long a plan waits for its workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

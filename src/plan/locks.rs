@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{Attempt, PlanId, Task, TaskId, TaskState};
-use super::plan_in_memory::Plan;
+use super::{Attempt, Plan, PlanId, Task, TaskId, TaskState};
 
 /// The most locks of one task.
 pub const MAX_LOCKS: usize = 16;

@@ -46,6 +46,9 @@ pub use tally::Tally;
 pub use task_index::{Counts, Startable};
 pub use worker_pool_state::{WorkerPoolState, WorkerPools};
 
+use self::draft::acceptable;
+use self::ranked_set::{BOUND, FREE, Kinds, PENDING, Place, UNSETTLED};
+
 /// Returns a number with its noun: `1 task`, `2 tasks`.
 pub fn counted(number: impl Copy + Display + PartialEq + From<u8>, word: &str) -> String {
     let plural = if number == 1.into() { "" } else { "s" };

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{
-    AgentSession, AskId, Attempt, AttemptKind, AttemptState, CommandId, Evidence, HumanQuestion,
-    ModelQuestion, ModelQuestionKind, PendingMerge, PlanHead, PlanId, PlanState, QuestionId,
-    SessionId, Task, TaskId, TaskOrder, TaskState, Time,
+use super::ranked_set::{ALL, WANTED};
+use super::task_index::{TaskIndex, forget, kinds, place};
+use super::{
+    AgentSession, AskId, Attempt, AttemptKind, AttemptState, BOUND, CommandId, Counts, Evidence,
+    FREE, HumanQuestion, Kinds, ModelQuestion, ModelQuestionKind, PENDING, PendingMerge, Place,
+    PlanHead, PlanId, PlanState, QuestionId, SessionId, Startable, Task, TaskId, TaskOrder,
+    TaskState, Tasks, Time, UNSETTLED,
 };
-use super::ranked_set::{ALL, BOUND, FREE, Kinds, PENDING, Place, Tasks, UNSETTLED, WANTED};
-use super::task_index::{Counts, Startable, TaskIndex, forget, kinds, place};
 
 /// Defines the rows of a plan, and that each is made of what it holds.
 macro_rules! rows {

@@ -1,9 +1,9 @@
 //! Which criteria of a task a result proves. A proof is a check that was chosen before the work, failed then, and passes now.
 
-use super::model::{
-    Attempt, Before, CheckResult, Criterion, CriterionResult, CriterionState, Evidence, Proof, Task,
+use super::{
+    Attempt, Before, CheckResult, Criterion, CriterionResult, CriterionState, Evidence, Plan,
+    Proof, Task,
 };
-use super::plan_in_memory::Plan;
 
 /// The most changed files that the evidence names.
 const EVIDENT: usize = 10;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{Task, TaskId};
+use super::{Task, TaskId};
 
 /// The place of a task in the order: its position, and its number among tasks with the same position.
 pub(super) type Place = (i64, TaskId);

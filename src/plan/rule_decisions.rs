@@ -1,13 +1,11 @@
 //! Decisions by rules: for plans without a language model, and where facts settle a result.
 
-use super::draft::acceptable;
-use super::model::{
-    Attempt, Before, CheckBefore, CheckResult, DecidedBy, Decision, MERGE_CHECK, ReportStatus,
-    Time, Verdict,
-};
-use super::plan_in_memory::Plan;
 use super::proof::proven;
 use super::words_against_facts::contradiction;
+use super::{
+    Attempt, Before, CheckBefore, CheckResult, DecidedBy, Decision, MERGE_CHECK, Plan,
+    ReportStatus, Time, Verdict, acceptable,
+};
 
 /// The most characters of the report that a reason repeats.
 const SAID: usize = 160;

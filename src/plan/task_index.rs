@@ -6,9 +6,9 @@ use std::iter::Peekable;
 
 use serde::Serialize;
 
-use super::model::{PlanState, Task, TaskId, TaskOrder, TaskState};
-use super::ranked_set::{
-    BOUND, COMPLETED, FAILED, FREE, IN_PROGRESS, Kinds, PENDING, Place, RankedSet, SKIPPED, Tasks,
+use super::ranked_set::{COMPLETED, FAILED, IN_PROGRESS, RankedSet, SKIPPED};
+use super::{
+    BOUND, FREE, Kinds, PENDING, Place, PlanState, Task, TaskId, TaskOrder, TaskState, Tasks,
     UNSETTLED,
 };
 

@@ -11,10 +11,9 @@ use crate::plan::{
 };
 use crate::store::{Result, Store, StoreError};
 use crate::tools::new_plan_id;
-use crate::wire::team_file::{StepDoes, StepSpec};
-use crate::wire::text::{one_line, time_text};
+use crate::wire::{StepDoes, StepSpec, one_line, time_text};
 
-use super::messages::{CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage};
+use super::{CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage};
 
 /// A request is made once, and again after so many time-outs.
 const MAX_REQUESTS: u32 = 3;

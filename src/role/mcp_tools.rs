@@ -25,9 +25,9 @@ use crate::exec::{
     ChildOutput, ChildSpec, ExecError, MarkKind, ProcessGroup, ProcessMark, environment, piped,
 };
 use crate::plan_time::TimeAllowance;
-use crate::wire::text::{clip, one_line, printable, quote};
+use crate::wire::{clip, one_line, printable, quote};
 
-use super::abilities::{Abilities, Ability};
+use super::{Abilities, Ability};
 
 /// Bytes of one message.
 const MAX_MESSAGE: usize = 4 * 1024 * 1024;

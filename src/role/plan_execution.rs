@@ -6,17 +6,15 @@ use std::sync::atomic::AtomicUsize;
 use serde_json::{Map, Value};
 
 use crate::plan::{AttemptState, Draft, PlanId, Refusal, Report, ReportStatus, TaskState, Time};
-use crate::wire::team_file::{OnTimeout, StepDoes};
-use crate::wire::text::{clip_bytes, one_line, printable};
+use crate::wire::{OnTimeout, StepDoes, clip_bytes, one_line, printable};
 
-use super::abilities::Abilities;
-use super::internal_plan::{InternalPlan, InternalStep, PendingAnswer};
-use super::messages::{CollaborationStatus, RequestId, RequestRefused, StructuredMessage};
 use super::placeholders::StepValues;
-use super::request_collaboration::{REQUEST_COLLABORATION, Request};
-use super::role_assignments::Role;
-use super::role_model::StepContext;
-use super::role_state::{Result, RoleError, RoleStatus};
+use super::request_collaboration::Request;
+use super::{
+    Abilities, CollaborationStatus, InternalPlan, InternalStep, PendingAnswer,
+    REQUEST_COLLABORATION, RequestId, RequestRefused, Result, Role, RoleError, RoleStatus,
+    StepContext, StructuredMessage,
+};
 
 /// Bytes that are kept of what a step said.
 const MAX_RESULT: usize = 128 * 1024;

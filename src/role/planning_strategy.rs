@@ -7,20 +7,15 @@ use crate::llm::questions::role_steps::{
     self as questions, DoneStep, Offer, OfferKind, PlannedStep, ROLE_PREFIX, RoleContext,
 };
 use crate::plan::{MAX_METADATA, ModelQuestionKind};
-use crate::wire::Problem;
-use crate::wire::plan_file::nearest;
-use crate::wire::team_file::{StepDoes, StepSpec};
-use crate::wire::text::{one_line, quote};
+use crate::wire::{Problem, StepDoes, StepSpec, nearest, one_line, quote};
 
-use super::abilities::Abilities;
-use super::agent_base_role::ChosenStrategy;
-use super::internal_plan::{InternalPlan, InternalStep, PlanningStrategy};
-use super::messages::{OtherRole, RequestRefused, RoleId};
-use super::placeholders;
-use super::request_collaboration::{REQUEST_COLLABORATION, as_request};
-use super::role_assignments::Role;
-use super::role_model::{NO_MODEL, RoleModel};
-use super::role_state::{Result, RoleError};
+use super::request_collaboration::as_request;
+use super::role_model::NO_MODEL;
+use super::{
+    Abilities, ChosenStrategy, InternalPlan, InternalStep, OtherRole, PlanningStrategy,
+    REQUEST_COLLABORATION, RequestRefused, Result, Role, RoleError, RoleId, RoleModel,
+    placeholders,
+};
 
 /// The action that every role with a language model should have: the model does it.
 pub const ASK: &str = "ask";

@@ -16,8 +16,7 @@ use crate::plan::{
 };
 use crate::store::StoreError;
 
-use super::internal_plan::PlanKeeper;
-use super::role_state::RoleError;
+use super::{PlanKeeper, RoleError};
 
 /// The pauses after which an answer is tried to be kept again, doubled each time: about half a minute in all.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

@@ -1,7 +1,7 @@
 //! The text that an agent gets when it asks what to do next. It is bounded, whatever the plan contains.
 
 use crate::plan::{Plan, Task, counted};
-use crate::wire::text::{clip, clip_bytes, one_line};
+use crate::wire::{clip, clip_bytes, one_line};
 
 /// The longest hint, in bytes.
 const MAX: usize = 4096;

@@ -22,17 +22,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::agent_hint;
 use super::line_transport::LineTransport;
 use super::notifications::PlanNotifications;
-use super::progress::{self, FOLLOWED};
+use super::progress::FOLLOWED;
+use super::{agent_hint, progress};
 use crate::plan::Plan;
 use crate::plan_time::Clock;
 use crate::store::StoreError;
 use crate::tools::{Dialect, Tool, ToolAnswer, Toolbox, notebook};
 use crate::view::mission;
 use crate::volumes::Volumes;
-use crate::wire::text::{clip_bytes, one_line};
+use crate::wire::{clip_bytes, one_line};
 
 /// The largest message, in bytes: enough for a plan with the most tasks that a tool accepts.
 pub const MAX_MESSAGE: usize = 64 * 1024 * 1024;

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::wire::text::{field_path, joined, one_line, printable};
+use crate::wire::{field_path, joined, one_line, printable};
 
 /// The longest text that an argument may hold, in bytes.
 const MAX_TEXT: usize = 256 * 1024;

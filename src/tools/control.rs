@@ -14,7 +14,7 @@ use crate::plan::{
 use crate::steering::GoalSettings;
 use crate::view::StateWord;
 use crate::volumes::Volumes;
-use crate::wire::text::{clip, one_line};
+use crate::wire::{clip, one_line};
 
 pub(super) static TOOLS: LazyLock<[Tool; 3]> = LazyLock::new(|| {
     [

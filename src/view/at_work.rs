@@ -11,8 +11,7 @@ use crate::plan::{
     Attempt, AttemptState, BudgetLimit, CommandId, ModelQuestionKind, Plan, Task, TaskId, Time,
     counted,
 };
-use crate::wire::command_file::CommandFile;
-use crate::wire::role_text;
+use crate::wire::{CommandFile, role_text};
 
 /// Rows that are made; a terminal shows fewer.
 const MOST_ROWS: usize = 50;

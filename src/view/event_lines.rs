@@ -9,7 +9,7 @@ use crate::plan::{
 };
 use crate::store::Change;
 use crate::wire::role_text::role;
-use crate::wire::text::{one_line, short_commit};
+use crate::wire::{one_line, short_commit};
 
 /// The longest reason that stands on a line.
 const REASON: usize = 160;

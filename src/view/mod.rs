@@ -47,9 +47,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use self::task::TaskView;
 use crate::plan::{ArchiveState, DAEMON, ModelQuestion, TaskId, Time};
 use crate::store::TalliedPlan;
-use crate::wire::text::{one_line, printable};
+use crate::wire::{one_line, printable};
 
 /// The longest name of a task or a plan that is shown on a line with other things.
 const NAME: usize = 100;

@@ -9,7 +9,7 @@ use super::usage::{money, of_tasks, time};
 use super::{Mark, Paint};
 use crate::plan::{Decision, Event, Plan, QuestionId, Task, TaskId, TaskState, Time, counted};
 use crate::store::Change;
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// An answer within this time was given without much thought.
 const AT_ONCE: Duration = Duration::from_secs(5);

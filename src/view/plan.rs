@@ -5,17 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::StateWord;
 use super::lanes::LanesView;
-use super::task::{TaskView, wait_view};
-use super::usage;
+use super::task::wait_view;
+use super::{StateWord, TaskView, usage};
 use crate::plan::{
     AnswerChoice, HeldLocks, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanHead,
     PlanId, PlanState, Task, TaskId, TaskState, Time,
 };
 use crate::store::TalliedPlan;
 use crate::volumes::{DaemonFarewell, DaemonInfo};
-use crate::wire::text::{one_line, time_text};
+use crate::wire::{one_line, time_text};
 
 /// A plan: its JSON is what `status --json` prints, the terminal and MISSION.md print it in words. The shape is relied upon by
 /// others; what is not in it is only for the words.

@@ -2,9 +2,8 @@
 
 use super::{Paint, Style, name, numbers};
 use crate::plan::{Plan, Task, TaskState};
-use crate::wire::criterion_text;
 use crate::wire::role_text::role;
-use crate::wire::text::{one_line, printable};
+use crate::wire::{criterion_text, one_line, printable};
 
 /// Tasks that are shown; an editor shows all.
 const SHOWN: usize = 50;

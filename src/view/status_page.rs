@@ -1,17 +1,15 @@
 //! How far a plan is: a page for a person at a terminal.
 
-use super::plan::{Progress, QuestionView};
-use super::task::TaskView;
+use super::plan::Progress;
 use super::{
-    Mark, Paint, PlanView, ProgramName, StateWord, Style, WAY_TO_A_WORKER, indented, name, numbers,
-    span,
+    Mark, Paint, PlanView, ProgramName, QuestionView, StateWord, Style, TaskView, WAY_TO_A_WORKER,
+    indented, name, numbers, span,
 };
 use crate::plan::{AttemptState, Language, PlanState, RoleRequest, TaskState, Time, counted};
 use crate::view::LastDaemon;
 use crate::wire::question_file::meaning;
-use crate::wire::role_text;
 use crate::wire::team_file::ONLY_ITS_OWN;
-use crate::wire::text::{one_line, parse_time};
+use crate::wire::{one_line, parse_time, role_text};
 
 /// The longest result that stands beside a task.
 const RESULT: usize = 120;

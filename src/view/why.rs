@@ -1,17 +1,15 @@
 //! Why a task is as it is, and what it waits for.
 
-use super::task::TaskView;
 use super::{
-    Paint, ProgramName, StateWord, Style, WAY_TO_A_WORKER, indented, name, numbered_tasks, span,
-    usage,
+    Paint, ProgramName, StateWord, Style, TaskView, WAY_TO_A_WORKER, indented, name,
+    numbered_tasks, span, usage,
 };
 use crate::plan::{
     Attempt, AttemptState, CriterionResult, CriterionState, HeldLocks, HumanQuestion, Lanes, Plan,
     PlanState, ReviewPolicy, TaskId, TaskState, Time, word,
 };
-use crate::wire;
 use crate::wire::team_file::ONLY_ITS_OWN;
-use crate::wire::text::{clip, one_line, printable, short_commit, without_keys};
+use crate::wire::{self, clip, one_line, printable, short_commit, without_keys};
 
 /// The longest reason that is shown on one line.
 const REASON: usize = 200;

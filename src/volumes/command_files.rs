@@ -4,19 +4,16 @@ use std::fs::{self, DirEntry};
 use std::io;
 use std::path::PathBuf;
 
-use super::atomic_files::{
-    Cannot, Result, Unpublished, VolumesError, exists, move_aside, move_new, read_capped,
-    read_text, replace, unless,
+use super::folder_layout::Folder::{
+    ReportsPending, ReportsProcessed, ReportsRejected, ReportsStale,
 };
-use super::folder_layout::{
-    Folder::{self, ReportsPending, ReportsProcessed, ReportsRejected, ReportsStale},
-    Volumes,
+use super::{
+    Cannot, REPORT_CAP, Result, Unpublished, Volumes, VolumesError, exists, folder_layout::Folder,
+    move_aside, move_new, read_capped, read_text, replace, unless,
 };
-use super::scan::REPORT_CAP;
 use crate::plan::CommandId;
-use crate::wire::command_file::CommandFile;
 use crate::wire::report_file::command_of;
-use crate::wire::text::safe_name;
+use crate::wire::{CommandFile, safe_name};
 
 /// Where the file of a command was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use rustix::fs::Access;
 
-use super::atomic_files::{Cannot, Result, VolumesError};
+use super::{Cannot, Result, VolumesError};
 use crate::bounded_read;
 use crate::own_files::{self, remove_if_there};
 use crate::plan::{CommandId, PlanId};
-use crate::wire::text::{one_line, safe_name};
+use crate::wire::{one_line, safe_name};
 
 /// The variable with the exchange folder that its command came from, for an agent's own tools.
 pub const EXCHANGE: &str = "PLAN_AGENT_EXCHANGE";

@@ -4,11 +4,10 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::atomic_files::{Cannot, Result, read_capped, replace};
-use super::folder_layout::Volumes;
+use super::{Cannot, Result, Volumes, read_capped, replace};
 use crate::own_files::remove_if_there;
 use crate::plan::{CommandId, Time};
-use crate::wire::text::{one_line, parse_time, time_text};
+use crate::wire::{one_line, parse_time, time_text};
 
 /// The most bytes of a heartbeat.
 const LIFE_CAP: u64 = 16 * 1024;

@@ -30,3 +30,10 @@ pub use scan::{ArrivedReport, MOST_REPORTS, NOT_A_REPORT, Scan, Scanner, WorkerS
 pub use watch::Watch;
 pub use workspace_inbox::Inbox;
 pub use workspace_mission::{keep_out_of_git, write_mission};
+
+use self::atomic_files::{
+    Cannot, create_once, exists, move_aside, move_new, open_regular, read_capped, read_text,
+    replace, unless,
+};
+use self::command_files::file_name;
+use self::scan::REPORT_CAP;

@@ -11,13 +11,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::io::Errno;
 
-use super::atomic_files::{Cannot, HARD_LINK, Result, foreign, open_regular, read_text, too_large};
-use super::finished_writing::{FileAges, FileObservation, WatchHints, is_finished};
-use super::folder_layout::{Folder, Volumes};
+use super::atomic_files::{HARD_LINK, foreign, too_large};
+use super::finished_writing::{FileAges, FileObservation, is_finished};
 use super::folder_listing::FolderListing;
-use super::heartbeat::Heartbeat;
+use super::{Cannot, Folder, Heartbeat, Result, Volumes, WatchHints, open_regular, read_text};
 use crate::plan::{CommandId, QuestionId};
-use crate::wire::text::{safe_name, sha256};
+use crate::wire::{safe_name, sha256};
 
 /// The most bytes of a report, a command or a question.
 pub(super) const REPORT_CAP: u64 = 1024 * 1024;

@@ -9,9 +9,8 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use super::atomic_files::{Result, move_aside_as, open_regular, read_capped, unless};
-use super::command_files::file_name;
-use super::folder_layout::{Folder, Volumes};
+use super::atomic_files::move_aside_as;
+use super::{Folder, Result, Volumes, file_name, open_regular, read_capped, unless};
 use crate::plan::{CommandId, QuestionId};
 
 impl Volumes {

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::atomic_files::{Result, read_capped, replace};
+use super::{Result, read_capped, replace};
 use crate::foreign_files::git_link;
 use crate::own_files;
 

@@ -16,10 +16,8 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use super::api_error::ApiResult;
-use super::bounded::fit;
-use super::plans::{TASKS_OF_A_CHANGE, Wanted, change};
-use super::state::WebState;
+use super::plans::{TASKS_OF_A_CHANGE, change};
+use super::{ApiResult, Wanted, WebState, fit};
 use crate::exec::read_from;
 use crate::plan::{Attempt, CommandId, Plan, PlanId, TaskId};
 use crate::store::{ListedPlan, StoreError, TalliedPlan};

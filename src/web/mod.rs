@@ -18,3 +18,8 @@ pub use connections::serve;
 pub use gate::{Gate, PublicUrl};
 pub use routes::{page, tools};
 pub use state::{Parts, WebState};
+
+use self::api_error::{Answer, ApiError, ApiResult};
+use self::bounded::{fit, prefix, take_rows};
+use self::gate::MAX_BODY;
+use self::plans::{Wanted, task_id};

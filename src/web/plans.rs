@@ -7,18 +7,16 @@ use axum::http::request::Parts;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::api_error::{Answer, ApiError, ApiResult};
-use super::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
-use super::state::WebState;
+use super::bounded::{MOST, clip_texts, size};
+use super::{Answer, ApiError, ApiResult, WebState, fit, prefix, take_rows};
 use crate::plan::{
     ArchiveState, DAEMON, HeldLocks, HumanQuestion, Plan, PlanHead, PlanId, PlanState, Refusal,
     Row, TaskId, Time,
 };
 use crate::store::{Change, ListedPlan, StoreError};
 use crate::view::{self, LastDaemon, ListedView, PlanView, ProgramName};
-use crate::wire::plan_file::PlanToEdit;
 use crate::wire::question_file::meaning;
-use crate::wire::text::time_text;
+use crate::wire::{PlanToEdit, time_text};
 
 /// Rows that are read together, and the most that a caller gets of them.
 const PAGE: usize = 200;

@@ -4,10 +4,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::get;
 
-use super::api_error::ApiError;
-use super::gate::MAX_BODY;
-use super::state::WebState;
-use super::{actions, events, plans, work};
+use super::{ApiError, MAX_BODY, WebState, actions, events, plans, work};
 use crate::serve::{HttpTools, PATH};
 
 /// Returns the tools alone.

@@ -3,12 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::markdown;
-use super::problem::Problems;
-use super::text::{
-    known_word, one_line, parse_time, printable, quote, safe_name, safe_session, time_text,
+use super::{
+    Problem, Problems, front_matter, known_word, markdown, one_line, parse_time, printable, quote,
+    safe_name, safe_session, time_text,
 };
-use super::{Problem, front_matter};
 use crate::plan::{CommandId, Language, Origin, PlanId, SessionId, TaskId, Time, word};
 
 /// The most of a command's heading that is shown, in characters.

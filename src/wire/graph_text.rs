@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::one_line;
 use super::role_text::role;
-use super::text::one_line;
 use crate::plan::{Plan, Task, TaskId, TaskState};
 
 /// The most characters of a name in a box.

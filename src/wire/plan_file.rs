@@ -8,10 +8,7 @@ mod structure_data;
 
 use std::collections::{HashMap, HashSet};
 
-use super::Problem;
-use super::problem::{Place, Problems};
-use super::text::{joined, known_word, one_line, quote};
-use super::yaml_tree::{self, YamlNode};
+use super::{Place, Problem, Problems, YamlNode, joined, known_word, one_line, quote, yaml_tree};
 use crate::plan::{
     Criteria, MAX_PRODUCED, PlanSpec, TaskOrder, TaskRef, TaskSpec, cycle_among, within_workspace,
 };

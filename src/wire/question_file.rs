@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::text::{joined, one_line, printable, quote};
-use super::{Problem, front_matter};
+use super::{Problem, front_matter, joined, one_line, printable, quote};
 use crate::plan::{AnswerChoice, HumanQuestion, HumanQuestionKind, Language, PlanHead, Task};
 
 /// Returns the text of `question-<id>.md`, with an empty answer to fill in. `program` is what a person types to call this

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::command_file::read_session;
-use super::problem::Problems;
-use super::text::{known_word, one_line, parse_time, printable, quote, safe_name, time_text};
-use super::{Problem, front_matter, markdown};
+use super::{
+    Problem, Problems, front_matter, known_word, markdown, one_line, parse_time, printable, quote,
+    safe_name, time_text,
+};
 use crate::plan::{CommandId, Report, ReportStatus, SessionId, Time};
 
 pub use crate::plan::Collaboration;

@@ -13,11 +13,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Problem;
-use super::plan_file::{PlanFile, nearest, suggestion};
-use super::problem::{Place, Problems};
-use super::text::{quote, safe_name};
-use super::yaml_tree::{self, YamlFields, YamlNode};
+use super::plan_file::suggestion;
+use super::yaml_tree::YamlFields;
+use super::{Place, PlanFile, Problem, Problems, YamlNode, nearest, quote, safe_name, yaml_tree};
 use crate::plan::words;
 
 pub use name_checks::KnownNames;

@@ -8,10 +8,9 @@ use serde::de::{self, Deserialize as _, Deserializer, MapAccess, SeqAccess, Visi
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
-use super::problem::{Place, Problems};
-use super::text::quote;
-use super::{Problem, front_matter};
-use crate::wire::plan_file::{Reference, nearest, suggestion};
+use super::{Place, Problem, Problems, front_matter, quote};
+use crate::wire::nearest;
+use crate::wire::plan_file::{Reference, suggestion};
 
 /// Where a file begins.
 const START: Place = Place { line: 1, column: 1 };

@@ -12,9 +12,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 
 use super::agent_activity::Pulse;
-use super::agent_doer::end_left_behind;
-use super::command_claim::{Claim, Claimer, PassedOver};
-use super::{RoleFilter, WorkerError, WorkerEvent, WorkerHealth};
+use super::command_claim::{Claimer, PassedOver};
+use super::{Claim, RoleFilter, WorkerError, WorkerEvent, WorkerHealth, end_left_behind};
 use crate::agents::{CodingAgent, MOST_PRINTED};
 use crate::config::Config;
 use crate::exec::ChildOutput;
@@ -23,9 +22,8 @@ use crate::plan_time::{time_of, wall};
 use crate::volumes::{
     Folder, Heartbeat, Inbox, LogPosition, Volumes, VolumesError, Watch, machine,
 };
-use crate::wire::Problem;
-use crate::wire::command_file::{CommandFile, CommandType};
-use crate::wire::report_file::{ReportFile, render};
+use crate::wire::report_file::render;
+use crate::wire::{CommandFile, CommandType, Problem, ReportFile};
 
 /// How often the heartbeat is renewed while the agent does something.
 const BEAT: Duration = Duration::from_secs(10);

@@ -8,8 +8,7 @@ use super::Foreground;
 use crate::plan::{Draft, HumanQuestion, HumanQuestionKind, ModelQuestion, Plan, QuestionId};
 use crate::store::StoreError;
 use crate::view::{self, AtWork, Paint, Style};
-use crate::wire::plan_file::PlanToEdit;
-use crate::wire::text::{one_line, printable};
+use crate::wire::{PlanToEdit, one_line, printable};
 
 /// The longest name of a task in a prompt, in characters.
 const NAME: usize = 30;

@@ -3,15 +3,10 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::PlanAnswer;
-use super::answer_fields::{bounded, cut, pairs};
-use super::new_tasks::TaskNames;
-use crate::llm::Schema;
-use crate::llm::quoting::one_line;
+use super::{PlanAnswer, TaskNames, bounded, cut, pairs};
+use crate::llm::{Schema, one_line};
 use crate::plan::{Origin, PlanSpec, TaskSpec};
-use crate::wire::Problem;
-use crate::wire::team_file::Team;
-use crate::wire::text::joined;
+use crate::wire::{Problem, Team, joined};
 
 /// The longest refusal of an answer, in characters.
 const MAX_REFUSAL: usize = 2_000;

@@ -1,7 +1,6 @@
 //! Operations around the human: asking, answering, carrying out the answer.
 
-use super::verdicts::acceptable;
-use super::*;
+use super::{acceptable, *};
 
 /// Why a task is left out by a person who says no more.
 pub(super) const SKIPPED: &str = "skipped by a person";

@@ -9,7 +9,7 @@ use super::{
     Budget, Granted, IntegrationBranch, Language, PlanId, QueueEntry, Repository, ResultsMove,
     RunOptions, TaskId, Time, Usage, words,
 };
-use crate::plan::day_budget::{DayBudget, DayGrant};
+use crate::plan::{DayBudget, DayGrant};
 
 /// Characters of a goal's first line that are the name of its plan.
 const NAME: usize = 80;

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{PlanFile, Reference, TaskDraft, check_paths, markdown_tasks, named, render};
 use crate::plan::{Plan, PlanSpec, Task, TaskEdit, TaskId, TaskRef, TaskSpec, TaskState};
-use crate::wire::problem::Problems;
-use crate::wire::text::quote;
-use crate::wire::{Problem, front_matter};
+use crate::wire::{Problem, Problems, front_matter, quote};
 
 /// What a person gets to edit.
 #[derive(Clone, Debug)]

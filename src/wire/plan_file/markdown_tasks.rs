@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{PlanFileHead, Reference, TaskDraft, nearest, order, suggestion};
 use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec, lock_problem};
 use crate::wire::markdown::{Fences, heading};
-use crate::wire::problem::{Place, Problems};
-use crate::wire::text::quote;
-use crate::wire::{Problem, criterion_text, front_matter};
+use crate::wire::{Place, Problem, Problems, criterion_text, front_matter, quote};
 
 /// The front matter of a plan file.
 #[derive(Default, Serialize, Deserialize)]

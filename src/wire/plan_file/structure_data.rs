@@ -8,11 +8,8 @@ use serde_json::Value;
 
 use super::{PlanFileHead, TaskDraft, finish, nearest, order, sound};
 use crate::plan::{Criteria, EmptyStep, Origin, PlanSpec, TaskOrder, TaskSpec, lock_problem};
-use crate::wire::Problem;
-use crate::wire::criterion_text;
-use crate::wire::problem::Problems;
-use crate::wire::text::{one_line, quote};
-use crate::wire::yaml_tree::{self, YamlFields, YamlNode};
+use crate::wire::yaml_tree::YamlFields;
+use crate::wire::{Problem, Problems, YamlNode, criterion_text, one_line, quote, yaml_tree};
 
 /// A plan with its steps, as `structure_data`. It may also have fields of other programs; tools describe only the main ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,11 +6,8 @@ use super::{
     ONLY_ITS_OWN, PlacedStep, RoleKind, RoleSpec, RoleWorker, StepDoes, Team, placeholders,
 };
 use crate::plan::{PlanSpec, TaskSpec};
-use crate::wire::Problem;
-use crate::wire::plan_file::{nearest, suggestion, unknown_check};
-use crate::wire::problem::{Place, Problems};
-use crate::wire::text::{one_line, quote};
-use crate::wire::yaml_tree::YamlNode;
+use crate::wire::plan_file::{suggestion, unknown_check};
+use crate::wire::{Place, Problem, Problems, YamlNode, nearest, one_line, quote};
 
 /// The actions that every role inside the process has: its model does the task, and another role is asked.
 const ALWAYS: [&str; 2] = ["ask", "RequestCollaboration"];

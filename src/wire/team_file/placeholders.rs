@@ -2,9 +2,7 @@
 //! before the braces keeps them unchanged.
 
 use crate::wire::plan_file::suggestion;
-use crate::wire::problem::Problems;
-use crate::wire::text::quote;
-use crate::wire::yaml_tree::YamlNode;
+use crate::wire::{Problems, YamlNode, quote};
 
 /// The names that a step of a template can use, in addition to the results before it.
 const OF_A_STEP: [&str; 3] = ["task.name", "task.description", "context"];

@@ -9,9 +9,8 @@ use super::{
     MAX_ENTRIES, OnTimeout, RoleFolder, RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec,
     StepTemplate, bounded, id, placeholders,
 };
-use crate::wire::problem::{Place, Problems};
-use crate::wire::text::{parse_span, quote};
-use crate::wire::yaml_tree::{YamlFields, YamlNode};
+use crate::wire::yaml_tree::YamlFields;
+use crate::wire::{Place, Problems, YamlNode, parse_span, quote};
 
 /// How long a role waits for another one if the file does not state it.
 const COLLABORATION: Duration = Duration::from_secs(600);

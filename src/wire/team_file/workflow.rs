@@ -7,11 +7,12 @@ use serde_json::{Map, Value};
 
 use super::{bounded, id, placeholders};
 use crate::plan::{PlanSpec, words};
-use crate::wire::Problem;
-use crate::wire::plan_file::{OF_WORKFLOW, PlanFile, UnknownFields, from_node, suggestion};
-use crate::wire::problem::Problems;
-use crate::wire::text::{is_identifier, joined, one_line, printable, quote};
-use crate::wire::yaml_tree::{self, Data, YamlFields, YamlNode};
+use crate::wire::plan_file::{OF_WORKFLOW, UnknownFields, from_node, suggestion};
+use crate::wire::yaml_tree::{Data, YamlFields};
+use crate::wire::{
+    PlanFile, Problem, Problems, YamlNode, is_identifier, joined, one_line, printable, quote,
+    yaml_tree,
+};
 
 /// The most characters of a parameter's value.
 const MAX_VALUE: usize = 8_000;

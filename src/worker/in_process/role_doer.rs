@@ -7,11 +7,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::InProcessRole;
-use super::lane_work::Lane;
-use super::request_timeout::{RequestTimeout, RequestWait, hold, left_of};
+use super::request_timeout::{RequestTimeout, hold, left_of};
 use super::role_link::{RoleLink, message_of};
-use super::shared_context::SharedContext;
+use super::{InProcessRole, Lane, RequestWait, SharedContext};
 use crate::plan::{AttemptState, CommandId, ModelCost, Plan, PlanId, Time};
 use crate::plan_time::wall;
 use crate::role::{
@@ -19,11 +17,10 @@ use crate::role::{
     StructuredMessage, TaskUpdate, asks_person, with_person,
 };
 use crate::store::StoreError;
-use crate::wire::command_file::{CommandFile, sections};
-use crate::worker::command_claim::Claim;
-use crate::worker::worker_loop::{
-    Doer, Finished, HeartbeatSource, LONGEST_PAUSE, Result, RunVitals, WorkStop, Worker,
-};
+use crate::wire::CommandFile;
+use crate::wire::command_file::sections;
+use crate::worker::worker_loop::LONGEST_PAUSE;
+use crate::worker::{Claim, Doer, Finished, HeartbeatSource, Result, RunVitals, WorkStop, Worker};
 
 /// Faults after which a role has failed at something, but for those that pass by themselves.
 const MOST_FAULTS: u32 = 3;
