@@ -35,8 +35,8 @@ fn find(argv: &[String]) -> Option<String> {
     let words = argv.iter().flat_map(|word| word.split(blank));
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     words.iter().enumerate().find_map(|(index, word)| {
-        let mut prefixes = KEY_PREFIXES.iter();
-        if let Some(prefix) = prefixes.find(|prefix| word.starts_with(**prefix))
+        let mut prefixes = KEY_PREFIXES.split(' ');
+        if let Some(prefix) = prefixes.find(|prefix| word.starts_with(prefix))
             && word.len() >= SHORTEST
         {
             return Some(format!("a word that begins with `{prefix}`"));

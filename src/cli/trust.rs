@@ -18,7 +18,7 @@ use crate::llm::PromptFiles;
 use crate::trust::{ConfirmedRecords, Parts, content_hash, is_hash};
 use crate::view::ProgramName;
 use crate::volumes::EXCHANGE;
-use crate::wire::one_line;
+use crate::wire::{has_word, one_line};
 
 /// Characters that are shown of a setting, and settings of a file.
 const MOST_SHOWN: usize = 2_000;
@@ -49,7 +49,7 @@ const FOR_AGENTS: &str =
 /// # Errors
 /// The command of this name is no [`FOR_AGENTS`].
 pub fn refuse_agents(command: &str, environment: &Environment) -> Result {
-    if environment.get(EXCHANGE).is_none() || FOR_AGENTS.split(' ').any(|name| name == command) {
+    if environment.get(EXCHANGE).is_none() || has_word(FOR_AGENTS, command) {
         return Ok(());
     }
     let error = anyhow!(

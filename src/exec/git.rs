@@ -38,18 +38,9 @@ const SAID: usize = 500;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Settings for every command, whatever the configuration of the repository is.
-const SETTINGS: [&str; 10] = [
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "core.quotePath=false",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "commit.gpgSign=false",
-    "protocol.allow=never",
-    "user.name=plan-agent",
-    "user.email=plan-agent@localhost",
-    "color.ui=never",
-];
+const SETTINGS: &str = "core.hooksPath=/dev/null core.fsmonitor=false core.quotePath=false gc.auto=0 \
+                        maintenance.auto=false commit.gpgSign=false protocol.allow=never user.name=plan-agent \
+                        user.email=plan-agent@localhost color.ui=never";
 
 /// Environment variables for every command.
 const VARIABLES: [(&str, &str); 5] = [
@@ -434,7 +425,7 @@ impl Git {
 
     fn spec(&self, words: &[&str]) -> ChildSpec {
         let mut argv = vec!["git".to_owned(), "--no-pager".to_owned()];
-        for setting in SETTINGS {
+        for setting in SETTINGS.split(' ') {
             argv.extend(["-c".to_owned(), setting.to_owned()]);
         }
         for (at, word) in words.iter().enumerate() {

@@ -14,7 +14,7 @@ use crate::plan::{
     Attempt, ChangeDetection, CheckResult, CriterionResult, CriterionState, Plan, ReportStatus,
     Task, TaskId, TaskState, proof, word,
 };
-use crate::wire::{RoleSpec, Team, Workflow};
+use crate::wire::{RoleSpec, Team, Workflow, has_word};
 
 /// Neighbours shown on each side of a task.
 const WINDOW: usize = 5;
@@ -37,15 +37,8 @@ const OFFERS: usize = 100;
 
 /// The lists that a smaller question shortens: those of which the last entries count most, and those of which the first do. The
 /// number of what is left out is added to the value of the same name with `_more`, where there is one.
-const LAST: [&str; 5] = ["before", "earlier", "settled", "tasks", "done"];
-const FIRST: [&str; 6] = [
-    "after",
-    "dependencies",
-    "changed",
-    "stale",
-    "running",
-    "pending",
-];
+const LAST: &str = "before earlier settled tasks done";
+const FIRST: &str = "after dependencies changed stale running pending";
 
 /// The facts that are known before there is a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -268,7 +261,7 @@ pub(super) fn editable(plan: &Plan) -> impl Iterator<Item = &Task> {
 /// Returns the values with so small a part of each list, and at least one entry.
 pub(super) fn smaller(view: &Value, divisor: usize) -> Value {
     let mut changed = BTreeMap::new();
-    for name in LAST.into_iter().chain(FIRST) {
+    for name in LAST.split(' ').chain(FIRST.split(' ')) {
         let attribute = |name: &str| view.get_attr(name).ok();
         let entries = attribute(name).and_then(|list| Some(list.try_iter().ok()?.collect()));
         let entries: Vec<Value> = entries.unwrap_or_default();
@@ -277,7 +270,7 @@ pub(super) fn smaller(view: &Value, divisor: usize) -> Value {
         if left_out == 0 {
             continue;
         }
-        let skipped = if LAST.contains(&name) { left_out } else { 0 };
+        let skipped = if has_word(LAST, name) { left_out } else { 0 };
         let entries = entries.into_iter().skip(skipped).take(kept);
         changed.insert(name.to_owned(), entries.collect::<Value>());
         let more = format!("{name}_more");

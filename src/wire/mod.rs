@@ -32,7 +32,7 @@ pub use text::{
     safe_session, sha256, time_text, without_keys,
 };
 pub(crate) use text::{
-    field_path, is_identifier, joined, known_word, printable_start, quote, short_commit,
+    field_path, has_word, is_identifier, joined, known_word, printable_start, quote, short_commit,
 };
 
 use self::problem::Problems;

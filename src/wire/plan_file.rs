@@ -325,16 +325,14 @@ fn named(mut plan: PlanSpec, file_name: &str) -> PlanSpec {
 }
 
 /// Returns which of the known words was probably meant, or which exist.
-pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
-    if let Some(near) = nearest(word, known.iter().copied()) {
+pub(super) fn suggestion<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    if let Some(near) = nearest(word, known.clone()) {
         return format!("did you mean `{near}`?");
     }
     // Lists a name that a file contains twice only once.
     let mut seen = HashSet::new();
-    let names = known.iter().copied();
-    let names: Vec<&str> = names
-        .filter(|name| !name.is_empty() && seen.insert(*name))
-        .collect();
+    let names = known.filter(|name| !name.is_empty() && seen.insert(*name));
+    let names: Vec<&str> = names.collect();
     match names[..] {
         [] => "there are none".to_owned(),
         [only] => format!("there is only `{only}`"),

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use super::command_file::read_session;
 use super::{
-    Problem, Problems, front_matter, known_word, markdown, one_line, parse_time, printable, quote,
-    safe_name, time_text,
+    Problem, Problems, front_matter, has_word, known_word, markdown, one_line, parse_time,
+    printable, quote, safe_name, time_text,
 };
 use crate::plan::{CommandId, Report, ReportStatus, SessionId, Time};
 
@@ -37,17 +37,8 @@ const STATUS_HINT: &str = "write `status: SUCCESS`, `status: PARTIAL_SUCCESS` or
 const TIME_HINT: &str = "write it like `2026-01-31T18:00:00Z`";
 /// Who wrote a report in place of the agent.
 const WORKER: &str = "worker";
-const KNOWN: [&str; 9] = [
-    "id",
-    "status",
-    "session_id",
-    "usage",
-    "blocked_until",
-    "question",
-    "request_id",
-    "collaboration",
-    "written_by",
-];
+const KNOWN: &str =
+    "id status session_id usage blocked_until question request_id collaboration written_by";
 
 /// A report as it stands in a file.
 #[derive(Clone, Debug, PartialEq)]
@@ -250,7 +241,7 @@ fn read_by_line(
     let mut values = Map::new();
     for field in front.fields().map_err(|_| spoiled.clone())? {
         let value = match (field.key.as_str(), field.scalar()) {
-            (key, _) if !KNOWN.contains(&key) => continue,
+            (key, _) if !has_word(KNOWN, key) => continue,
             ("usage", _) | (_, Some("" | "~" | "null")) => Value::Null,
             (_, Some(text)) => Value::from(text),
             (_, None) => return Err(spoiled),

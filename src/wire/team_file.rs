@@ -200,8 +200,7 @@ pub fn gather(text: &str) -> (Team, Vec<Problem>) {
 }
 
 fn read(node: &YamlNode, problems: &Problems) -> Team {
-    let known = ["name", "roles", "workflows"];
-    let Some(fields) = YamlFields::of(node, "the team", &known, problems) else {
+    let Some(fields) = YamlFields::of(node, "the team", "name roles workflows", problems) else {
         return Team::default();
     };
     let roles = bounded(&fields, "roles");
@@ -297,7 +296,7 @@ impl Team {
 
     /// Returns which role was probably meant, or which exist.
     pub fn role_meant(&self, word: &str) -> String {
-        suggestion(word, &self.role_ids())
+        suggestion(word, self.role_ids().into_iter())
     }
 
     /// Returns which workflow was probably meant, and which exist.

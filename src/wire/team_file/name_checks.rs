@@ -223,7 +223,7 @@ fn role_problems(role: &RoleSpec, known: &KnownNames<'_>, problems: &Problems) {
         let (role_id, shown) = (&role.id, quote(name));
         let message = format!("the role `{role_id}` names {what} {shown}, which is not there");
         let problem = role.place.problem(message);
-        problems.add(problem.with_hint(suggestion(name, words)));
+        problems.add(problem.with_hint(suggestion(name, words.iter().copied())));
     };
     if let Some(RoleWorker::Agent { name, .. }) = &role.worker
         && !known.agents.contains(&name.as_str())

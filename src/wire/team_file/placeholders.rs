@@ -72,7 +72,7 @@ pub(crate) fn missing(name: &str, number: usize) -> Option<String> {
         )),
         None => Some(suggestion(
             name,
-            &[&OF_A_STEP[..], &["steps.1.result"]].concat(),
+            OF_A_STEP.into_iter().chain(["steps.1.result"]),
         )),
     }
 }
