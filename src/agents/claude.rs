@@ -205,10 +205,10 @@ fn outcome(result: &Value, printed: &RunOutput<'_>) -> RunOutcome {
     };
     let complaint = || {
         let errors = list_at(result, "/errors").filter_map(Value::as_str);
-        let said: Vec<&str> = errors.chain([printed.err]).collect();
+        let said = joined(errors.chain([printed.err]), "\n");
         // What it says after the first turn is not about how it was started.
         let about_start = number_at(result, "/num_turns").unwrap_or(0_u64) == 0;
-        about_start.then(|| AGENT.complaint(&said.join("\n")))?
+        about_start.then(|| AGENT.complaint(&said))?
     };
     if error != Some(false) && text.contains("run /login") {
         // It reports this as a fault of the model without a status, but no retry helps.

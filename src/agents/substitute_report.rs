@@ -67,10 +67,7 @@ fn of_processes(
     done: String,
 ) -> ReportFile {
     let failed = ended.iter().find(|step| !step.success());
-    let (status, how) = match failed {
-        Some(failed) => (ReportStatus::Failed, how(failed)),
-        None => (status, done),
-    };
+    let (status, how) = failed.map_or((status, done), |failed| (ReportStatus::Failed, how(failed)));
     let mut file = begin(job, status);
     file.report.results = format!("{how} {}", output(ended));
     file

@@ -1,6 +1,7 @@
 //! The words with which a person answers a question at its prompt.
 
 use crate::plan::{AnswerChoice, HumanQuestion, HumanQuestionKind};
+use crate::wire::joined;
 use crate::wire::question_file::meaning;
 
 use super::prompt::HotKey;
@@ -51,8 +52,7 @@ pub fn offer(question: &HumanQuestion) -> String {
         let hot = keys.iter().find(|hot| hot.word == word);
         hot.map_or(word.to_owned(), |hot| format!("{} {word}", hot.key))
     });
-    let shown: Vec<String> = shown.chain(["?".to_owned()]).collect();
-    shown.join(" · ")
+    joined(shown.chain(["?".to_owned()]), " · ")
 }
 
 /// Returns every choice with its meaning, a line each.

@@ -8,7 +8,7 @@ use super::{App, CarryOut, Failure, NewPlanArgs, QueueArgs, Result, beside, can_
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
 use crate::exec::project_head;
-use crate::plan::{PlanHead, TaskSpec, Time};
+use crate::plan::{PlanHead, TaskSpec, Time, unless_empty};
 use crate::steering::{self, GoalSettings};
 use crate::tools::new_plan_id;
 use crate::wire::{PlanFile, Problem, plan_file, quoted};
@@ -152,10 +152,7 @@ impl App {
             let error = anyhow!("there is neither a goal nor a plan file");
             return Failure::usage(error).hint(otherwise);
         };
-        let others = match others {
-            [] => String::new(),
-            others => format!(" (or {})", others.join(", ")),
-        };
+        let others = unless_empty(&others.join(", "), |others| format!(" (or {others})"));
         let error = anyhow!("there is neither a goal nor a workflow nor a plan file");
         Failure::usage(error).hint(format!("`{run} --workflow {first}`{others}, {otherwise}"))
     }

@@ -105,10 +105,7 @@ fn with_lines(text: &str, section: &str, lines: &str) -> String {
             all += lines.take().unwrap_or_default();
         }
     }
-    match lines {
-        Some(lines) => format!("{text}\n{section}\n{lines}"),
-        None => all,
-    }
+    lines.map_or(all, |lines| format!("{text}\n{section}\n{lines}"))
 }
 
 /// Writes a file anew, in one step; never through a link.

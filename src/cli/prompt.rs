@@ -12,6 +12,7 @@ use textwrap::core::display_width;
 use tokio::net::unix::pipe::Receiver;
 
 use super::{Output, Result, columns, wrap};
+use crate::plan::unless_empty;
 
 /// The longest line that is taken, in bytes.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -123,10 +124,7 @@ impl Prompt {
                 Some(columns) => wrap(self.text.trim_end(), columns) + " ",
                 None => self.text.clone(),
             };
-            let above = match self.above.as_str() {
-                "" => String::new(),
-                above => format!("{above}\n"),
-            };
+            let above = unless_empty(&self.above, |above| format!("{above}\n"));
             *shown = above + &text + &self.typed.text;
             output.text(&shown)?;
         }

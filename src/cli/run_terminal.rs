@@ -23,12 +23,12 @@ use super::{
 use crate::daemon::DaemonEnd;
 use crate::plan::{
     Event, HumanQuestion, ModelQuestion, Plan, PlanId, PlanPolicy, PlanState, QuestionId,
-    ReviewPolicy, Row, Task, TaskId, TaskState, and_more,
+    ReviewPolicy, Row, Task, TaskId, TaskState, and_more, unless_empty,
 };
 use crate::store::{Change, Store};
 use crate::view::{self, EventView, RepeatedFailures, Style};
 use crate::volumes::{DaemonInfo, Folder};
-use crate::wire::{one_line, printable, time_text};
+use crate::wire::{joined, one_line, printable, time_text};
 use questions::OpenQuestion;
 
 /// How often changes are read that other processes make.
@@ -402,12 +402,9 @@ fn made_files(plan: &Plan) -> String {
         Some(_) => one_line(file, 300),
         None => shown_from_here(&Path::new(&head.workspace).join(file)),
     });
-    let shown: Vec<String> = shown.map(|file| format!("`{file}`")).collect();
+    let shown = joined(shown.map(|file| format!("`{file}`")), ", ");
     let more = and_more(files.len().saturating_sub(MOST));
-    match shown.as_slice() {
-        [] => String::new(),
-        shown => format!("It was to write: {}{more}.\n", shown.join(", ")),
-    }
+    unless_empty(&shown, |shown| format!("It was to write: {shown}{more}.\n"))
 }
 
 /// Says which tasks ended before a command took a person's words along, a line each.

@@ -292,10 +292,7 @@ fn served_place(token: &TokenFile) -> Option<String> {
 
 /// Listens on this machine: at the port that is named, else at the usual one or the next that is free.
 async fn listen(named: Option<u16>) -> Result<TcpListener> {
-    let ports = match named {
-        Some(port) => port..=port,
-        None => PORT..=PORT + TRIED,
-    };
+    let ports = named.map_or(PORT..=PORT + TRIED, |port| port..=port);
     let last = *ports.end();
     let places = ports.map(|port| (Ipv4Addr::LOCALHOST, port).into());
     let places: Vec<SocketAddr> = places.collect();

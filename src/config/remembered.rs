@@ -9,16 +9,8 @@ use super::{
 use crate::plan::word;
 
 /// The keys that a plan remembers: who plans and judges, and what agents may do.
-const REMEMBERED: [&str; 8] = [
-    PROVIDER,
-    BASE_URL,
-    "llm.model",
-    "llm.agent",
-    "llm.api_key_env",
-    "llm.plan.model",
-    "llm.judge.model",
-    "worker.allow",
-];
+const REMEMBERED: &str = "llm.provider llm.base_url llm.model llm.agent llm.api_key_env llm.plan.model llm.judge.model \
+                          worker.allow";
 
 const PROVIDER: &str = "llm.provider";
 const BASE_URL: &str = "llm.base_url";
@@ -35,7 +27,7 @@ impl Config {
             let now = environment.get(&variable_of(key)).map(str::to_owned);
             Some((key.to_owned(), now.or_else(|| before.get(key).cloned())?))
         };
-        let mut settings: BTreeMap<_, _> = REMEMBERED.into_iter().filter_map(said).collect();
+        let mut settings: BTreeMap<_, _> = REMEMBERED.split(' ').filter_map(said).collect();
         if let (Planner::Model { endpoint, .. }, ModelProvider::Auto) = (planner, self.llm.provider)
         {
             settings.insert(PROVIDER.to_owned(), endpoint.api.as_str().to_owned());

@@ -19,7 +19,7 @@ use crate::plan::{
 };
 use crate::volumes::Volumes;
 use crate::wire::command_file::sections;
-use crate::wire::{CommandFile, CommandType, command_file};
+use crate::wire::{CommandFile, CommandType, command_file, joined};
 
 /// Decisions carried out in one change at most: more than any plan needs, few enough to end.
 const MOST_DECISIONS: usize = 10_000;
@@ -362,10 +362,7 @@ fn new_command() -> CommandId {
 }
 
 fn command_type(session: Option<&SessionId>) -> CommandType {
-    match session {
-        Some(_) => CommandType::Continue,
-        None => CommandType::New,
-    }
+    session.map_or(CommandType::New, |_| CommandType::Continue)
 }
 
 /// Returns the first decision that is due, and those of its kind.
@@ -470,8 +467,7 @@ fn next_command(
         (false, last) => last.is_some_and(|last| last.id == attempt.id),
     };
     let words = [task.note.clone(), words(plan, task, known)];
-    let feedback = words.into_iter().flatten().collect::<Vec<_>>();
-    let feedback = feedback.join("\n\n");
+    let feedback = joined(words.into_iter().flatten(), "\n\n");
     let content = match (own, last) {
         (true, _) => CommandContent {
             kind: CommandKind::Continue,
@@ -492,10 +488,9 @@ fn next_command(
             ..CommandContent::default()
         },
     };
-    let kind = match session {
-        Some(_) => AttemptKind::Continue,
-        None => AttemptKind::New,
-    };
+    let kind = session
+        .as_ref()
+        .map_or(AttemptKind::New, |_| AttemptKind::Continue);
     (kind, session, content)
 }
 

@@ -575,12 +575,7 @@ pub(super) mod person {
 
     /// Runs git as a person does, and returns its output; `None` without git.
     pub fn git(folder: &Path, words: &[&str]) -> Option<String> {
-        let person = [
-            "-c",
-            "user.name=person",
-            "-c",
-            "user.email=person@localhost",
-        ];
+        let person = "-c user.name=person -c user.email=person@localhost".split(' ');
         let mut git = std::process::Command::new("git");
         let ran = git.args(person).args(words).current_dir(folder).output();
         match ran {

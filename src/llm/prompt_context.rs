@@ -14,7 +14,7 @@ use crate::plan::{
     Attempt, ChangeDetection, CheckResult, CriterionResult, CriterionState, Plan, ReportStatus,
     Task, TaskId, TaskState, proof, word,
 };
-use crate::wire::{RoleSpec, Team, Workflow, has_word};
+use crate::wire::{RoleSpec, Team, Workflow, has_word, joined};
 
 /// Neighbours shown on each side of a task.
 const WINDOW: usize = 5;
@@ -170,7 +170,7 @@ pub(super) fn facts(attempt: &Attempt) -> Vec<String> {
     };
     let limit = limit.filter(|_| !changes.files.is_empty());
     let changes = std::iter::once(changes.text(MAX_CHANGED)).chain(limit);
-    let changes: Vec<String> = changes.chain(attempt.remarks()).collect();
+    let changes = joined(changes.chain(attempt.remarks()), "; ");
     let ran = &attempt.ran[attempt.ran.len().saturating_sub(MAX_RAN)..];
     let ran = ran.iter().map(|one| {
         let printed = match one.tail.trim() {
@@ -180,7 +180,7 @@ pub(super) fn facts(attempt: &Attempt) -> Vec<String> {
         let (command, outcome) = (one_line(&one.command, NAME), one.outcome());
         format!("ran `{command}`, by its program's word: {outcome}{printed}")
     });
-    checks.chain([changes.join("; ")]).chain(ran).collect()
+    checks.chain([changes]).chain(ran).collect()
 }
 
 /// A task with its criteria; those that were measured when it was accepted may be proven.

@@ -68,6 +68,14 @@ pub fn and_more(hidden: usize) -> String {
     }
 }
 
+/// Returns what is said with a text, or nothing where it is empty.
+pub fn unless_empty(text: &str, say: impl FnOnce(&str) -> String) -> String {
+    match text {
+        "" => String::new(),
+        text => say(text),
+    }
+}
+
 /// Returns the word with which serde writes a value of an enum.
 pub fn word(value: &impl Serialize) -> String {
     match json!(value) {

@@ -414,10 +414,10 @@ impl PlanKeeper {
         steps: Vec<StepSpec>,
         replan: Option<String>,
     ) -> Result<InternalPlan> {
-        let why = match replan {
-            Some(_) => "the rest of the steps was changed",
-            None => "the steps are known",
-        };
+        let known = "the steps are known";
+        let why = replan
+            .as_ref()
+            .map_or(known, |_| "the rest of the steps was changed");
         self.change(plan, why, move |draft| {
             let new = steps.into_iter().map(task_of);
             if let Some(reason) = replan {

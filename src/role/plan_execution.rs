@@ -112,10 +112,7 @@ impl Role {
         };
         let limit = self.settings.config.step_timeout;
         let said = abilities.call(name, params, &situation, limit).await;
-        match situation.fault.into_inner() {
-            Some(fault) => Err(fault),
-            None => Ok(said),
-        }
+        situation.fault.into_inner().map_or(Ok(said), Err)
     }
 
     fn values<'a>(&'a self, plan: &'a InternalPlan) -> StepValues<'a> {

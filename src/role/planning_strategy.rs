@@ -273,10 +273,7 @@ impl Role {
             checker.check(&step, place).map(|()| step)
         };
         let question = questions::steps(&asked, understand).render(&model.prompts)?;
-        let subject = match why {
-            None => ModelQuestionKind::Plan,
-            Some(_) => ModelQuestionKind::Replan,
-        };
+        let subject = why.map_or(ModelQuestionKind::Plan, |_| ModelQuestionKind::Replan);
         let planned = self.put(subject, &question).await?;
         tracing::info!(role = %self.settings.id, steps = planned.steps.len(), reason = %planned.reason, "the steps are planned");
         Ok(planned.steps)

@@ -32,7 +32,7 @@ use crate::store::StoreError;
 use crate::tools::{Dialect, Tool, ToolAnswer, Toolbox, notebook};
 use crate::view::mission;
 use crate::volumes::Volumes;
-use crate::wire::{clip_bytes, one_line};
+use crate::wire::{clip_bytes, has_word, one_line};
 
 /// The largest message, in bytes: enough for a plan with the most tasks that a tool accepts.
 pub const MAX_MESSAGE: usize = 64 * 1024 * 1024;
@@ -52,14 +52,8 @@ const NAMELESS: &str = "mcp";
 const PLAN: &str = "plan://current";
 const HINT: &str = "plan://hint";
 /// Methods with parameters that may not fit.
-const METHODS: [&str; 6] = [
-    METHOD_OF_CALLS,
-    "prompts/get",
-    "resources/read",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "initialize",
-];
+const METHODS: &str =
+    "tools/call prompts/get resources/read resources/subscribe resources/unsubscribe initialize";
 const METHOD_OF_CALLS: &str = "tools/call";
 
 const PROMPT: &str = "next";
@@ -207,10 +201,9 @@ fn is_notebook(plan: Option<&Plan>, served: &[Dialect]) -> bool {
         let owner = plan.head().owner.as_str();
         served.iter().find(|dialect| dialect.as_str() == owner)
     });
-    match maker {
-        Some(maker) => *maker == Dialect::Notebook,
-        None => served == [Dialect::Notebook],
-    }
+    maker.map_or(served == [Dialect::Notebook], |maker| {
+        *maker == Dialect::Notebook
+    })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "made for `map_err`")]
@@ -393,7 +386,7 @@ impl ServerHandler for Server {
                 let result = result.map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
                 Ok(CustomResult::new(result))
             }
-            (known, _) if METHODS.contains(&known) => {
+            (known, _) if has_word(METHODS, known) => {
                 let message = format!("the parameters do not fit `{method}`");
                 Err(ErrorData::invalid_params(message, None))
             }

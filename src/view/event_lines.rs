@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use super::{Mark, Paint, StateWord, Style, moment, name, span};
 use crate::plan::{
     ArchiveState, AttemptKind, DAEMON, Decision, Event, ModelQuestionKind, ReportStatus,
-    ResultsMove, RoleRequestEnd, TaskId, Time, counted, word,
+    ResultsMove, RoleRequestEnd, TaskId, Time, counted, unless_empty, word,
 };
 use crate::store::Change;
 use crate::wire::role_text::role;
@@ -221,10 +221,7 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
         Event::Answered {
             choice, note, by, ..
         } => {
-            let note = match note.as_str() {
-                "" => String::new(),
-                note => format!(": {}", short(note)),
-            };
+            let note = unless_empty(note, |note| format!(": {}", short(note)));
             let text = format!("answered {} ({}){note}", choice.as_str(), short(by));
             (text, Bold)
         }

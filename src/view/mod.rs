@@ -48,9 +48,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use self::task::TaskView;
-use crate::plan::{ArchiveState, DAEMON, ModelQuestion, TaskId, Time};
+use crate::plan::{ArchiveState, DAEMON, ModelQuestion, TaskId, Time, unless_empty};
 use crate::store::TalliedPlan;
-use crate::wire::{one_line, printable};
+use crate::wire::{joined, one_line, printable};
 
 /// The longest name of a task or a plan that is shown on a line with other things.
 const NAME: usize = 100;
@@ -70,11 +70,10 @@ impl ListedView<'_> {
             ArchiveState::Deleted => (Some("deleted"), head.id.as_str()),
         };
         let owner = Some(head.owner.as_str()).filter(|owner| *owner != DAEMON);
-        let known: Vec<String> = owner.into_iter().chain(archived).map(name).collect();
-        let known = match known.is_empty() {
-            true => String::new(),
-            false => paint.text(Style::Dim, &format!("  ({})", known.join(", "))),
-        };
+        let known = joined(owner.into_iter().chain(archived).map(name), ", ");
+        let known = unless_empty(&known, |known| {
+            paint.text(Style::Dim, &format!("  ({known})"))
+        });
         let (key, plan_name) = (name(key), name(&head.name));
         let state = paint.text(self.state.style(), &format!("{:<11}", self.state.as_str()));
         let done = match tally.tasks {

@@ -7,6 +7,7 @@ use super::event_lines::{happened, numbered};
 use super::{Mark, Paint, Style, name, numbers, usage};
 use crate::plan::{BudgetLimit, Decision, Event, Plan, Task, TaskId};
 use crate::store::Change;
+use crate::wire::joined;
 use crate::wire::role_text::role;
 
 /// Tasks of a new plan that are listed.
@@ -74,8 +75,7 @@ pub fn results(plan: &Plan, paint: Paint) -> Option<String> {
         usage::tokens(tokens, 0),
         usage::money(cost),
     ];
-    let said: Vec<String> = parts.into_iter().flatten().collect();
-    (counts.total() > 0).then(|| said.join(" · "))
+    (counts.total() > 0).then(|| joined(parts.into_iter().flatten(), " · "))
 }
 
 /// The last failure of each task, how often it came in a row, and how often the task failed in all.

@@ -9,7 +9,7 @@ use crate::plan::{AttemptState, Language, PlanState, RoleRequest, TaskState, Tim
 use crate::view::LastDaemon;
 use crate::wire::question_file::meaning;
 use crate::wire::team_file::ONLY_ITS_OWN;
-use crate::wire::{one_line, parse_time, role_text};
+use crate::wire::{joined, one_line, parse_time, role_text};
 
 /// The longest result that stands beside a task.
 const RESULT: usize = 120;
@@ -34,8 +34,7 @@ impl PlanView {
         if !head.allowed.is_empty() {
             let quoted = head.allowed.iter();
             let quoted = quoted.map(|one| format!("`{}`", one_line(one, 200)));
-            let quoted: Vec<String> = quoted.collect();
-            lines.push(format!("Allowed to every agent: {}", quoted.join(", ")));
+            lines.push(format!("Allowed to every agent: {}", joined(quoted, ", ")));
         }
         lines.push(String::new());
 

@@ -98,10 +98,9 @@ pub(super) fn too_large(bytes: u64) -> String {
 /// Opens a plain file for reading; anything else is an error that names what it is.
 pub(super) fn open_own(path: &Path) -> io::Result<(File, Metadata)> {
     let (file, metadata) = open_regular(path)?;
-    match foreign(&metadata) {
-        None => Ok((file, metadata)),
-        Some(reason) => Err(own_files::refused(reason)),
-    }
+    foreign(&metadata).map_or(Ok((file, metadata)), |reason| {
+        Err(own_files::refused(reason))
+    })
 }
 
 /// Reads a plain file of at most `cap` bytes; anything else is an error that names what it is.

@@ -55,17 +55,14 @@ pub struct Heartbeat {
 mod rfc3339 {
     use super::*;
 
-    pub(super) fn serialize<S: Serializer>(
-        time: &Option<Time>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        time.map(time_text).serialize(serializer)
+    pub(super) fn serialize<S: Serializer>(time: &Option<Time>, to: S) -> Result<S::Ok, S::Error> {
+        time.map(time_text).serialize(to)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
+        from: D,
     ) -> Result<Option<Time>, D::Error> {
-        let text = Option::<String>::deserialize(deserializer)?;
+        let text = Option::<String>::deserialize(from)?;
         Ok(text.as_deref().and_then(parse_time))
     }
 }

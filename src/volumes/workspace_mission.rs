@@ -37,10 +37,7 @@ pub fn write_mission(folder: &Path, text: &str) -> Result<()> {
 /// # Errors
 /// When git's exclude file cannot be read or written.
 pub fn keep_out_of_git(project: &Path) -> io::Result<()> {
-    match git_folder(project) {
-        Some(git) => exclude(&git, &[AGENT_FOLDER]),
-        None => Ok(()),
-    }
+    git_folder(project).map_or(Ok(()), |git| exclude(&git, &[AGENT_FOLDER]))
 }
 
 /// Returns the folder that all work trees of the workspace's repository share, if the workspace is in a repository.

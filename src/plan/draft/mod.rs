@@ -26,6 +26,7 @@ use super::model::*;
 use super::plan_in_memory::{Plan, Row, RowKey};
 use super::produced_files::MAX_PRODUCED;
 
+use crate::plan::unless_empty;
 pub use adoption::NewHome;
 pub use attempts::{AppliedReport, NewCommand};
 pub use imported_history::{PlanPast, TaskPast};
@@ -190,10 +191,7 @@ fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
 }
 
 fn said_by(by: &str) -> String {
-    match by {
-        "" => String::new(),
-        by => format!(" (by {by})"),
-    }
+    unless_empty(by, |by| format!(" (by {by})"))
 }
 
 /// What a change did: the changed rows, and the events to report.
