@@ -188,8 +188,7 @@ impl CodingAgent {
     /// agent may say so for ever without any result.
     pub fn only_asks_again(&self, said: &str) -> Option<String> {
         let lines = said.lines().filter(|line| !line.trim().is_empty());
-        let asks_again = self.asks_again;
-        if !lines.clone().all(asks_again) {
+        if !lines.clone().all(self.asks_again) {
             return None;
         }
         // Of several lines that belong together the longest says most.

@@ -91,8 +91,7 @@ fn lost(job: &AgentJob<'_>) -> String {
 
 /// Makes a text a block in which no heading and no fence counts.
 fn indented(text: &str) -> String {
-    let text = clip(&printable(text), EARLIER);
-    block(text.trim())
+    block(clip(&printable(text), EARLIER).trim())
 }
 
 #[cfg(test)]

@@ -69,8 +69,7 @@ pub fn explanation(question: &HumanQuestion) -> String {
 
 /// Reads a line as an answer: a choice in full or by a beginning that is no other's, and a note.
 pub fn read(line: &str, question: &HumanQuestion) -> Typed {
-    let line = line.trim();
-    let (mut word, mut note) = split(line);
+    let (mut word, mut note) = split(line.trim());
     let second = split(note);
     let joined = format!("{word}-{}", second.0);
     let halves = ["allow", "drop"].contains(&word.to_lowercase().as_str());

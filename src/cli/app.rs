@@ -285,8 +285,7 @@ impl App {
     /// # Errors
     /// Something else has its name, or it cannot be written.
     pub fn make_home(&self) -> Result {
-        let home = self.config.home();
-        let made = home.clone().make(self.may_take_over());
+        let made = self.config.home().clone().make(self.may_take_over());
         made.map_err(|error| self.no_home(&error))
     }
 

@@ -232,8 +232,7 @@ impl Work {
         let store = app.carry_out(&head.id).await?;
         let mut settings = app.settings(&self.prepared, head, human_wait);
         workers.configure(&mut settings)?;
-        let general = workers.general.as_ref();
-        let kind = general.and_then(Agent::kind);
+        let kind = workers.general.as_ref().and_then(Agent::kind);
         settings.gives_files = kind.is_some_and(|kind| kind.needs_history);
         let roles = in_process_roles::ready(&settings, app, &store, head.is_isolated());
         let roles = Box::pin(roles).await?;

@@ -45,16 +45,14 @@ pub fn print(shell: clap_complete::Shell, output: Output) -> Result {
     let (shells, mut script) = (Shells::builtins(), Vec::new());
     if let Some(shell) = shells.completer(&shell.to_string()) {
         let name = "plan-agent";
-        let written = shell.write_registration(ASKED, name, name, name, &mut script);
-        written?;
+        shell.write_registration(ASKED, name, name, name, &mut script)?;
     }
     output.bytes(&script)
 }
 
 /// Returns the command line with what completes its words.
 fn command() -> Command {
-    let line = CommandLine::command();
-    line.mut_subcommands(|one| {
+    CommandLine::command().mut_subcommands(|one| {
         let has_task = one.get_arguments().any(|arg| arg.get_id() == "task");
         one.mut_args(|arg| completed(arg, has_task))
     })

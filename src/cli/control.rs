@@ -44,8 +44,7 @@ pub async fn answer(args: &AnswerArgs, app: &App) -> Result {
     };
     let id = question.id;
     let answer = move |draft: &mut Draft<'_>| steering::answer(draft, &id, choice, &note, BY);
-    let said = app.change(&plan, "answered", answer).await?;
-    app.say(&said)?;
+    app.say(&app.change(&plan, "answered", answer).await?)?;
     match (app.daemon(), app.program.goes_on(plan.as_str())) {
         (Some(_), _) => Ok(()),
         (None, goes_on) => app.say(&format!("No daemon works here: {goes_on}.")),
@@ -56,8 +55,7 @@ pub async fn answer(args: &AnswerArgs, app: &App) -> Result {
 pub async fn pause(args: &OnPlan, app: &App) -> Result {
     let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
     let pause = |draft: &mut Draft<'_>| steering::pause(draft, "on the command line");
-    let said = app.change(&plan, "paused", pause).await?;
-    app.say(&said)?;
+    app.say(&app.change(&plan, "paused", pause).await?)?;
     app.say(&app.program.goes_on(plan.as_str()))
 }
 

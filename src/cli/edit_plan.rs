@@ -126,8 +126,7 @@ pub(super) fn with_comments(problems: &[Problem], text: &str) -> String {
         let shown = shown.map(|said| format!("{COMMENT} {}\n", one(said)));
         shown.collect::<Vec<_>>()
     };
-    let above = lines(lines(0).len());
-    above.concat() + text
+    lines(lines(0).len()).concat() + text
 }
 
 pub(super) fn without_comments(text: &str) -> &str {

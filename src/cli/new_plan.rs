@@ -118,8 +118,7 @@ impl App {
         }
         problems.extend(self.mismatches(&file, &self.config.workspace()));
         problems.sort_by_key(|problem| (problem.line, problem.column));
-        let shown = path.display().to_string();
-        Err(Failure::problems(&shown, &problems))
+        Err(Failure::problems(&path.display().to_string(), &problems))
     }
 
     /// Returns the plan file that a goal names, if the person says that it is one; unless a person may be asked, it is refused.

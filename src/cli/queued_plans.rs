@@ -322,8 +322,7 @@ impl TakenUp {
         let app = &work.app;
         let mut found = app.found(&head.id).await?;
         app.check_found(&found).await?;
-        let placed = app.resume_isolation(&mut found, &work.workers, &how);
-        Box::pin(placed).await?;
+        Box::pin(app.resume_isolation(&mut found, &work.workers, &how)).await?;
         if in_use && !found.head.is_isolated() {
             return Ok(None);
         }

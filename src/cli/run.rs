@@ -149,8 +149,7 @@ pub async fn plan(args: MakePlan, start: &CommandStart, mut ended: Ended) -> Res
 /// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
 pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
     let (named, mut how) = (args.on.plan.as_deref(), args.carry_out);
-    let program = start.program();
-    let goes_on = program.goes_on(named.unwrap_or_default());
+    let goes_on = start.program().goes_on(named.unwrap_or_default());
     let opened = async {
         secret_arguments::refuse(&how.agent.argv)?;
         let mut app = App::open(start, Access::Run).await?;
@@ -333,8 +332,7 @@ async fn daemon_of_queue(
         app.clock,
         async { exit = Some(ended.await) },
     );
-    let end = ended.await?;
-    Ok(exit_of(&end, exit))
+    Ok(exit_of(&ended.await?, exit))
 }
 
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.

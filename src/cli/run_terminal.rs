@@ -179,8 +179,7 @@ impl<'a> Foreground<'a> {
             gone = live_area::draw(live, self.app) => return gone,
             Ok(()) = moved.changed() => {}
             line = self.prompt.line(self.output) => {
-                let line = line?;
-                self.answer(&line).await?;
+                self.answer(&line?).await?;
             }
             () = sleep(READ_EVERY) => {}
         }

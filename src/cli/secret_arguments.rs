@@ -52,8 +52,7 @@ fn find(argv: &[String]) -> Option<String> {
 }
 
 fn next<'a>(words: &[&'a str], index: usize) -> &'a str {
-    let next = words.get(index + 1).copied().unwrap_or_default();
-    match next {
+    match words.get(index + 1).copied().unwrap_or_default() {
         "Bearer" | "Basic" => words.get(index + 2).copied().unwrap_or_default(),
         flag if flag.starts_with('-') => "",
         value => value,

@@ -38,8 +38,7 @@ pub async fn retry(args: &RetryArgs, app: &App) -> Result {
     let (id, words) = (args.on.task, trimmed(&args.note));
     let plan = app.plan_to_carry_out(args.on.plan.as_deref()).await?;
     let read = app.read(&plan, move |plan, _| {
-        let ended = plan.status() == &PlanState::Abandoned;
-        (plan.opens_again(id), ended)
+        (plan.opens_again(id), plan.status() == &PlanState::Abandoned)
     });
     let (again, ended) = read.await?;
     if !again.is_empty() && !args.yes && !ended {

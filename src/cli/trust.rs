@@ -64,8 +64,7 @@ pub async fn trust(path: Option<PathBuf>, start: &CommandStart, output: Output) 
     let app = beside(move || {
         let config = match path.as_deref() {
             Some(folder) if folder.is_dir() => {
-                let folder = std::path::absolute(folder)?;
-                Config::in_folder(&folder, &environment)
+                Config::in_folder(&std::path::absolute(folder)?, &environment)
             }
             file => Config::load(file.or(named.as_deref()), &environment),
         };

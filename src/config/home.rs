@@ -68,8 +68,7 @@ impl Home {
     pub fn around(folder: &Path) -> Self {
         let outer = folder.parent().filter(|_| folder.ends_with(FOLDER));
         let marked = outer.and_then(Self::marked_in);
-        let marked = marked.filter(|home| home.folder == folder);
-        marked.unwrap_or_else(|| Self {
+        (marked.filter(|home| home.folder == folder)).unwrap_or_else(|| Self {
             made: true,
             ..Self::new(folder, Layout::TopLevel)
         })

@@ -260,8 +260,7 @@ impl Config {
 
     /// Returns the absolute path of the team file, if the configuration names one.
     pub fn team(&self) -> Option<PathBuf> {
-        let team = self.run.team.as_ref();
-        team.map(|path| self.folder().join(path))
+        self.run.team.as_ref().map(|path| self.folder().join(path))
     }
 
     /// Returns the absolute folder whose files replace the built-in prompts.

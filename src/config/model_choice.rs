@@ -273,8 +273,7 @@ impl Config {
 impl Candidates<'_> {
     /// Finds an installed agent by its name.
     fn named(&self, name: &str) -> Result<&'static str, Problem> {
-        let known = self.known.iter().find(|candidate| candidate.name == name);
-        match known {
+        match self.known.iter().find(|candidate| candidate.name == name) {
             Some(candidate) if candidate.found == FoundAgent::Missing => {
                 let message =
                     format!("`llm.agent` is \"{name}\", but no program `{name}` is installed");

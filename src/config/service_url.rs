@@ -46,8 +46,7 @@ impl ServiceUrl {
             Some(_) => base.strip_suffix("/v1").unwrap_or(base),
             None => base,
         };
-        let joined = format!("{base}{path}");
-        url.set_path(&joined);
+        url.set_path(&format!("{base}{path}"));
         url.set_fragment(None);
         url
     }

@@ -214,8 +214,7 @@ fn apply_model_decision(draft: &mut Draft<'_>, said: ModelDecision) -> Result<()
             draft.replan(&edits, &reason)
         }
         ModelDecision::Audit(audit) => {
-            let missing = (!audit.met).then_some(audit.missing);
-            draft.audited(&audit.reason, missing)
+            draft.audited(&audit.reason, (!audit.met).then_some(audit.missing))
         }
         ModelDecision::Summary(text) => draft.settle(&text),
     }

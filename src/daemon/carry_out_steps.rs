@@ -424,8 +424,7 @@ fn once_more(earlier: &CommandFile, message: &str, report: &str, language: Langu
         before => earlier.body.replace(before, report),
     };
     let message = indented(message, REPEATED);
-    let description = sections(&earlier.body).description;
-    match description.trim() {
+    match sections(&earlier.body).description.trim() {
         "" => format!("{body}\n\n{message}"),
         asked => {
             let so_far = language.pick("What came of it so far:", "目前的进展：");

@@ -251,8 +251,7 @@ impl ChangeWatch {
         let Some(tree) = tree else {
             return Ok(Some((now, None)));
         };
-        let wall = self.clock.to_wall(since);
-        match trees.changes(&tree, &now, wall).await {
+        match trees.changes(&tree, &now, self.clock.to_wall(since)).await {
             Ok(changes) => Ok(Some((now, Some(changes)))),
             Err(error) if error.late() => Err(error),
             Err(error) => {

@@ -120,8 +120,7 @@ pub async fn run(
 /// Ends the processes that an earlier daemon of the folder left running. Call it with the folder's lock, before anything of
 /// this process runs: it would work in the same files at the same time.
 pub async fn end_left_behind(volumes: &Volumes) {
-    let marks = volumes.path(Folder::Active);
-    exec::end_left_behind(&marks).await;
+    exec::end_left_behind(&volumes.path(Folder::Active)).await;
 }
 
 /// A folder, and the plans that are carried out through it.

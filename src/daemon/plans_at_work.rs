@@ -236,8 +236,7 @@ impl PlansAtWork {
 
     /// Notes at a plan what it waits for, for whoever queued it.
     async fn note_wait(&mut self, head: &PlanHead, waits: String) -> Result<(), StoreError> {
-        let noted = head.queue.as_ref().and_then(|e| e.waits.as_ref());
-        if noted == Some(&waits) {
+        if head.queue.as_ref().and_then(|e| e.waits.as_ref()) == Some(&waits) {
             return Ok(());
         }
         let here = self.store.clone();
@@ -344,8 +343,7 @@ impl PlansAtWork {
     pub fn share_lanes(&mut self) {
         let several = self.runs.len() > 1;
         let Some(most) = self.folder.config.run.max_parallel.filter(|_| several) else {
-            let alone = self.runs.values_mut();
-            return alone.for_each(|run| run.set_lanes(None));
+            return self.runs.values_mut().for_each(|run| run.set_lanes(None));
         };
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut runs: Vec<&mut PlanRun> = self.runs.values_mut().collect();

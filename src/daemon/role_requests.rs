@@ -206,8 +206,7 @@ impl RoleRequests<'_> {
                 if attempt.rejections < MOST_UNREADABLE {
                     issue_again(draft, &settings, &attempt, AttemptKind::Repair, &reason)?;
                 } else {
-                    let received = draft.now();
-                    draft.report(&attempt.id, no_answer(&reason, received))?;
+                    draft.report(&attempt.id, no_answer(&reason, draft.now()))?;
                 }
             }
             Ok(())

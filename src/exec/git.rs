@@ -398,8 +398,7 @@ impl Git {
         let mut empty = Vec::new();
         for name in within {
             let git = self.clone().with_input(name.to_owned());
-            let added = git.run(add, &[]).await?;
-            if added.exit != 0 {
+            if git.run(add, &[]).await?.exit != 0 {
                 empty.push(String::from_utf8_lossy(name).into_owned());
             }
         }
@@ -499,8 +498,7 @@ pub async fn git_version(folder: &Path) -> Result<Option<(u32, u32)>> {
 
 fn version(said: &str) -> Option<(u32, u32)> {
     let mut numbers = said.strip_prefix("git version ")?.split('.');
-    let major = numbers.next()?.parse().ok()?;
-    Some((major, numbers.next()?.parse().ok()?))
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// Returns the PATH without folders inside `folder`: agents who work there can put a program into them.

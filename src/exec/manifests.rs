@@ -138,8 +138,7 @@ fn makefiles_differ(versions: [&str; 2], files: &JudgingFiles) -> bool {
             }
             false => block.text.clone(),
         };
-        let texts = kept.map(text);
-        texts.filter(|text| !text.is_empty()).collect()
+        kept.map(text).filter(|text| !text.is_empty()).collect()
     };
     kept(&both[0]) != kept(&both[1])
 }

@@ -169,8 +169,7 @@ pub(super) async fn configured(
 fn kept_settings(configured: &[(String, String)], filters: Filters) -> Vec<(String, String)> {
     let is_kept = |name: &str| {
         let of_a_filter = || {
-            let within = name.strip_prefix("filter.")?;
-            let (_, key) = within.rsplit_once('.')?;
+            let (_, key) = name.strip_prefix("filter.")?.rsplit_once('.')?;
             Some(OF_A_FILTER.contains(&key))
         };
         has_word(OF_THE_PLACE, name)
@@ -192,8 +191,7 @@ fn kept_settings(configured: &[(String, String)], filters: Filters) -> Vec<(Stri
 /// Returns the value of a setting in effect: the last one.
 pub(super) fn last<'a>(configured: &'a [(String, String)], name: &str) -> Option<&'a str> {
     let mut named = configured.iter().rev();
-    let found = named.find(|(other, _)| other == name);
-    found.map(|(_, value)| value.as_str())
+    (named.find(|(other, _)| other == name)).map(|(_, value)| value.as_str())
 }
 
 /// Returns a file inside one of some folders that a shell command names, if such a file can be recognised.

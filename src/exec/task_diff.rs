@@ -64,8 +64,7 @@ pub async fn diff_of(
             }
         },
     };
-    let change = difference(git, &from, &to, detail).await?;
-    Ok(Some((change, left_out)))
+    Ok(Some((difference(git, &from, &to, detail).await?, left_out)))
 }
 
 /// Finds the change of a task; where only names are known, those of the attempts that are `shown`.

@@ -109,8 +109,7 @@ impl Endpoint {
             value.set_sensitive(true);
             sent.insert(key_header, value);
         }
-        let builder = client_builder(&url).default_headers(sent);
-        let client = builder.build();
+        let client = client_builder(&url).default_headers(sent).build();
         let client = client.map_err(|error| {
             let message = format!("cannot set up the HTTP client: {}", chain(&error));
             Problem::new(message).with_hint("check the system's proxy settings")
@@ -184,8 +183,7 @@ impl Endpoint {
     }
 
     pub(super) fn timed_out(&self) -> LlmError {
-        let after = self.timeout;
-        self.error(Fault::TimedOut(after))
+        self.error(Fault::TimedOut(self.timeout))
     }
 
     /// Makes an error with words that come from outside.

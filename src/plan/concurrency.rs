@@ -117,7 +117,6 @@ impl Lanes {
             Some(lanes) => &mut lanes.busy,
             None => &mut self.others,
         };
-        let at = busy.partition_point(|other| *other < task);
-        busy.insert(at, task);
+        busy.insert(busy.partition_point(|other| *other < task), task);
     }
 }

@@ -316,8 +316,7 @@ impl DueSearch<'_> {
     }
 
     fn day_reached(&self) -> Option<BudgetLimit> {
-        let day = self.world.day.as_ref()?;
-        self.plan.day_reached(day)
+        self.plan.day_reached(self.world.day.as_ref()?)
     }
 
     /// Lets a plan go on that was stopped by the day's budget, or has this computed again when the day ends.

@@ -49,8 +49,7 @@ impl Plan {
                 plan: self.id().clone(),
                 task: *holder,
             });
-            let holder = here.or_else(|| others.get(lock).cloned())?;
-            Some((lock.clone(), holder))
+            Some((lock.clone(), here.or_else(|| others.get(lock).cloned())?))
         })
     }
 }

@@ -190,8 +190,7 @@ impl Plan {
 
     /// Returns the task with the caller's own id.
     pub fn task_by_key(&self, key: &str) -> Option<&Task> {
-        let id = self.index.by_key.get(key)?;
-        self.task(*id)
+        self.task(*self.index.by_key.get(key)?)
     }
 
     /// Returns every task of the plan in the plan's order.

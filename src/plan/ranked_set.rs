@@ -245,8 +245,7 @@ impl<'a> DoubleEndedIterator for Tasks<'a> {
         }
         let in_chunk = self.back.and_then(|(chunk, end)| {
             let mut rest = self.set.chunks[chunk].places[..end].iter();
-            let next = rest.rposition(|(_, kind)| kind & self.kinds != 0)?;
-            Some((chunk, next))
+            Some((chunk, rest.rposition(|(_, kind)| kind & self.kinds != 0)?))
         });
         let (chunk, at) = in_chunk.or_else(|| self.set.find(self.kinds, self.to - 1))?;
         self.back = Some((chunk, at));

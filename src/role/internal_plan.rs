@@ -168,8 +168,7 @@ impl InternalPlan {
 }
 
 fn does(task: &Task) -> StepDoes {
-    let stored = serde_json::from_value(task.metadata.clone().into());
-    stored.unwrap_or_else(|_| {
+    serde_json::from_value(task.metadata.clone().into()).unwrap_or_else(|_| {
         let (action, params) = ("(unknown)".to_owned(), Map::new());
         StepDoes::ExecuteAction { action, params }
     })

@@ -363,11 +363,9 @@ impl ServerHandler for Server {
             context.meta.get_progress_token(),
         ) {
             let followed = progress::follow(&self.shared.served, &context, token, arguments);
-            let answer = followed.await;
-            return Ok(result_of(answer, Dialect::Control).into());
+            return Ok(result_of(followed.await, Dialect::Control).into());
         }
-        let result = self.call(&context, &request.name, arguments).await;
-        Ok(result.into())
+        Ok(self.call(&context, &request.name, arguments).await.into())
     }
 
     /// Answers requests that the library does not read: requests with parameters of another form, and unknown requests.

@@ -51,8 +51,7 @@ impl AtWork {
     /// Returns what is at work in a plan.
     pub fn of(plan: &Plan) -> Self {
         let counts = plan.counts();
-        let used = &plan.head().usage;
-        let (tokens, cost_usd) = usage::whole(used);
+        let (tokens, cost_usd) = usage::whole(&plan.head().usage);
         let asks = plan.open_asks().filter_map(|ask| match ask.subject {
             ModelQuestionKind::Judge(_) | ModelQuestionKind::Step(_) => None,
             _ if ask.error.is_some() => None,

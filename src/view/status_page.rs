@@ -43,8 +43,7 @@ impl PlanView {
         for task in &self.tasks {
             let stopped = self.plan.state == StateWord::Stopped;
             lines.push(task.line(&head.status, stopped, now, paint));
-            let waits = task.waits.iter();
-            lines.extend(waits.map(|wait| wait_text(wait, now)));
+            lines.extend(task.waits.iter().map(|wait| wait_text(wait, now)));
         }
         lines.extend(more(later, "more"));
 

@@ -117,8 +117,7 @@ pub(super) fn read_capped(path: &Path, cap: u64) -> io::Result<Vec<u8>> {
 
 /// Reads a plain text file of at most `cap` bytes; bytes that are no text are replaced.
 pub(super) fn read_text(path: &Path, cap: u64) -> io::Result<String> {
-    let bytes = read_capped(path, cap)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(String::from_utf8_lossy(&read_capped(path, cap)?).into_owned())
 }
 
 /// Creates or replaces a file of this program in one step: the text is written to `temp`, which is on the same file system, and

@@ -277,8 +277,7 @@ impl Volumes {
 
     /// Reads a command in a given folder; `None` if it is not there, or cannot be read.
     pub fn find_command(&self, folder: Folder, id: &CommandId) -> Option<CommandFile> {
-        let text = self.read_command(folder, id).ok()?;
-        CommandFile::parse(&text).ok()
+        CommandFile::parse(&self.read_command(folder, id).ok()?).ok()
     }
 
     /// Reads the text of a command in a given folder.

@@ -148,8 +148,7 @@ async fn outputs(
 }
 
 async fn follow_all(state: &WebState, mut changes: Changes, outbox: &Outbox) -> Result<(), Ended> {
-    let hello = event("hello", &state.hello(0));
-    outbox.send(hello, true).await?;
+    outbox.send(event("hello", &state.hello(0)), true).await?;
     let mut known: HashMap<PlanId, Value> = HashMap::new();
     let mut first = true;
     loop {

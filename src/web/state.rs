@@ -70,8 +70,7 @@ impl WebState {
     /// # Errors
     /// All are in use.
     pub fn stream(&self) -> ApiResult<OwnedSemaphorePermit> {
-        let place = Arc::clone(&self.streams).try_acquire_owned();
-        place.map_err(|_| {
+        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
             let message = format!("{STREAMS} streams of events are open already");
             let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message);
             error.hint("close another tab with the page")

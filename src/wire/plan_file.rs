@@ -163,8 +163,7 @@ impl TaskDraft {
     fn expect(&mut self, criteria: Criteria, line: usize, column: usize) {
         let names = criteria.checks().map(str::to_owned);
         let place = Place { line, column };
-        let bound = names.map(|word| Reference { word, place });
-        self.check(bound.collect());
+        self.check(names.map(|word| Reference { word, place }).collect());
         self.task.criteria = criteria;
     }
 

@@ -195,8 +195,7 @@ pub fn gather(text: &str) -> (Team, Vec<Problem>) {
         Err(problem) => return (Team::default(), vec![problem]),
     };
     let problems = Problems::default();
-    let team = read(&node, &problems);
-    (team, problems.in_order())
+    (read(&node, &problems), problems.in_order())
 }
 
 fn read(node: &YamlNode, problems: &Problems) -> Team {

@@ -525,8 +525,7 @@ impl<'a> Json<'a> {
             }
             Some(b'{') => {
                 let Entries(entries) = serde_json::from_str(raw)?;
-                let entries = entries.into_iter();
-                let nodes = entries.map(|(key, value)| {
+                let nodes = entries.into_iter().map(|(key, value)| {
                     let key = self.node(key, level + 1)?;
                     Ok((key, self.node(value, level + 1)?))
                 });

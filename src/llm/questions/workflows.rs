@@ -58,8 +58,7 @@ impl PlanOrWorkflow {
             let wrong = "but `tasks` holds tasks: give one or the other";
             return Err(format!("`workflow` is `{id}`, {wrong}"));
         }
-        let given = values(self.parameters)?;
-        let file = team.plan(workflow, &given);
+        let file = team.plan(workflow, &values(self.parameters)?);
         let mut plan = file.map_err(|problems| problem_text(&problems))?.plan;
         for task in &mut plan.tasks {
             for check in &task.checks {

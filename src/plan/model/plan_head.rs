@@ -409,8 +409,7 @@ impl PlanHead {
 
     /// Returns what a queued plan waits for before a daemon begins it, if one has said so: `for plan … to end`.
     pub fn queued_for(&self) -> Option<&str> {
-        let entry = self.queue.as_deref()?;
-        let waits = entry.waits.as_deref();
+        let waits = self.queue.as_deref()?.waits.as_deref();
         waits.filter(|_| self.status == crate::plan::PlanState::Idle)
     }
 

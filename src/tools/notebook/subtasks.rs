@@ -224,8 +224,7 @@ impl PlanNotebook {
         let plan = self.current().await?;
         let changed = self.toolbox.change(&plan, why, move |draft| {
             in_use(draft)?;
-            let text = change(draft)?;
-            Ok::<_, NotebookError>((text, draft.has_changed()))
+            Ok::<_, NotebookError>((change(draft)?, draft.has_changed()))
         });
         let (text, changed) = changed.await?;
         match changed {

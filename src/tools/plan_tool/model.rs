@@ -217,8 +217,7 @@ pub(super) fn entries(plan: &Plan, offset: usize) -> impl Iterator<Item = StepEn
             return Some(Err(step));
         }
         at += 1;
-        let task = tasks.next().map(Ok);
-        task.or_else(|| steps.next().map(Err))
+        tasks.next().map(Ok).or_else(|| steps.next().map(Err))
     })
 }
 

@@ -35,8 +35,7 @@ pub(super) fn check_header(header: &str, first_line: usize) -> Result<Option<Pro
         return Err(too_deep(first_line));
     }
     let lines = || (first_line..).zip(header.lines());
-    let first = lines().find(|(_, line)| significant(line));
-    if let Some((number, line)) = first
+    if let Some((number, line)) = lines().find(|(_, line)| significant(line))
         && (line.starts_with('[') || line.strip_prefix('-').is_some_and(ends_word))
     {
         let message = "the front matter is a list, not fields such as `key: value`";
@@ -258,8 +257,7 @@ fn behind_quotes(value: &str) -> Option<&str> {
 
 /// Returns whether the line ends in `|` or `>` (with modifiers): indented lines after it are text.
 fn opens_literal(line: &str) -> bool {
-    let value = first_value(line);
-    let mut chars = value.chars();
+    let mut chars = first_value(line).chars();
     matches!(chars.next(), Some('|' | '>')) && chars.all(|c| "+-0123456789".contains(c))
 }
 

@@ -41,8 +41,7 @@ impl PlanToEdit {
         let place = |task: &Task| (task.number, task.number.0 as usize);
         let numbers: HashMap<TaskId, usize> = plan.tasks().map(place).collect();
         let shown = |task: &&Task| only.is_none_or(|only| task.number == only);
-        let shown = plan.tasks().filter(shown);
-        let body = render::body(shown, &numbers);
+        let body = render::body(plan.tasks().filter(shown), &numbers);
         Self {
             text: match only {
                 Some(_) => body,

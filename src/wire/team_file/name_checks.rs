@@ -228,8 +228,7 @@ fn role_problems(role: &RoleSpec, known: &KnownNames<'_>, problems: &Problems) {
     if let Some(RoleWorker::Agent { name, .. }) = &role.worker
         && !known.agents.contains(&name.as_str())
     {
-        let words = [known.agents, &["external"]].concat();
-        unknown("the worker", name, &words);
+        unknown("the worker", name, &[known.agents, &["external"]].concat());
     }
     for action in &role.actions {
         if !known.actions.contains(&action.as_str()) {

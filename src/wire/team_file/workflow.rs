@@ -242,8 +242,7 @@ pub(super) fn read(node: &YamlNode, problems: &Problems) -> Option<Workflow> {
     };
     let sample = |name: &str| {
         let mut parameters = workflow.parameters.iter();
-        let known = parameters.find(|known| known.name == name)?;
-        Some(known.sample())
+        Some((parameters.find(|known| known.name == name)?).sample())
     };
     if let Err(found) = workflow.made_with(&sample) {
         found.into_iter().for_each(|problem| problems.add(problem));

@@ -119,8 +119,7 @@ impl RoleLink {
     }
 
     fn report_path(&self, request: &RequestId) -> String {
-        let path = self.host().volumes.report(request);
-        path.display().to_string()
+        self.host().volumes.report(request).display().to_string()
     }
 
     /// Returns what a role behind files is asked, in words.
