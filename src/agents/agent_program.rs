@@ -78,8 +78,7 @@ impl ProgramVersion {
     pub fn find(text: &str) -> Option<Self> {
         text.split_whitespace().find_map(|word| {
             let word = word.trim_start_matches('v');
-            let word = word.split(['-', '+']).next()?;
-            let mut numbers = word.split('.').map(str::parse);
+            let mut numbers = word.split(['-', '+']).next()?.split('.').map(str::parse);
             let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
                 return None;
             };

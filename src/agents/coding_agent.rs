@@ -368,6 +368,5 @@ pub(super) fn fault_by_words(said: &str) -> ModelFault {
     let lower = said.to_lowercase();
     let mut known = WORDS_OF.into_iter();
     let named = known.find(|(_, words)| words.split('|').any(|word| lower.contains(word)));
-    let status = status_in(said).or(named.map(|(status, _)| status));
-    ModelFault::new(status, said)
+    ModelFault::new(status_in(said).or(named.map(|(status, _)| status)), said)
 }

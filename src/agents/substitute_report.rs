@@ -156,8 +156,7 @@ impl CodingAgentSetup {
         }
         if !pitfalls.is_empty() {
             let own = report.pitfalls.trim();
-            let all = [own, &pitfalls.join("\n\n")].join("\n\n");
-            report.pitfalls = all.trim().to_owned();
+            report.pitfalls = [own, &pitfalls.join("\n\n")].join("\n\n").trim().to_owned();
         }
         report.input_tokens = course.usage.input_tokens;
         report.output_tokens = course.usage.output_tokens;

@@ -83,8 +83,7 @@ pub async fn restore(args: &RestoreArgs, app: &App) -> Result {
 pub fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>> {
     app.volumes.free_of_daemons(plan).map_err(|error| {
         let busy = matches!(error, LockError::CarriedOut { .. });
-        let hint = format!("`{} stop` ends it", app.program);
-        Failure::new(error, Exit::Busy).hint_if(busy, hint)
+        Failure::new(error, Exit::Busy).hint_if(busy, format!("`{} stop` ends it", app.program))
     })
 }
 

@@ -92,8 +92,7 @@ async fn of_all(plan: &PlanId, stat: bool, app: &App) -> Result {
             DiffSource::Shared(mut attempts) => attempts.pop().unwrap_or_default(),
             source => {
                 let change = diff_of(project.as_ref(), source, detail).await?;
-                let change = change.unwrap_or_default().0;
-                String::from_utf8_lossy(&change).into_owned()
+                String::from_utf8_lossy(&change.unwrap_or_default().0).into_owned()
             }
         };
         if change.is_empty() {

@@ -42,8 +42,7 @@ enum FindingState {
 pub async fn doctor(args: &DoctorArgs, start: &CommandStart, output: Output) -> Result<Exit> {
     let findings = match Config::load(start.file.as_deref(), &start.environment) {
         Ok(config) => {
-            let program = start.program();
-            let mut app = App::of(config, start.environment.clone(), program)?;
+            let mut app = App::of(config, start.environment.clone(), start.program())?;
             let mut findings = findings(&app).await;
             // What cannot be read is found elsewhere.
             drop(app.load_team(&args.team).await);

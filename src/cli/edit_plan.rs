@@ -74,8 +74,7 @@ pub(super) async fn edit(
         let again = with_comments(&problems, written);
         // A program that edits would do the same again, and so would a person who has given up.
         if edited == text || !stdin().is_terminal() {
-            let failure = Failure::problems("plan.md", &problems);
-            return Err(failure.hint(unchanged(editor.keep())));
+            return Err(Failure::problems("plan.md", &problems).hint(unchanged(editor.keep())));
         }
         text = again;
     }

@@ -19,8 +19,7 @@ pub async fn serve(args: McpArgs, start: &CommandStart, mut ended: Ended) -> Res
     let opened = async {
         let mut app = App::open(start, Access::Read).await?;
         app.quiet()?;
-        let dialects = &args.dialect.0;
-        let toolbox = tool::open(&mut app, args.plan.as_deref(), dialects).await?;
+        let toolbox = tool::open(&mut app, args.plan.as_deref(), &args.dialect.0).await?;
         let http = match args.http {
             Some(address) => Some(open_http(address, &app.volumes).await?),
             None => None,

@@ -28,8 +28,7 @@ impl App {
             name: agent.name,
             found: self.installed(agent),
         };
-        let known = CodingAgent::ALL.into_iter();
-        let known = known.filter(|agent| agent.answers);
+        let known = CodingAgent::ALL.into_iter().filter(|agent| agent.answers);
         let known: Vec<Candidate> = known.map(candidate).collect();
         let candidates = Candidates {
             known: &known,

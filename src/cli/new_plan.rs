@@ -74,8 +74,7 @@ impl App {
             "run" => format!("{way}, or give a plan file: `run --plan FILE`"),
             _ => way.to_owned(),
         };
-        let error = anyhow!("no language model can plan the goal: {why}");
-        Err(Failure::usage(error).hint(hint))
+        Err(Failure::usage(anyhow!("no language model can plan the goal: {why}")).hint(hint))
     }
 
     /// Returns what goals that come without a terminal are made plans with, as `run` without flags resolves it.

@@ -92,8 +92,7 @@ impl App {
             // Only a daemon asks.
             if head.owner == DAEMON && (any || !head.status.settled()) {
                 let questions = self.read(&head.id, move |plan, _| {
-                    let questions = plan.questions();
-                    let meant = questions.filter(|question| any || question.open());
+                    let meant = plan.questions().filter(|question| any || question.open());
                     let meant = meant.map(|question| (plan.id().clone(), question.clone()));
                     meant.collect::<Vec<_>>()
                 });

@@ -277,8 +277,7 @@ impl TypedLine {
             (_, '\u{15}') => self.text.clear(),
             // Ctrl-W.
             (_, '\u{17}') => {
-                let kept = self.text.trim_end();
-                let kept = kept.rfind(' ').map_or(0, |at| at + 1);
+                let kept = self.text.trim_end().rfind(' ').map_or(0, |at| at + 1);
                 self.text.truncate(kept);
             }
             (_, c) if !c.is_control() && self.text.len() < LONGEST_LINE => self.text.push(c),

@@ -317,8 +317,7 @@ impl TakenUp {
             ..CarryOut::default()
         };
         let marks = app.require_queued(&head.id, &entry)?;
-        let recalled = app.recalled(&head.id, &entry.confirmed, &mut how);
-        let (work, planner) = recalled.await?;
+        let (work, planner) = app.recalled(&head.id, &entry.confirmed, &mut how).await?;
         let app = &work.app;
         let mut found = app.found(&head.id).await?;
         app.check_found(&found).await?;

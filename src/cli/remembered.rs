@@ -112,8 +112,7 @@ impl App {
     /// # Errors
     /// It only stands in the plan's database, which agents can write.
     pub fn require_queued(&self, plan: &PlanId, entry: &QueueEntry) -> Result<Marks> {
-        let recorded = self.confirmed(&self.place_of_queue())?;
-        let mut recorded = recorded.unwrap_or_default();
+        let mut recorded = self.confirmed(&self.place_of_queue())?.unwrap_or_default();
         if let Some(marks) = recorded.remove(&queue_hash(entry)) {
             return Ok(serde_json::from_str(&marks).unwrap_or_default());
         }

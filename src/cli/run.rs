@@ -159,8 +159,7 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         let (workers, planner) = app.with_workers(&how).await?;
         Ok((app.work(workers, &planner)?, planner, plan, before))
     };
-    let opened = unless(&mut ended, &goes_on, opened);
-    let (work, planner, plan, before) = opened.await?;
+    let (work, planner, plan, before) = unless(&mut ended, &goes_on, opened).await?;
     let (app, workers) = (&work.app, &work.workers);
     if let Some(said) = go_on(app, &plan).await? {
         app.say(&said)?;

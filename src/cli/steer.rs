@@ -44,8 +44,7 @@ pub async fn retry(args: &RetryArgs, app: &App) -> Result {
     if !again.is_empty() && !args.yes && !ended {
         let what = steering::opened_again(&again, id);
         if !can_ask() {
-            let failure = Failure::new(anyhow!(what), Exit::Waiting);
-            return Err(failure.hint("add --yes if they may"));
+            return Err(Failure::new(anyhow!(what), Exit::Waiting).hint("add --yes if they may"));
         }
         if !confirm(&format!("{what}. Go on?")).await? {
             return Err(Failure::failed(anyhow!("nothing was changed")));

@@ -59,8 +59,7 @@ impl TeamFile {
         let (mut team, mut problems) = team_file::gather(&text);
         let name = path.file_name().unwrap_or_default();
         team.file = name.to_string_lossy().into_owned();
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let (prompts, unread) = prompts(&team, folder);
+        let (prompts, unread) = prompts(&team, path.parent().unwrap_or(Path::new("")));
         let parts = parts(&team, &text, &prompts);
         problems.extend(unread);
         problems.extend(mismatches(&team, config));

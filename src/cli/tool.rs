@@ -106,8 +106,7 @@ pub async fn call(args: ToolArgs, start: &CommandStart, mut ended: Ended) -> Res
     let opened = unless(&mut ended, "nothing was called", opened);
     let (out, toolbox, dialect, arguments) = opened.await?;
     let called = async { Ok(toolbox.call(dialect, &args.name, arguments).await) };
-    let called = unless(&mut ended, "the call may have taken effect", called);
-    let answer = called.await?;
+    let answer = unless(&mut ended, "the call may have taken effect", called).await?;
     out.json_line(&answer.value)?;
     Ok(if answer.success {
         Exit::Done
@@ -142,8 +141,7 @@ pub async fn open(app: &mut App, plan: Option<&str>, dialects: &[Dialect]) -> Re
         true => Some(control(app).await?),
         false => None,
     };
-    let store = app.make_store().await?.clone();
-    let mut toolbox = Toolbox::new(store, &app.config, BY);
+    let mut toolbox = Toolbox::new(app.make_store().await?.clone(), &app.config, BY);
     if let Some(settings) = control {
         toolbox = toolbox.with_control(settings);
     }

@@ -90,8 +90,7 @@ pub async fn trust(path: Option<PathBuf>, start: &CommandStart, output: Output) 
 /// The text of what is wrong with it, or why this cannot be kept.
 pub fn trust_folder(folder: &Path, environment: &Environment) -> Result<(), String> {
     let keep = || {
-        let config = Config::in_folder(folder, environment)?;
-        let app = App::to_confirm(config, environment.clone())?;
+        let app = App::to_confirm(Config::in_folder(folder, environment)?, environment.clone())?;
         Ok(app.keep(&app.unconfirmed(false))?)
     };
     keep().map_err(|failure: Failure| failure.text())

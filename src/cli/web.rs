@@ -77,8 +77,7 @@ pub async fn web(args: WebArgs, start: &CommandStart, mut ended: Ended) -> Resul
     };
     out.line(&page.address)?;
     if args.pair {
-        let place = Said::ToLog.of(&page.address);
-        out.line(&code_for(&page.token, place)?)?;
+        out.line(&code_for(&page.token, Said::ToLog.of(&page.address))?)?;
     }
     let _opened = match args.open && out.terminal {
         true => open_browser(&page.address, &page.folder),

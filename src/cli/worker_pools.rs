@@ -128,8 +128,7 @@ impl TeamWorkers {
             concurrency: role.concurrency,
             task_deadline: role.timeout,
         };
-        let rules = roles().map(|role| (role.id.clone(), rules(role)));
-        daemon.policy.roles = rules.collect();
+        daemon.policy.roles = roles().map(|role| (role.id.clone(), rules(role))).collect();
         daemon.policy.max_parallel = self.most;
         daemon.policy.roles_only = daemon.team.as_ref().is_some_and(|team| team.roles_only);
         daemon.volumes = daemon.volumes.with_own(&own)?;

@@ -152,8 +152,7 @@ impl Home {
         let folder = self.outer().join(FOLDER);
         match fs::create_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let confirmed = confirmed && self.layout != Layout::TopLevel;
-                check_unused(&folder, confirmed)?;
+                check_unused(&folder, confirmed && self.layout != Layout::TopLevel)?;
             }
             made => made?,
         }

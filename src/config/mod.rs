@@ -126,8 +126,7 @@ impl Config {
     ///
     /// As [`Config::load`].
     pub fn around(root: &Path, environment: &Environment) -> Result<Self, ConfigError> {
-        let home = Home::around(root.parent().unwrap_or(root));
-        let mut config = Self::of_home(home, environment)?;
+        let mut config = Self::of_home(Home::around(root.parent().unwrap_or(root)), environment)?;
         root.clone_into(&mut config.volumes.root);
         Ok(config)
     }

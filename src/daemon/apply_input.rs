@@ -32,8 +32,7 @@ pub(super) fn apply_found(
             continue;
         }
         let elsewhere = sign.life.machine.as_deref();
-        let elsewhere = elsewhere.filter(|it| Some(*it) != machine());
-        let machine = elsewhere.map(str::to_owned);
+        let machine = (elsewhere.filter(|it| Some(*it) != machine())).map(str::to_owned);
         let noted = draft.part(|draft| {
             draft.works_at(id, machine)?;
             draft.waits(id, sign.life.blocked_until)
@@ -79,8 +78,7 @@ fn apply_report(
             let known = draft.plan().attempt(command);
             let known = known.and_then(|attempt| attempt.rejected.as_ref());
             let known = known.is_some_and(|rejected| rejected.hash == arrival.hash);
-            let awaited = draft.reject(command, &refused.reason, &arrival.hash)?;
-            if !awaited && !known {
+            if !draft.reject(command, &refused.reason, &arrival.hash)? && !known {
                 draft.reject_file(name, &refused.reason);
             }
             Ok(ReportDisposition::Rejected(refused.explanation))

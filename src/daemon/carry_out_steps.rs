@@ -315,8 +315,7 @@ impl DaemonSettings {
             role: role.cloned().unwrap_or_default(),
             ..CommandContext::new(plan, task, content, language, report)
         };
-        let body = questions::command_body(&self.prompts, &context);
-        body.unwrap_or_else(|error| {
+        questions::command_body(&self.prompts, &context).unwrap_or_else(|error| {
             // Every template was rendered once when it was loaded; if one fails now, the task is not lost.
             tracing::error!(%error, "the command template failed; the bare task is sent");
             let (number, name) = (context.number, &context.name);

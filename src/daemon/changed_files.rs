@@ -230,8 +230,7 @@ impl ChangeWatch {
             let Some(now) = self.list(MOST) else {
                 return (ChangedFiles::default(), None);
             };
-            let wall = self.clock.to_wall(since);
-            let changes = now.changes(self.before.as_deref(), since, wall);
+            let changes = now.changes(self.before.as_deref(), since, self.clock.to_wall(since));
             (changes, Self::keep(now))
         };
         let listed = tokio::task::spawn_blocking(list).await;
@@ -368,8 +367,7 @@ async fn inspect(
         let ran = (commands_of(plan, attempt), plan.workspace_of(attempt.task));
         Some((began, attempt.tree.clone(), ran, worktree, repository))
     });
-    let known = known.await?;
-    let Some((since, tree, (commands, folder), worktree, repository)) = known else {
+    let Some((since, tree, (commands, folder), worktree, repository)) = known.await? else {
         anyhow::bail!("the attempt is not in the plan");
     };
     change_watch.repository = repository;

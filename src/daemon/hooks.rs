@@ -200,8 +200,7 @@ pub(super) fn log(settings: &DaemonSettings, now: Time, line: &str, said: &str) 
     let log = settings.volumes.path(Folder::Logs).join("hooks.log");
     let said = printable(said);
     let said: String = said.lines().map(|line| format!("  {line}\n")).collect();
-    let text = format!("{} {line}\n{said}", time_text(now));
-    if let Err(error) = append(&log, &text) {
+    if let Err(error) = append(&log, &format!("{} {line}\n{said}", time_text(now))) {
         tracing::warn!(%error, path = %log.display(), "the log of the hooks cannot be written");
     }
 }

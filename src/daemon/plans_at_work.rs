@@ -140,8 +140,7 @@ impl PlansAtWork {
                 continue;
             }
             let (clock, head) = (self.clock, listed.head);
-            let in_use = self.in_folder_of(&head).next().is_some();
-            let prepared = take_up(head.clone(), in_use);
+            let prepared = take_up(head.clone(), self.in_folder_of(&head).next().is_some());
             let missions = Arc::clone(&self.missions);
             let opened = self.opening.spawn(async move {
                 let Some(mut at_work) = prepared.await? else {

@@ -175,8 +175,7 @@ impl CheckFolder {
             let size = str::from_utf8(line).unwrap_or_default().rsplit(' ').next();
             let size = size.and_then(|size| size.parse::<usize>().ok());
             if let Some(content) = size.and_then(|size| rest.get(..size)) {
-                let text = String::from_utf8_lossy(content).into_owned();
-                texts.push((path.clone(), text));
+                texts.push((path.clone(), String::from_utf8_lossy(content).into_owned()));
                 rest = rest.get(content.len() + 1..).unwrap_or_default();
             }
         }

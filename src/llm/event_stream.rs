@@ -35,8 +35,7 @@ impl Endpoint {
     /// Puts an answer together from the events of a stream.
     pub(super) async fn stream<A: ApiAnswer>(&self, response: Response) -> Result<A, LlmError> {
         let body = Body::from(response).map_err(reqwest::Error::without_url);
-        let body = Limited::new(body, MAX_STREAM).map_err(io::Error::other);
-        let mut events = SseStream::new(body);
+        let mut events = SseStream::new(Limited::new(body, MAX_STREAM).map_err(io::Error::other));
         let (mut answer, mut heard) = (A::default(), Instant::now());
         loop {
             let left = self.timeout.saturating_sub(heard.elapsed());

@@ -163,8 +163,7 @@ impl Endpoint {
         if !status.is_success() {
             return Err(self.refusal(status, &bytes, retry_after));
         }
-        let json = self.json(&bytes)?;
-        serde_json::from_value(json).map_err(|error| self.unexpected(&error))
+        serde_json::from_value(self.json(&bytes)?).map_err(|error| self.unexpected(&error))
     }
 
     /// Reads an answer or a part of one. Refuses an error under status 200, as it comes from some gateways and within streams.

@@ -257,8 +257,7 @@ fn environment() -> Environment<'static> {
         environment.remove_filter(name);
     }
     environment.add_filter("names", |names: Vec<String>| {
-        let names = names.iter().map(|name| one_line(name, NAME));
-        Value::from_safe_string(joined(names, ", "))
+        Value::from_safe_string(joined(names.iter().map(|name| one_line(name, NAME)), ", "))
     });
     cut_texts(&mut environment, 1);
     environment

@@ -327,8 +327,7 @@ impl PlanKeeper {
         let Ok(role) = role.parse() else {
             return Ok(None);
         };
-        let key = InternalPlan::key(&role, request);
-        let Some(id) = self.store.find(&key).await? else {
+        let Some(id) = self.store.find(&InternalPlan::key(&role, request)).await? else {
             return Ok(None);
         };
         let cause = self.store.read(&id, |plan, _| {

@@ -115,8 +115,7 @@ impl McpServer {
             connection: tokio::sync::Mutex::new(None),
         });
         let (peer, id) = server.peer().await?;
-        let tools = server.answer(id, Box::pin(list(&peer))).await?;
-        let tools = tools.into_iter();
+        let tools = server.answer(id, Box::pin(list(&peer))).await?.into_iter();
         Ok(tools.filter_map(|tool| server.tool(tool)).collect())
     }
 

@@ -135,8 +135,7 @@ impl Role {
         tracing::warn!(role = %self.settings.id, step = %step.name, reason = %one_line(&reason, 200), "a step failed");
         let number = step.number;
         self.change("a step failed", move |draft| {
-            let begun = draft.plan().task(number).map(|task| task.status);
-            if begun == Some(TaskState::Pending) {
+            if draft.plan().task(number).map(|task| task.status) == Some(TaskState::Pending) {
                 draft.start_task(number)?;
             }
             draft.fail_task(number, &reason, false).map(|_| ())
@@ -209,8 +208,7 @@ impl Role {
         self.state.sent = Some(pending.id.clone());
         self.state.status = RoleStatus::WaitingForCollaboration;
         self.state.pending_collaboration_request_id = Some(pending.id.clone());
-        let timeout = self.settings.collaboration_timeout;
-        self.state.waits_until = Some(pending.since.plus(timeout));
+        self.state.waits_until = Some(pending.since.plus(self.settings.collaboration_timeout));
         Ok(Advance::Waiting)
     }
 

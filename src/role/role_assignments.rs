@@ -242,8 +242,7 @@ impl Role {
             Err(error) => return self.cannot_plan(error).await,
         };
         let replan = internal.and_then(|plan| plan.replan.clone());
-        let plan = self.keeper.put_steps(&plan, steps, replan).await?;
-        self.state.internal_plan = Some(plan);
+        self.state.internal_plan = Some(self.keeper.put_steps(&plan, steps, replan).await?);
         Ok(())
     }
 
@@ -298,8 +297,7 @@ impl Role {
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
     ) -> Result<()> {
-        let plan = self.keeper.change(&self.plan_id()?, why, change).await?;
-        self.state.internal_plan = Some(plan);
+        self.state.internal_plan = Some(self.keeper.change(&self.plan_id()?, why, change).await?);
         Ok(())
     }
 

@@ -92,8 +92,7 @@ impl PlanQuestion<'_> {
             self.count(error.spent, news).await;
             said = lost;
             model = model.without_retries();
-            let wait = away.map_or(wait, |away| away.until_next(self.model.away));
-            sleep(wait).await;
+            sleep(away.map_or(wait, |away| away.until_next(self.model.away))).await;
         }
     }
 

@@ -410,8 +410,7 @@ impl ServerHandler for Server {
             let message = format!("there is no prompt `{name}`; there is `{PROMPT}`");
             return Err(ErrorData::invalid_params(message, None));
         }
-        let hint = self.shared.hint().await?;
-        let message = PromptMessage::new_text(Role::User, hint);
+        let message = PromptMessage::new_text(Role::User, self.shared.hint().await?);
         Ok(GetPromptResult::new(vec![message]).into())
     }
 

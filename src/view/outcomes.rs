@@ -214,8 +214,7 @@ impl PastTasks {
         let said = range(seconds, rows, time);
         let cost = known.then(|| range(middle_half(&self.dollars), count as f64, money));
         let said: Vec<String> = [said, cost.flatten()].into_iter().flatten().collect();
-        let known = count > 0 && !said.is_empty();
-        known.then(|| format!("expected: {} ({source})", said.join(", ")))
+        (count > 0 && !said.is_empty()).then(|| format!("expected: {} ({source})", said.join(", ")))
     }
 }
 

@@ -181,8 +181,7 @@ impl PlanView {
 
     /// Says which process carries the plan out, or the daemon of which other folder, if one does.
     pub fn carried_out_by(&mut self, pid: Option<u32>, elsewhere: Option<&str>) {
-        let carried_out = pid.is_some() || elsewhere.is_some();
-        self.plan.state = StateWord::of_plan(&self.head, carried_out);
+        self.plan.state = StateWord::of_plan(&self.head, pid.is_some() || elsewhere.is_some());
         let elsewhere = elsewhere.map(|home| json!({ "home": home }));
         self.daemon = pid.map(|pid| json!({ "pid": pid })).or(elsewhere);
     }

@@ -76,8 +76,7 @@ impl PlanView {
 
     /// Returns what is under way on the lanes of each role; `None` for a plan without roles or one that has ended.
     pub(super) fn at_work(&self, language: Language) -> Option<String> {
-        let lanes = self.lanes.as_ref();
-        let lanes = lanes.filter(|_| !self.head.status.settled());
+        let lanes = self.lanes.as_ref().filter(|_| !self.head.status.settled());
         lanes.map(|lanes| lanes.line(language))
     }
 

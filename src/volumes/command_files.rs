@@ -254,8 +254,7 @@ impl Volumes {
     fn ids(&self, folder: Folder, ending: &str) -> Result<Vec<CommandId>> {
         let names = self.names(folder)?;
         let ids = names.iter().filter_map(|name| name.strip_suffix(ending));
-        let ids = ids.filter(|id| safe_name(id)).map(CommandId::new);
-        let mut ids: Vec<_> = ids.collect();
+        let mut ids: Vec<_> = ids.filter(|id| safe_name(id)).map(CommandId::new).collect();
         ids.sort_unstable();
         Ok(ids)
     }

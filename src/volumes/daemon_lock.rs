@@ -247,8 +247,7 @@ impl Volumes {
     }
 
     fn read_json<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        let bytes = read_capped(&self.root().join(name), NOTE_CAP).ok()?;
-        serde_json::from_slice(&bytes).ok()
+        serde_json::from_slice(&read_capped(&self.root().join(name), NOTE_CAP).ok()?).ok()
     }
 
     fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {

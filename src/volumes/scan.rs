@@ -477,8 +477,7 @@ impl Volumes {
     /// Returns whether a question with that id has a file, open or answered. If that cannot be checked, the answer is no.
     pub fn has_question(&self, id: &QuestionId) -> bool {
         let filed = self.path(Folder::QuestionsAnswered);
-        let name = format!("question-{id}.md");
-        let places = [self.question(id), filed.join(name)];
+        let places = [self.question(id), filed.join(format!("question-{id}.md"))];
         places.iter().any(|path| fs::symlink_metadata(path).is_ok())
     }
 

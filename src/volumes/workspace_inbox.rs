@@ -88,8 +88,7 @@ impl Inbox {
             return Some((own, bytes));
         }
         let common = self.folder.join(COMMON);
-        let written = fs::symlink_metadata(&common).ok()?.modified().ok()?;
-        if written + COARSE < since {
+        if fs::symlink_metadata(&common).ok()?.modified().ok()? + COARSE < since {
             return None;
         }
         let bytes = read_capped(&common, REPORT_CAP).ok()?;

@@ -296,8 +296,7 @@ pub async fn questions(State(state): State<WebState>) -> Answer {
 fn question(plan: &Plan, seq: i64, open: &HumanQuestion) -> Value {
     let task = open.task.and_then(|task| plan.task(task));
     let choices = open.choices.iter().map(|choice| {
-        let meaning = meaning(open.about, *choice, open.attempts);
-        json!({"word": choice.as_str(), "meaning": meaning})
+        json!({"word": choice.as_str(), "meaning": meaning(open.about, *choice, open.attempts)})
     });
     json!({
         "plan": plan.id(),

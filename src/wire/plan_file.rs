@@ -191,8 +191,7 @@ impl Reference {
     }
 
     fn ambiguous(&self) -> Problem {
-        let message = format!("several tasks are named {}", quote(&self.word));
-        let problem = self.problem(message);
+        let problem = self.problem(format!("several tasks are named {}", quote(&self.word)));
         problem.with_hint("use the number of the task")
     }
 }
@@ -208,8 +207,7 @@ impl<'a> Names<'a> {
     fn of(drafts: &'a [TaskDraft]) -> Self {
         let mut by_word: HashMap<String, Vec<usize>> = HashMap::new();
         for (at, TaskDraft { task, .. }) in drafts.iter().enumerate() {
-            let word = task.key.clone();
-            let word = word.unwrap_or_else(|| task.name.to_lowercase());
+            let word = task.key.clone().unwrap_or_else(|| task.name.to_lowercase());
             by_word.entry(word).or_default().push(at);
         }
         Self {

@@ -137,8 +137,7 @@ fn body(question: &HumanQuestion, program: &str, language: Language) -> String {
         "Write one of the words of `choices:` behind `answer:` above, if you like a note behind `note:`, and save the file.",
         "请把 `choices:` 中的一个词写在上面的 `answer:` 之后，需要附言时写在 `note:` 之后，然后保存文件。",
     );
-    let grants = question.choices.iter().any(|one| question.is_grant(*one));
-    let only = match grants {
+    let only = match question.choices.iter().any(|one| question.is_grant(*one)) {
         true => language.pick(
             " Agents can write files: what gives a right is only taken from you.",
             "智能体也能写文件，所以授权只能由你亲自给出。",

@@ -107,8 +107,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<ReportFile, Vec<Problem>> {
     let only = |problem| vec![problem];
     let misnamed = || format!("the name is {}, not `report-<command id>.md`", quote(name));
     let command = command_of(name).ok_or_else(|| only(Problem::new(misnamed())))?;
-    let text = text_of(bytes).map_err(only)?;
-    let front = front_matter::split(text).map_err(|problem| {
+    let front = front_matter::split(text_of(bytes).map_err(only)?).map_err(|problem| {
         only(match problem.hint {
             Some(_) => problem,
             None => problem.with_hint(STATUS_HINT),

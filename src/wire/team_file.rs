@@ -253,8 +253,7 @@ fn refuse_twice<'a>(ids: impl Iterator<Item = (&'a str, Place)>, problems: &Prob
         let first = *seen.entry(id).or_insert(place);
         if first != place {
             let (id, line) = (quote(id), first.line);
-            let message = format!("the id {id} is used twice, first on line {line}");
-            problems.add(place.problem(message));
+            problems.add(place.problem(format!("the id {id} is used twice, first on line {line}")));
         }
     }
 }

@@ -526,8 +526,7 @@ impl<'a> Json<'a> {
             Some(b'{') => {
                 let Entries(entries) = serde_json::from_str(raw)?;
                 let nodes = entries.into_iter().map(|(key, value)| {
-                    let key = self.node(key, level + 1)?;
-                    Ok((key, self.node(value, level + 1)?))
+                    Ok((self.node(key, level + 1)?, self.node(value, level + 1)?))
                 });
                 Data::Map(nodes.collect::<serde_json::Result<_>>()?)
             }

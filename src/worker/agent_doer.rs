@@ -94,8 +94,7 @@ impl AgentDoer {
             },
             Agent::Relay => return Ok(Finished::default()),
             Agent::Command(template) => {
-                let ended = run.run_all(vec![template.step(&job)]).await?;
-                template.report(&job, &ended)
+                template.report(&job, &run.run_all(vec![template.step(&job)]).await?)
             }
         };
         Ok(match volumes.reported(id).unwrap_or(false) {
@@ -267,6 +266,5 @@ fn grace(halt: &WorkStop) -> Duration {
 }
 
 fn still_runs(err: &Path) -> VolumesError {
-    let busy = io::Error::new(RUNS_ON, "its agent still runs");
-    VolumesError::new("open", err, busy)
+    VolumesError::new("open", err, io::Error::new(RUNS_ON, "its agent still runs"))
 }

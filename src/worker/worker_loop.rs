@@ -183,8 +183,7 @@ impl Worker {
     /// The agent cannot work as it is set up.
     pub(super) async fn work(&self, doer: &impl Doer) -> Result<(), WorkerError> {
         let wake = Arc::new(Notify::new());
-        let from = self.role.from(&self.volumes);
-        let mut watch = Watch::for_worker(&from, Arc::clone(&wake));
+        let mut watch = Watch::for_worker(&self.role.from(&self.volumes), Arc::clone(&wake));
         let (mut changes, mut stopping) = (self.changes.clone(), self.stopping.clone());
         let interval = self.config.timing.work;
         let mut pause = interval;
@@ -229,8 +228,7 @@ impl Worker {
         passed: &mut PassedOver,
     ) -> Result<bool, WorkerError> {
         let first = doer.first();
-        let next = self.claimer(doer).next(&self.volumes, passed, &first)?;
-        let Some(claim) = next else {
+        let Some(claim) = self.claimer(doer).next(&self.volumes, passed, &first)? else {
             return Ok(false);
         };
         let id = claim.id().clone();
@@ -281,8 +279,7 @@ impl Worker {
                     Some(report) => self.submit(claim, report, left).await?,
                     None => claim.finish()?,
                 }
-                let status = report.map(|file| file.report.status);
-                self.notify(WorkerEvent::Reported(status));
+                self.notify(WorkerEvent::Reported(report.map(|file| file.report.status)));
                 match stop {
                     Some(said) => Err(WorkerError::Unfit {
                         agent: doer.name().to_owned(),
@@ -460,8 +457,7 @@ impl Worker {
 }
 
 fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<CommandFile, String> {
-    let text = volumes.read_command(folder, id).map_err(chain)?;
-    let command = CommandFile::parse(&text);
+    let command = CommandFile::parse(&volumes.read_command(folder, id).map_err(chain)?);
     let command = command.map_err(|problems| Problem::join(&problems, "; "))?;
     match command.id == *id {
         true => Ok(command),

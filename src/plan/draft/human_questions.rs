@@ -254,8 +254,7 @@ impl Draft<'_> {
         let attempt = self.plan.current_attempt(task).filter(|_| task.is_soft());
         let failing = attempt.into_iter().flat_map(Attempt::failing);
         let names = failing.map(|check| check.name.clone());
-        let own = names.filter(|name| own.contains(name) && !of_all.contains(name));
-        own.collect()
+        (names.filter(|name| own.contains(name) && !of_all.contains(name))).collect()
     }
 
     /// Takes the failing checks and files that a model chose from a task, and lets its last result be judged again without them.

@@ -290,8 +290,7 @@ impl<'a> Draft<'a> {
 
     fn insert(&mut self, row: impl Into<Row>) {
         let row = row.into();
-        let key = row.key();
-        self.undo.push((key, self.plan.put(row)));
+        self.undo.push((row.key(), self.plan.put(row)));
     }
 
     fn insert_attempt(&mut self, mut attempt: Attempt) {

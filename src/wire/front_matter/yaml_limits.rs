@@ -181,8 +181,7 @@ fn find_indicator(header: &str, first_line: usize) -> Result<Option<Problem>, Pr
                 (Some(b'!'), _) => "tag",
                 _ => continue,
             };
-            let message = format!("a YAML {what} in the front matter");
-            let problem = Problem::at(number, place, message);
+            let problem = Problem::at(number, place, format!("a YAML {what} in the front matter"));
             let problem = problem.with_hint("put the text in double quotes");
             if what == "alias" && plain && indent == 0 && !line.starts_with(['-', '?', '*']) {
                 emphasis.get_or_insert(problem);

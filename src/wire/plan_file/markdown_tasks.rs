@@ -173,8 +173,7 @@ impl Reader<'_> {
         match attribute(line) {
             Some((key, value, at)) => match known(key) {
                 Some(key) => {
-                    let column = line[..at].chars().count() + 1;
-                    self.write_attribute(key, value, number, column);
+                    self.write_attribute(key, value, number, line[..at].chars().count() + 1);
                 }
                 None if leading && self.looks_meant(key) => {
                     let problem =
@@ -243,8 +242,7 @@ impl Reader<'_> {
             }
             _ => {
                 let deep = line.strip_prefix("   ").filter(|_| self.numbers);
-                let text = deep.or_else(|| line.strip_prefix("  "));
-                self.describe(text.unwrap_or(line));
+                self.describe(deep.or_else(|| line.strip_prefix("  ")).unwrap_or(line));
             }
         }
     }

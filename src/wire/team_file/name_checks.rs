@@ -152,8 +152,7 @@ impl Team {
                 "the task {name} has no assignee, and {ONLY_ITS_OWN}"
             ))
         };
-        let open = tasks.iter().filter(open);
-        let mut problems: Vec<Problem> = open.map(unassigned).collect();
+        let mut problems: Vec<Problem> = tasks.iter().filter(open).map(unassigned).collect();
         // All problems have the same hint; only the last one shows it.
         if let Some(last) = problems.last_mut() {
             last.hint = Some(self.assignee_hint());

@@ -333,8 +333,7 @@ fn parameter(key: &YamlNode, node: &YamlNode, problems: &Problems) -> Option<Par
     let choices = bounded(&fields, "choices");
     let accept = |what: &str, parameter: &Parameter, node: &YamlNode| {
         // Keeps the text in the file: 1.10 is not 1.1.
-        let value = node.text().map_or_else(|| node.value(), Value::from);
-        let accepted = parameter.accept(&value);
+        let accepted = parameter.accept(&node.text().map_or_else(|| node.value(), Value::from));
         let refused = |reason| problems.add(node.problem(format!("{what} {reason}")));
         accepted.map_err(refused).ok()
     };

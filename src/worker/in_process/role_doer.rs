@@ -225,8 +225,7 @@ impl RoleDoer {
                     context.push(said.description);
                 }
                 // A heading is no part of what is to be done.
-                let text = format!("# {name}\n\n{description}");
-                message.description = Some(text.trim().to_owned());
+                message.description = Some(format!("# {name}\n\n{description}").trim().to_owned());
             }
             None => message.description = Some(said.description),
         }
@@ -243,8 +242,7 @@ impl RoleDoer {
     }
 
     fn role(&self) -> Result<Role, String> {
-        let workspace = self.link.workspace();
-        (self.resident.make)(Arc::clone(&self.link) as _, &workspace)
+        (self.resident.make)(Arc::clone(&self.link) as _, &self.link.workspace())
     }
 
     /// Waits with the role for another one, if it does, and returns how it goes on then; `None` if the work is done.
@@ -268,15 +266,13 @@ impl RoleDoer {
             None => {
                 let asked = asked.unwrap_or_default();
                 let command = state.command();
-                let fresh = self.timeout(&on, request.clone(), asked, command).await;
-                timeout.insert(fresh)
+                timeout.insert(self.timeout(&on, request.clone(), asked, command).await)
             }
         };
         let mut moved = shared.host.store.moved();
         let mut changes = shared.registry.changes();
         let note = |with_person: bool| {
-            let registry = &shared.registry;
-            registry.waits(&self.lane, work, request, &on, with_person);
+            (&shared.registry).waits(&self.lane, work, request, &on, with_person);
         };
         note(false);
         let mut with_person = false;
