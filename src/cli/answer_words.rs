@@ -1,8 +1,7 @@
 //! The words with which a person answers a question at its prompt.
 
 use crate::plan::{AnswerChoice, HumanQuestion, HumanQuestionKind};
-use crate::wire::joined;
-use crate::wire::question_file::meaning;
+use crate::wire::{joined, meaning};
 
 use super::prompt::HotKey;
 

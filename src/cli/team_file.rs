@@ -15,9 +15,10 @@ use crate::plan::{TaskId, and_more};
 use crate::role::ACTIONS;
 use crate::tools::Dialect;
 use crate::trust::{Parts, content_hash};
-use crate::wire::team_file::{KnownNames, ONLY_ITS_OWN, ParameterKind};
+use crate::wire::team_file::{KnownNames, ParameterKind};
 use crate::wire::{
-    Problem, RoleFolder, RoleKind, RoleWorker, Team, Workflow, one_line, quoted, team_file,
+    ONLY_ITS_OWN, Problem, RoleFolder, RoleKind, RoleWorker, Team, Workflow, one_line, quoted,
+    team_file,
 };
 
 /// Bytes of a role's prompt.

@@ -24,9 +24,7 @@ pub async fn list(json: bool, app: &App) -> Result {
     let now = app.clock.now();
     let lines = workers.iter().map(|worker| of_worker(worker, now));
     let mut lines: Vec<String> = lines.collect();
-    if lines.is_empty() {
-        lines.push("no agent has a task".to_owned());
-    }
+    lines.extend(workers.is_empty().then(|| "no agent has a task".to_owned()));
     lines.extend(relays.iter().map(|relay| of_relay(relay, now)));
     app.out.prose(&(lines.join("\n") + "\n"))
 }

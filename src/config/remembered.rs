@@ -7,6 +7,7 @@ use super::{
     Api, Config, ConfigError, Environment, FileContent, ModelProvider, Planner, read_config,
 };
 use crate::plan::word;
+use crate::wire::has_word;
 
 /// The keys that a plan remembers: who plans and judges, and what agents may do.
 const REMEMBERED: &str = "llm.provider llm.base_url llm.model llm.agent llm.api_key_env llm.plan.model llm.judge.model \
@@ -54,7 +55,7 @@ impl Config {
         let elsewhere = elsewhere.any(|name| environment.get(name).is_some());
         let counts = |key: &str| {
             let moved = key == BASE_URL && elsewhere;
-            REMEMBERED.contains(&key) && (same || !key.starts_with("llm.")) && !moved
+            has_word(REMEMBERED, key) && (same || !key.starts_with("llm.")) && !moved
         };
         let kept = settings
             .iter()

@@ -17,6 +17,7 @@ use crate::plan::{
     DueStep, EndCommand, Language, NewCommand, Observations, Plan, PlanState, QuestionId, Refusal,
     Report, SessionId, SessionScope, Task, TaskId, Time, due, rule_decisions, waits_for_checks,
 };
+use crate::role::new_request;
 use crate::volumes::Volumes;
 use crate::wire::command_file::sections;
 use crate::wire::{CommandFile, CommandType, command_file, joined};
@@ -208,7 +209,7 @@ impl DaemonSettings {
         repairs: Option<&Attempt>,
     ) -> Result<OutgoingCommand, Refusal> {
         let (plan, task) = (draft.plan(), draft.task(task)?);
-        let id = new_command();
+        let id = new_request();
         let (kind, session, content) = next_command(plan, &task, repairs);
         let body = self.body(plan, &task, &id, content, plan.head().language());
         let command = CommandFile {
@@ -256,7 +257,7 @@ impl DaemonSettings {
     ) -> Result<NewCommand, Refusal> {
         let unreadable = |_| Refusal::UnknownCommand(attempt.id.clone());
         let earlier = CommandFile::parse(&attempt.text).map_err(unreadable)?;
-        let (id, session) = (new_command(), attempt.session.clone());
+        let (id, session) = (new_request(), attempt.session.clone());
         let repair = kind == AttemptKind::Repair;
         let language = command_file::language(&earlier.body);
         let body = if session.is_none() && !repair {
@@ -332,7 +333,7 @@ impl DaemonSettings {
 /// Ends a session, and returns the command for it.
 fn end(draft: &mut Draft<'_>, id: &SessionId) -> Option<OutgoingCommand> {
     let plan = draft.plan();
-    let command = new_command();
+    let command = new_request();
     let task = plan.session(id).map(|session| session.task);
     let workspace = task.map(|task| plan.workspace_of(task));
     let file = CommandFile {
@@ -354,10 +355,6 @@ fn end(draft: &mut Draft<'_>, id: &SessionId) -> Option<OutgoingCommand> {
     };
     draft.end_session(id, end);
     draft.plan().session(id).and_then(OutgoingCommand::of_end)
-}
-
-fn new_command() -> CommandId {
-    CommandId::new(format!("task-{}", Uuid::now_v7()))
 }
 
 fn command_type(session: Option<&SessionId>) -> CommandType {

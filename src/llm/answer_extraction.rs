@@ -111,9 +111,7 @@ fn fences(text: &str) -> Vec<&str> {
         }
         at = next;
     }
-    if let Some(start) = open {
-        found.push(text[start..].trim());
-    }
+    found.extend(open.map(|start| text[start..].trim()));
     found
 }
 

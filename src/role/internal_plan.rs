@@ -206,10 +206,8 @@ fn said(report: &crate::plan::Report) -> String {
     let results = report.results.trim();
     let partial = report.status == ReportStatus::PartialSuccess;
     let completed = report.answer() == CollaborationStatus::Completed;
-    let mut said = Vec::new();
-    if partial && completed {
-        said.push("PARTIAL_SUCCESS: only a part is done.".to_owned());
-    }
+    let part = "PARTIAL_SUCCESS: only a part is done.".to_owned();
+    let mut said: Vec<String> = (partial && completed).then_some(part).into_iter().collect();
     said.push(results.to_owned());
     if results.is_empty() || partial || !completed {
         said.extend([&report.pitfalls, &report.next_steps].map(|part| part.trim().to_owned()));

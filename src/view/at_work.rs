@@ -193,9 +193,7 @@ impl AtWork {
         });
         let mut lines: Vec<String> = shown.collect();
         let more = self.more + self.rows.len().saturating_sub(fit);
-        if more > 0 {
-            lines.push(format!("   … {more} more at work"));
-        }
+        lines.extend((more > 0).then(|| format!("   … {more} more at work")));
         lines.push(self.bar(&says, since, now, screen));
         lines
     }

@@ -8,8 +8,7 @@ use crate::plan::{
     ResultsMove, RoleRequestEnd, TaskId, Time, counted, unless_empty, word,
 };
 use crate::store::Change;
-use crate::wire::role_text::role;
-use crate::wire::{one_line, short_commit};
+use crate::wire::{one_line, role, short_commit};
 
 /// The longest reason that stands on a line.
 const REASON: usize = 160;

@@ -4,8 +4,7 @@ use serde::Serialize;
 
 use super::first_numbers;
 use crate::plan::{Lanes, Language, Plan, RoleLanes, TaskId};
-use crate::wire::joined;
-use crate::wire::role_text::role;
+use crate::wire::{joined, role};
 
 /// The most roles that are named; roles at work come first.
 const ROLES: usize = 8;

@@ -7,9 +7,7 @@ use super::{
 };
 use crate::plan::{AttemptState, Language, PlanState, RoleRequest, TaskState, Time, counted};
 use crate::view::LastDaemon;
-use crate::wire::question_file::meaning;
-use crate::wire::team_file::ONLY_ITS_OWN;
-use crate::wire::{joined, one_line, parse_time, role_text};
+use crate::wire::{ONLY_ITS_OWN, joined, meaning, one_line, parse_time, role_text};
 
 /// The longest result that stands beside a task.
 const RESULT: usize = 120;

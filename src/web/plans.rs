@@ -15,8 +15,7 @@ use crate::plan::{
 };
 use crate::store::{Change, ListedPlan, StoreError};
 use crate::view::{self, LastDaemon, ListedView, PlanView, ProgramName};
-use crate::wire::question_file::meaning;
-use crate::wire::{PlanToEdit, time_text};
+use crate::wire::{PlanToEdit, meaning, time_text};
 
 /// Rows that are read together, and the most that a caller gets of them.
 const PAGE: usize = 200;
@@ -246,9 +245,7 @@ pub fn change(change: &Change) -> Value {
     let mut events = view::events(change);
     let more = events.len().saturating_sub(LINES);
     events.truncate(LINES);
-    if more > 0 {
-        events.push(format!("… {more} more"));
-    }
+    events.extend((more > 0).then(|| format!("… {more} more")));
     let why = match change.by == DAEMON && !events.is_empty() {
         true => "",
         false => &change.why,

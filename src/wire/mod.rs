@@ -22,10 +22,12 @@ pub(crate) use plan_file::nearest;
 pub use plan_file::{EditedPlan, PlanFile, PlanToEdit, Structure};
 pub(crate) use problem::Place;
 pub use problem::Problem;
+pub use question_file::meaning;
 pub use report_file::ReportFile;
+pub use role_text::role;
 pub use team_file::{
-    OnTimeout, RoleFolder, RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec, StepTemplate, Team,
-    Workflow,
+    ONLY_ITS_OWN, OnTimeout, RoleFolder, RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec,
+    StepTemplate, Team, Workflow,
 };
 pub use text::{
     KEY_PREFIXES, clip, clip_bytes, one_line, parse_span, parse_time, printable, quoted, safe_name,

@@ -211,7 +211,8 @@ impl Shown {
             return Some(fact.clone());
         }
         let quoted: Vec<char> = letters(pointer).collect();
-        let mut parts = quoted.windows(quoted.len().min(QUOTED).max(3));
+        let size = quoted.len().min(QUOTED);
+        let mut parts = quoted.windows(size.max(3));
         let found = parts.any(|part| self.letters.contains(&part.iter().collect::<String>()));
         found.then(|| pointer.to_owned())
     }

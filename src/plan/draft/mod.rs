@@ -173,9 +173,7 @@ fn some_of(tasks: &[TaskId], between: &str, show: impl Fn(&TaskId) -> String) ->
     let left_out = tasks.len().saturating_sub(NAMED);
     let (first, last) = tasks.split_at(tasks.len().min(NAMED / 2));
     let mut shown: Vec<String> = first.iter().map(&show).collect();
-    if left_out > 0 {
-        shown.push(format!("… ({left_out} more)"));
-    }
+    shown.extend((left_out > 0).then(|| format!("… ({left_out} more)")));
     shown.extend(last[left_out..].iter().map(show));
     shown.join(between)
 }

@@ -464,9 +464,7 @@ fn view(plan: &Plan, indices: &[i64]) -> ToolResponse {
         let named = joined(named.chain(more), ", ");
         shown.push(format!("Invalid subtask_idx '[{named}]'. {range}"));
     }
-    if indices.is_empty() {
-        shown.push(format!("No subtask_idx is given. {range}"));
-    }
+    shown.extend((indices.is_empty()).then(|| format!("No subtask_idx is given. {range}")));
     let text = shown.join("\n\n");
     let failure = wrong.len() == indices.len();
     let mut response = ToolResponse::new(text, failure.then_some(InvalidIndex));

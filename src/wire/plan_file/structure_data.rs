@@ -118,9 +118,7 @@ pub fn drop_unknown(structure: &mut Value) -> Result<Vec<String>, Vec<Problem>> 
     }
     let more = fields.ignored.len().saturating_sub(NAMED);
     fields.ignored.truncate(NAMED);
-    if more > 0 {
-        fields.ignored.push(format!("and {more} more"));
-    }
+    (fields.ignored).extend((more > 0).then(|| format!("and {more} more")));
     match fields.slips {
         none if none.is_empty() => Ok(fields.ignored),
         slips => Err(slips),

@@ -272,7 +272,9 @@ impl RoleDoer {
         let mut moved = shared.host.store.moved();
         let mut changes = shared.registry.changes();
         let note = |with_person: bool| {
-            (&shared.registry).waits(&self.lane, work, request, &on, with_person);
+            shared
+                .registry
+                .waits(&self.lane, work, request, &on, with_person);
         };
         note(false);
         let mut with_person = false;
