@@ -107,13 +107,15 @@ pub enum Login {
 
 impl Login {
     /// Checks some variables, then a file.
-    pub(super) fn detect(variable: Variables<'_>, keys: &[&str], file: &str) -> Self {
-        if let Some(key) = keys.iter().find(|key| variable(key).is_some()) {
+    pub(super) fn detect(variable: Variables<'_>, keys: &str, file: &str) -> Self {
+        let mut keys = keys.split(' ');
+        let first = keys.clone().next().unwrap_or_default();
+        if let Some(key) = keys.find(|key| variable(key).is_some()) {
             Self::Found(format!("{key} is set"))
         } else if Path::new(file).is_file() {
             Self::Found(format!("{file} is there"))
         } else {
-            Self::NotSeen(format!("{} is not set, {file} is not there", keys[0]))
+            Self::NotSeen(format!("{first} is not set, {file} is not there"))
         }
     }
 }

@@ -2,13 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::agent_acts::joined_text;
-use super::coding_agent::{last_event, session_named};
 use super::{
     AgentAct, AgentInvocation, AgentRun, CodingAgent, Commands, Login, ModelFault, Permissions,
     ProgramVersion, RunOutcome, RunOutput, RunReading, RunSession, Variables, complains,
-    dollars_at, events, folder, gets, is, is_uuid, number_at, plausible, says, text_at, tokens_at,
-    uses,
+    dollars_at, events, folder, gets, is, is_uuid, joined_text, last_event, number_at, plausible,
+    says, session_named, text_at, tokens_at, uses,
 };
 use crate::plan::{ModelCost, Time};
 use crate::wire::{Problem, joined, one_line};
@@ -165,13 +163,9 @@ fn fits(allow: &Permissions, root: bool, variable: Variables<'_>) -> Result<(), 
 }
 
 fn login(variable: Variables<'_>) -> Login {
-    let keys = [
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_AUTH_TOKEN",
-        "CLAUDE_CODE_OAUTH_TOKEN",
-    ];
+    let keys = "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN CLAUDE_CODE_OAUTH_TOKEN";
     let folder = folder(variable, "CLAUDE_CONFIG_DIR", "/.claude");
-    let seen = Login::detect(variable, &keys, &format!("{folder}/.credentials.json"));
+    let seen = Login::detect(variable, keys, &format!("{folder}/.credentials.json"));
     match (seen, variable("ANTHROPIC_BASE_URL")) {
         (Login::Found(what), Some(_)) => {
             Login::Found(format!("{what}, for the service at ANTHROPIC_BASE_URL"))

@@ -5,11 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::agent_acts::does;
 use super::{
     AgentAct, AgentInvocation, AgentRun, CodingAgent, Commands, Deed, Login, ProgramVersion,
-    RunOutcome, RunOutput, RunReading, RunSession, Variables, complains, events, fault_by_words,
-    folder, gets, is, is_uuid, number_at, says, text_at, tokens_at, uses,
+    RunOutcome, RunOutput, RunReading, RunSession, Variables, complains, does, events,
+    fault_by_words, folder, gets, is, is_uuid, number_at, says, text_at, tokens_at, uses,
 };
 use crate::bounded_read;
 use crate::wire::{Problem, one_line};
@@ -162,8 +161,8 @@ fn login(variable: Variables<'_>) -> Login {
             )),
         };
     }
-    let keys = ["OPENAI_API_KEY", "CODEX_API_KEY"];
-    Login::detect(variable, &keys, &format!("{folder}/auth.json"))
+    let file = format!("{folder}/auth.json");
+    Login::detect(variable, "OPENAI_API_KEY CODEX_API_KEY", &file)
 }
 
 /// Reads which provider a configuration of Codex's chooses, if the configuration defines that provider itself: its name, and

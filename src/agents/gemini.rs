@@ -3,11 +3,10 @@
 
 use serde_json::Value;
 
-use super::coding_agent::status_in;
 use super::{
     AgentAct, AgentInvocation, AgentRun, CodingAgent, Commands, Login, ModelFault, ProgramVersion,
     RunOutcome, RunOutput, RunReading, RunSession, Variables, complains, events, folder, gets, is,
-    is_uuid, number_at, text_at, tokens_at, uses,
+    is_uuid, number_at, status_in, text_at, tokens_at, uses,
 };
 use crate::wire::{Problem, one_line};
 
@@ -135,10 +134,9 @@ fn asks_again(line: &str) -> bool {
 }
 
 fn login(variable: Variables<'_>) -> Login {
-    let keys = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
     let folder = folder(variable, "GEMINI_CLI_HOME", "");
     let file = format!("{folder}/.gemini/oauth_creds.json");
-    Login::detect(variable, &keys, &file)
+    Login::detect(variable, "GEMINI_API_KEY GOOGLE_API_KEY", &file)
 }
 
 /// Joins what the agent said after the last tool that it used.

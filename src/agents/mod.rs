@@ -20,10 +20,11 @@ mod task_files;
 
 use std::path::{Path, PathBuf};
 
-use self::agent_acts::{Deed, complains, gets, says, uses};
+use self::agent_acts::{Deed, complains, does, gets, joined_text, says, uses};
 use self::agent_program::{Variables, folder};
 use self::coding_agent::{
-    dollars_at, events, fault_by_words, is, is_uuid, number_at, text_at, tokens_at,
+    dollars_at, events, fault_by_words, is, is_uuid, last_event, number_at, session_named,
+    status_in, text_at, tokens_at,
 };
 use self::run_outcome::plausible;
 use crate::exec;

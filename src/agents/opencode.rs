@@ -120,9 +120,9 @@ fn step_usage(step: &Value) -> ModelCost {
 }
 
 fn login(variable: Variables<'_>) -> Login {
-    let keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY"];
+    let keys = "ANTHROPIC_API_KEY OPENAI_API_KEY OPENCODE_API_KEY";
     let data = folder(variable, "XDG_DATA_HOME", "/.local/share");
-    match Login::detect(variable, &keys, &format!("{data}/opencode/auth.json")) {
+    match Login::detect(variable, keys, &format!("{data}/opencode/auth.json")) {
         found @ Login::Found(_) => found,
         // OpenCode knows models that need no key, and its configuration may name a service of the person.
         Login::NotSeen(_) | Login::Unknown => Login::Unknown,

@@ -8,10 +8,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::model_choice::models;
 use super::{
     App, CarryOut, Ended, Exit, Foreground, Result, TeamFile, TeamWorkers, complain, detach,
-    in_process_roles, queued_plans, run_terminal, unless,
+    in_process_roles, models, queued_plans, run_terminal, unless,
 };
 use crate::agents::Agent;
 use crate::config::Planner;

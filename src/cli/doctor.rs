@@ -5,11 +5,9 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::agent_choice::{Probe, probe};
-use super::in_process_roles::start_servers;
-use super::worker_pools::examine;
 use super::{
     AgentArgs, App, CommandStart, DoctorArgs, Exit, Failure, Output, Result, Servers, TeamFile,
-    on_path,
+    examine, on_path, start_servers,
 };
 use crate::agents::{CodingAgent, Login, Permissions};
 use crate::config::{Config, Environment, Isolation, Planner};

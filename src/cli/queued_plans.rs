@@ -9,11 +9,10 @@ use anyhow::anyhow;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::carry_out_plan::Work;
 use super::remembered::Marks;
 use super::{
     Access, App, CarryOut, CommandStart, Ended, Exit, Failure, Foreground, QueueArgs, Result,
-    TeamWorkers, complain, control, exit_of, run_terminal, stopped,
+    TeamWorkers, Work, complain, control, exit_of, run_terminal, stopped,
 };
 use crate::config::{Environment, Planner};
 use crate::daemon::{DaemonEnd, HumanWait, PlanAtWork, TakeUp};

@@ -14,12 +14,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::live_area::LiveArea;
-use super::prompt::Prompt;
-use super::{
-    App, CarryOut, Editor, Ended, Exit, Output, Result, complain, exit_of, live_area,
+use self::super::{
+    App, CarryOut, Editor, Ended, Exit, Failure, Output, Result, complain, exit_of, live_area,
     shown_from_here,
 };
+use super::live_area::LiveArea;
+use super::prompt::Prompt;
 use crate::daemon::DaemonEnd;
 use crate::plan::{
     Event, HumanQuestion, ModelQuestion, Plan, PlanId, PlanPolicy, PlanState, QuestionId,

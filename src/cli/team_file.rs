@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use serde_json::{Map, Value};
 
-use super::new_plan::NewPlan;
-use super::{App, Failure, FoundPlan, Result, Wanted, complain};
+use super::{App, Failure, FoundPlan, NewPlan, Result, Wanted, complain};
 use crate::agents;
 use crate::bounded_read;
 use crate::config::Config;

@@ -7,7 +7,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::Value;
 
-use super::read_config::duration_text;
+use super::duration_text;
 use crate::wire::{one_line, parse_span};
 
 /// The word for no limit.

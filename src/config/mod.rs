@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{self, MERGE_CHECK, PlanPolicy, SessionScope};
 use crate::wire::{Place, Problem};
 
-use self::read_config::{FileContent, wrong_variable};
+use self::read_config::{FileContent, duration_text, leaves, variable_of, wrong_variable};
 pub use budget_limit::ConfiguredLimit;
 pub use environment::Environment;
 pub use home::{Home, Layout};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::read_config::variable_of;
 use super::{
     Api, Config, ConfigError, Environment, FileContent, ModelProvider, Planner, read_config,
+    variable_of,
 };
 use crate::plan::word;
 use crate::wire::has_word;

@@ -6,8 +6,7 @@ use std::path::{Component, Path};
 
 use serde_json::Value;
 
-use super::read_config::leaves;
-use super::{Config, NotifyUrl, StoreUrl};
+use super::{Config, NotifyUrl, StoreUrl, leaves};
 use crate::plan::PlanPolicy;
 use crate::wire::parse_span;
 

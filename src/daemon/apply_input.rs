@@ -1,8 +1,9 @@
 //! How reports, answers of a person, heartbeats and the results of effects change the plan.
 
-use super::changed_files::QuickInspection;
-use super::effect_work::{ModelDecision, NoAnswer};
-use super::{AnswerFile, BranchReport, EffectResult, FoundInput, ModelOutcome, ParsedReport};
+use super::{
+    AnswerFile, BranchReport, EffectResult, FoundInput, ModelDecision, ModelOutcome, NoAnswer,
+    ParsedReport, QuickInspection,
+};
 use crate::plan::{
     AnswerChoice, AppliedReport, Draft, HumanQuestion, IN_FILE, PlanHead, QuestionId, Refusal,
     SessionId, Verdict,

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::DaemonSettings;
-use super::worktrees::WorktreeLayout;
+use super::{DaemonSettings, WorktreeLayout};
 use crate::exec;
 use crate::llm::{CommandContent, CommandContext, CommandKind, indented, questions};
 use crate::plan::{

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::input_routing::{RoutingTable, Stranger};
 use super::report_parsing::parse;
-use super::{Effects, FolderSettings, FoundInput, ParsedReport, blocking, role_requests};
+use super::{
+    Effects, FolderSettings, FoundInput, ParsedReport, RoutingTable, Stranger, blocking,
+    role_requests,
+};
 use crate::plan::{HumanQuestion, PlanId, QuestionId, Refusal, Time};
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};

@@ -9,16 +9,13 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use super::apply_input::{FollowUp, apply_found, apply_result};
-use super::changed_files::Inspected;
-use super::effect_work::CheckOutcome;
-use super::loop_view::Demand;
 use super::notify::{NotifyState, TryFailed};
-use super::proof_runs::recorded_runs;
 use super::settings::EndWorkers;
 use super::{
-    BY, BranchReport, ChangeWatch, DaemonSettings, Effects, FoundInput, HookNews, HookState,
-    HumanWait, LoopView, ModelOutcome, OutgoingCommand, PlanAtWork, ProofRuns, StartedWorkers,
-    draw_question_ids, effect_work, internal_plans, proof_runs, worktrees,
+    BY, BranchReport, ChangeWatch, CheckOutcome, DaemonSettings, Demand, Effects, FoundInput,
+    HookNews, HookState, HumanWait, Inspected, LoopView, ModelOutcome, OutgoingCommand, PlanAtWork,
+    ProofRuns, StartedWorkers, draw_question_ids, effect_work, internal_plans, proof_runs,
+    recorded_runs, worktrees,
 };
 use crate::plan::{
     CheckBefore, CheckResult, CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan,

@@ -16,8 +16,7 @@ use crate::store::{Store, StoreError};
 use crate::volumes::{Folder, ReportDisposition, Volumes};
 use crate::wire::CommandType;
 
-use super::report_parsing::UnreadableReport;
-use super::{BY, DaemonSettings, ParsedReport, blocking, draw_question_ids};
+use super::{BY, DaemonSettings, ParsedReport, UnreadableReport, blocking, draw_question_ids};
 
 /// Unreadable reports to one request, after which it has failed.
 const MOST_UNREADABLE: u32 = 2;

@@ -43,21 +43,12 @@ const SETTINGS: &str = "core.hooksPath=/dev/null core.fsmonitor=false core.quote
                         user.email=plan-agent@localhost color.ui=never";
 
 /// Environment variables for every command.
-const VARIABLES: [(&str, &str); 5] = [
-    ("LC_ALL", "C"),
-    ("GIT_TERMINAL_PROMPT", "0"),
-    ("GIT_OPTIONAL_LOCKS", "0"),
-    ("GIT_NO_REPLACE_OBJECTS", "1"),
-    ("GIT_EDITOR", "true"),
-];
+const VARIABLES: &str =
+    "LC_ALL=C GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0 GIT_NO_REPLACE_OBJECTS=1 GIT_EDITOR=true";
 
 /// These variables prevent that git reads the configuration of the machine and of the person, which may include files that
 /// agents write.
-const NOBODYS: [(&str, &str); 3] = [
-    ("GIT_CONFIG_NOSYSTEM", "1"),
-    ("GIT_CONFIG_GLOBAL", "/dev/null"),
-    ("GIT_ATTR_NOSYSTEM", "1"),
-];
+const NOBODYS: &str = "GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1";
 
 /// Commands that compare files. They get one more option: without it git would run another git in each nested repository, with
 /// the configuration there; `.gitmodules` could request that.
@@ -429,9 +420,7 @@ impl Git {
         }
         for (at, word) in words.iter().enumerate() {
             argv.push((*word).to_owned());
-            if at == 0 && COMPARES.contains(word) {
-                argv.push(NOT_WITHIN.to_owned());
-            }
+            argv.extend((at == 0 && COMPARES.contains(word)).then(|| NOT_WITHIN.to_owned()));
         }
         ChildSpec {
             argv,
@@ -447,7 +436,8 @@ impl Git {
         let mut env = environment(&[]);
         env.push(("PATH".into(), self.path.clone()));
         let mut set = |name: &str, value: &OsStr| env.push((name.into(), value.into()));
-        for (name, value) in VARIABLES {
+        let pairs = |all: &'static str| all.split(' ').filter_map(|pair| pair.split_once('='));
+        for (name, value) in pairs(VARIABLES) {
             set(name, value.as_ref());
         }
         if let Some(index) = &self.index {
@@ -460,7 +450,7 @@ impl Git {
                 set("GIT_DIR", git_dir.as_ref());
                 set("GIT_COMMON_DIR", common.as_ref());
                 set("GIT_WORK_TREE", self.folder.as_ref());
-                for (name, value) in NOBODYS {
+                for (name, value) in pairs(NOBODYS) {
                     set(name, value.as_ref());
                 }
                 if let Some(new) = &self.objects {

@@ -9,8 +9,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
 use minijinja::{Environment, Error, ErrorKind, Output, UndefinedBehavior};
 
-use super::quoting::quote_within;
-use super::{LINE, NAME, TEXT, one_line, quote, template_trial_data};
+use super::{LINE, NAME, TEXT, one_line, quote, quote_within, template_trial_data};
 use crate::bounded_read;
 use crate::plan::words;
 use crate::wire::{Problem, joined};

@@ -47,7 +47,10 @@ pub use task_index::{Counts, Startable};
 pub use worker_pool_state::{WorkerPoolState, WorkerPools};
 
 use self::draft::acceptable;
-use self::ranked_set::{BOUND, FREE, Kinds, PENDING, Place, UNSETTLED};
+use self::ranked_set::{
+    ALL, BOUND, COMPLETED, FAILED, FREE, IN_PROGRESS, Kinds, PENDING, Place, RankedSet, SKIPPED,
+    UNSETTLED, WANTED,
+};
 
 /// Returns a number with its noun: `1 task`, `2 tasks`.
 pub fn counted(number: impl Copy + Display + PartialEq + From<u8>, word: &str) -> String {

@@ -6,10 +6,9 @@ use std::iter::Peekable;
 
 use serde::Serialize;
 
-use super::ranked_set::{COMPLETED, FAILED, IN_PROGRESS, RankedSet, SKIPPED};
 use super::{
-    BOUND, FREE, Kinds, PENDING, Place, PlanState, Task, TaskId, TaskOrder, TaskState, Tasks,
-    UNSETTLED,
+    BOUND, COMPLETED, FAILED, FREE, IN_PROGRESS, Kinds, PENDING, Place, PlanState, RankedSet,
+    SKIPPED, Task, TaskId, TaskOrder, TaskState, Tasks, UNSETTLED,
 };
 
 /// The number of tasks in each state; removed tasks are not counted.

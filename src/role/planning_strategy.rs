@@ -154,9 +154,7 @@ impl Role {
         for template in &self.settings.templates {
             let (id, name) = (&self.settings.id, quote(&template.name));
             let of = format!("role `{id}`, template {name}");
-            if template.steps.is_empty() {
-                faults.push(format!("{of}: it has no steps"));
-            }
+            faults.extend((template.steps.is_empty()).then(|| format!("{of}: it has no steps")));
             for (place, step) in (1..).zip(&template.steps) {
                 if let Err(wrong) = checker.check(step, place) {
                     faults.push(format!("{of}, step {place}: {wrong}"));

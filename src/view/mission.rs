@@ -3,8 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::task::CurrentAttempt;
-use super::{PlanView, QuestionView, StateWord, TaskView, first_numbers};
+use super::{CurrentAttempt, PlanView, QuestionView, StateWord, TaskView, first_numbers};
 use crate::plan::{
     Decision, HeldLocks, Language, Plan, RoleRequest, Task, TaskState, Time, counted,
 };

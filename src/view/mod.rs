@@ -47,7 +47,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use self::task::TaskView;
+use self::task::{CurrentAttempt, TaskView, wait_view};
 use crate::plan::{ArchiveState, DAEMON, ModelQuestion, TaskId, Time, unless_empty};
 use crate::store::TalliedPlan;
 use crate::wire::{joined, one_line, printable};

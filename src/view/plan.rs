@@ -6,8 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::lanes::LanesView;
-use super::task::wait_view;
-use super::{StateWord, TaskView, usage};
+use super::{StateWord, TaskView, usage, wait_view};
 use crate::plan::{
     AnswerChoice, HeldLocks, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanHead,
     PlanId, PlanState, Task, TaskId, TaskState, Time,

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use super::atomic_files::open_own;
-use super::{Result, Volumes, VolumesError, create_once, replace};
+use super::{Result, Volumes, VolumesError, create_once, open_own, replace};
 use crate::own_files::refused;
 
 /// The fewest letters of a token; a shorter token could be guessed.

@@ -8,8 +8,8 @@ use super::folder_layout::Folder::{
     ReportsPending, ReportsProcessed, ReportsRejected, ReportsStale,
 };
 use super::{
-    Cannot, REPORT_CAP, Result, Unpublished, Volumes, VolumesError, exists, folder_layout::Folder,
-    move_aside, move_new, read_capped, read_text, replace, unless,
+    Cannot, Folder, REPORT_CAP, Result, Unpublished, Volumes, VolumesError, exists, move_aside,
+    move_new, read_capped, read_text, replace, unless,
 };
 use crate::plan::CommandId;
 use crate::wire::report_file::command_of;

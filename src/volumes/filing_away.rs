@@ -4,11 +4,10 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::atomic_files::numbered;
 use super::torn_files::is_part;
 use super::{
     Cannot, Folder, Result, Volumes, VolumesError, create_once, exists, file_name, move_aside,
-    move_new, replace, unless,
+    move_new, numbered, replace, unless,
 };
 use crate::plan::{AppliedReport, CommandId, QuestionId};
 

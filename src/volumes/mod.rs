@@ -32,8 +32,8 @@ pub use workspace_inbox::Inbox;
 pub use workspace_mission::{keep_out_of_git, write_mission};
 
 use self::atomic_files::{
-    Cannot, create_once, exists, move_aside, move_new, open_regular, read_capped, read_text,
-    replace, unless,
+    Cannot, HARD_LINK, create_once, exists, foreign, move_aside, move_aside_as, move_new, numbered,
+    open_own, open_regular, read_capped, read_text, replace, too_large, unless,
 };
 use self::command_files::file_name;
 use self::scan::REPORT_CAP;

@@ -11,10 +11,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::io::Errno;
 
-use super::atomic_files::{HARD_LINK, foreign, too_large};
 use super::finished_writing::{FileAges, FileObservation, is_finished};
 use super::folder_listing::FolderListing;
-use super::{Cannot, Folder, Heartbeat, Result, Volumes, WatchHints, open_regular, read_text};
+use super::{
+    Cannot, Folder, HARD_LINK, Heartbeat, Result, Volumes, WatchHints, foreign, open_regular,
+    read_text, too_large,
+};
 use crate::plan::{CommandId, QuestionId};
 use crate::wire::{safe_name, sha256};
 

@@ -9,8 +9,7 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use super::atomic_files::move_aside_as;
-use super::{Folder, Result, Volumes, file_name, open_regular, read_capped, unless};
+use super::{Folder, Result, Volumes, file_name, move_aside_as, open_regular, read_capped, unless};
 use crate::plan::{CommandId, QuestionId};
 
 impl Volumes {

@@ -16,8 +16,8 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use super::plans::{TASKS_OF_A_CHANGE, change};
-use super::{ApiResult, Wanted, WebState, fit};
+use super::plans::change;
+use super::{ApiResult, TASKS_OF_A_CHANGE, Wanted, WebState, fit};
 use crate::exec::read_from;
 use crate::plan::{Attempt, CommandId, Plan, PlanId, TaskId};
 use crate::store::{ListedPlan, StoreError, TalliedPlan};

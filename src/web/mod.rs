@@ -20,6 +20,6 @@ pub use routes::{page, tools};
 pub use state::{Parts, WebState};
 
 use self::api_error::{Answer, ApiError, ApiResult};
-use self::bounded::{fit, prefix, take_rows};
-use self::gate::MAX_BODY;
-use self::plans::{Wanted, task_id};
+use self::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
+use self::gate::{MAX_BODY, Pass};
+use self::plans::{TASKS_OF_A_CHANGE, Wanted, no_task, task_id};

@@ -7,8 +7,9 @@ use axum::http::request::Parts;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::bounded::{MOST, clip_texts, size};
-use super::{Answer, ApiError, ApiResult, WebState, fit, prefix, take_rows};
+use super::{
+    Answer, ApiError, ApiResult, MOST, WebState, clip_texts, fit, prefix, size, take_rows,
+};
 use crate::plan::{
     ArchiveState, DAEMON, HeldLocks, HumanQuestion, Plan, PlanHead, PlanId, PlanState, Refusal,
     Row, TaskId, Time,

@@ -5,8 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde_json::json;
 
-use super::plans::no_task;
-use super::{Answer, ApiError, ApiResult, Wanted, WebState, prefix, take_rows, task_id};
+use super::{Answer, ApiError, ApiResult, Wanted, WebState, no_task, prefix, take_rows, task_id};
 use crate::exec::{DiffDetail, DiffSource, diff_of, diff_project, find_diff_after, read_from};
 use crate::plan::{AttemptState, CommandId, Plan, PlanId, TaskId};
 use crate::view::Paint;

@@ -141,15 +141,10 @@ pub fn language(body: &str) -> Language {
 /// Finds the parts of a command's body by their headings: English, Chinese or both. Text without such a heading is the
 /// description.
 pub fn sections(body: &str) -> Sections {
-    let headings: [&[&str]; 3] = [
-        &["Task description", "任务描述", "Task", "Description"],
-        &["Constraints", "约束条件", "约束"],
-        &[
-            "Expected output",
-            "预期输出",
-            "Expected outcome",
-            "预期结果",
-        ],
+    let headings = [
+        "Task description|任务描述|Task|Description",
+        "Constraints|约束条件|约束",
+        "Expected output|预期输出|Expected outcome|预期结果",
     ];
     let ([description, constraints, expected_output], _) = markdown::parts(body, headings);
     Sections {

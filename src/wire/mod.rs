@@ -38,4 +38,4 @@ pub(crate) use text::{
 };
 
 use self::problem::Problems;
-use self::yaml_tree::YamlNode;
+use self::yaml_tree::{YamlFields, YamlNode};

@@ -22,15 +22,10 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 pub const EXAMPLE: &str = "---\nstatus: SUCCESS\n---\n\n## Core results\n\nWhat was done.\n";
 
 /// What the parts of a report are called.
-const HEADINGS: [&[&str]; 3] = [
-    &["Core results", "核心成果", "Results", "Key results"],
-    &["Pitfalls", "填坑记录", "踩坑记录"],
-    &[
-        "Next-step suggestions",
-        "下一步建议",
-        "Next steps",
-        "Next step",
-    ],
+const HEADINGS: [&str; 3] = [
+    "Core results|核心成果|Results|Key results",
+    "Pitfalls|填坑记录|踩坑记录",
+    "Next-step suggestions|下一步建议|Next steps|Next step",
 ];
 
 const STATUS_HINT: &str = "write `status: SUCCESS`, `status: PARTIAL_SUCCESS` or `status: FAILED`";

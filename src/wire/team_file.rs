@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::plan_file::suggestion;
-use super::yaml_tree::YamlFields;
-use super::{Place, PlanFile, Problem, Problems, YamlNode, nearest, quote, safe_name, yaml_tree};
+use super::{
+    Place, PlanFile, Problem, Problems, YamlFields, YamlNode, nearest, quote, safe_name, yaml_tree,
+};
 use crate::plan::words;
 
 pub use name_checks::KnownNames;

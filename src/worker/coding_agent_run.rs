@@ -7,8 +7,9 @@ use std::time::{Duration, SystemTime};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::agent_doer::CommandRun;
-use super::{Finished, HeartbeatSource, Result, RunVitals, WorkerEvent, allowed_commands};
+use super::{
+    CommandRun, Finished, HeartbeatSource, Result, RunVitals, WorkerEvent, allowed_commands,
+};
 use crate::agents::{
     AgentProcess, CodingAgentSetup, MOST_PRINTED, ModelFault, NextRun, PromptKind, RunOutcome,
     RunOutput, RunReading, RunSession, used_since,

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
-use self::agent_doer::{AgentDoer, end_left_behind};
+use self::agent_doer::{AgentDoer, CommandRun, end_left_behind};
 use self::worker_loop::{
     Doer, Finished, HeartbeatSource, LOOK, RUNS_ON, Result, RunVitals, WorkStop, Worker, chain,
 };

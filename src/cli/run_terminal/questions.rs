@@ -1,10 +1,9 @@
 //! The questions on the terminal of a running plan: put one after the other, explained, answered.
 
-use super::super::Failure;
 use super::super::answer_words::{Typed, explanation, keys, offer, read};
 use super::super::edit_plan::{unchanged, with_comments, without_comments};
 use super::super::editor::Editor;
-use super::Foreground;
+use super::{Failure, Foreground};
 use crate::plan::{Draft, HumanQuestion, HumanQuestionKind, ModelQuestion, Plan, QuestionId};
 use crate::store::StoreError;
 use crate::view::{self, AtWork, Paint, Style};

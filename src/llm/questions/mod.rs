@@ -17,7 +17,7 @@ use serde::Deserialize;
 use self::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name, pairs};
 pub use self::goal_audit::{Audit, audit};
 pub use self::judgement::judge;
-use self::new_tasks::TaskNames;
+use self::new_tasks::{NO_CHECK, TaskNames, at_most};
 use self::replan_edits::{ReplanAnswer, ReplanScope, edit_schema};
 use self::workflows::PlanOrWorkflow;
 use super::answer_extraction;

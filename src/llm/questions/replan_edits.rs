@@ -7,8 +7,8 @@ use std::ops::Range;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::new_tasks::{NO_CHECK, at_most, produced};
-use super::{MAX_NAME, MAX_REASON, TaskNames, bounded, cut};
+use super::new_tasks::produced;
+use super::{MAX_NAME, MAX_REASON, NO_CHECK, TaskNames, at_most, bounded, cut};
 use crate::llm::prompt_context::editable;
 use crate::llm::{Schema, one_line};
 use crate::plan::{

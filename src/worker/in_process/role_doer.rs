@@ -233,9 +233,7 @@ impl RoleDoer {
             ("Constraints", said.constraints),
             ("Expected output", said.expected_output),
         ] {
-            if !text.trim().is_empty() {
-                context.push(format!("{heading}:\n\n{text}"));
-            }
+            context.extend((!text.trim().is_empty()).then(|| format!("{heading}:\n\n{text}")));
         }
         message.context = Some(context.join("\n\n")).filter(|text| !text.is_empty());
         message
