@@ -111,8 +111,7 @@ fn blocks(description: &str) -> Result<Vec<ShellBlock>, Problem> {
         }
     }
     if blocks.is_empty() {
-        let problem = Problem::new("the task's description has no shell block");
-        return Err(problem.with_hint(
+        return Err(Problem::new("the task's description has no shell block").with_hint(
             "write the commands into a block that begins with ```sh, or give the task to another agent",
         ));
     }

@@ -36,8 +36,7 @@ impl CommandTemplate {
     /// Returns the report on a job whose program ended like this: one that ended well and printed something may have done the
     /// task.
     pub fn report(&self, job: &AgentJob<'_>, ended: &[ProcessEnd]) -> ReportFile {
-        let silent = ended.iter().all(|step| step.out.trim().is_empty());
-        let (status, silence) = match silent {
+        let (status, silence) = match ended.iter().all(|step| step.out.trim().is_empty()) {
             true => (ReportStatus::Failed, ", said nothing"),
             false => (ReportStatus::PartialSuccess, ""),
         };

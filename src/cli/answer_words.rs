@@ -71,8 +71,7 @@ pub fn read(line: &str, question: &HumanQuestion) -> Typed {
     let (mut word, mut note) = split(line.trim());
     let second = split(note);
     let joined = format!("{word}-{}", second.0);
-    let halves = ["allow", "drop"].contains(&word.to_lowercase().as_str());
-    if halves && !second.0.is_empty() {
+    if ["allow", "drop"].contains(&word.to_lowercase().as_str()) && !second.0.is_empty() {
         (word, note) = (&joined, second.1);
     }
     let hot = keys(question);

@@ -93,8 +93,7 @@ pub async fn call(args: ToolArgs, start: &CommandStart, mut ended: Ended) -> Res
         let dialect = Dialect::answering(dialects, &args.name);
         let dialect = dialect.ok_or_else(|| Failure::usage(anyhow!("no dialect is named")))?;
         let arguments = read(args.arguments).await?;
-        let known = dialect.tools().iter().any(|tool| tool.name == args.name);
-        let toolbox = match known {
+        let toolbox = match dialect.tools().iter().any(|tool| tool.name == args.name) {
             true => open(&mut app, args.plan.as_deref(), &[dialect]).await?,
             // No folder is made for a name that was mistyped.
             false => {

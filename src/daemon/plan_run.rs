@@ -576,8 +576,7 @@ impl PlanRun {
         if found.reports.is_empty() && found.replies.is_empty() && found.signs.is_empty() {
             return Ok(FollowUp::default());
         }
-        let readable = found.reports.iter().any(|arrival| arrival.content.is_ok());
-        let quick = match readable {
+        let quick = match found.reports.iter().any(|arrival| arrival.content.is_ok()) {
             true => self.inspect_quickly(&found.reports, now).await?,
             false => None,
         };

@@ -263,8 +263,7 @@ impl Git {
     /// # Errors
     /// As [`Self::bytes`].
     pub async fn line(&self, command: &str, arguments: &[&str]) -> Result<String> {
-        let bytes = self.bytes(command, arguments).await?;
-        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let text = String::from_utf8_lossy(&self.bytes(command, arguments).await?).into_owned();
         Ok(text.trim_end_matches('\n').to_owned())
     }
 

@@ -512,8 +512,7 @@ impl DueSearch<'_> {
     /// is away and asked again later.
     fn ask(&mut self, subject: ModelQuestionKind) {
         let mut asks = self.plan.open_asks();
-        let failed = asks.find(|ask| ask.subject == subject && ask.error.is_some());
-        if let Some(ask) = failed
+        if let Some(ask) = asks.find(|ask| ask.subject == subject && ask.error.is_some())
             && !ask.away.is_some_and(|away| self.asks_again(away))
         {
             return;

@@ -325,8 +325,7 @@ impl Scanner {
             });
         };
         let stamp = FileStamp::of(&metadata);
-        let known = self.signs.get(id).filter(|(known, _)| *known == stamp);
-        let life = match known {
+        let life = match self.signs.get(id).filter(|(known, _)| *known == stamp) {
             Some((_, sign)) => sign.life.clone(),
             None => self.volumes.read_life(id),
         };
@@ -351,8 +350,7 @@ impl Scanner {
         }
         // An editor may save in place, and half an answer must not be read.
         let age = self.ages.age(&metadata);
-        let still = now.duration_since(seen.since).max(age.unwrap_or_default());
-        if still < QUESTION_QUIET {
+        if now.duration_since(seen.since).max(age.unwrap_or_default()) < QUESTION_QUIET {
             scan.waiting = true;
             return;
         }

@@ -114,8 +114,7 @@ fn body(question: &HumanQuestion, program: &str, language: Language) -> String {
     let reason = printable(&question.reason);
     let reason = reason.trim();
     let quoted = |line: &str| format!("> {line}").trim_end().to_owned();
-    let quoted = joined(reason.lines().map(quoted), "\n");
-    let reason = language.pick(reason.to_owned(), quoted);
+    let reason = language.pick(reason.to_owned(), joined(reason.lines().map(quoted), "\n"));
     let title = language.pick("How to answer", "如何回答");
     let choices = question.choices.iter().map(|choice| {
         let about = question.about;

@@ -138,8 +138,7 @@ fn no_params() -> Value {
 impl StepAnswer {
     fn read(self, offered: &[String], place: &str) -> Result<PlannedStep, String> {
         // `coder` means the role of this name where nothing else has it.
-        let role = format!("{ROLE_PREFIX}{}", self.uses);
-        let named = [self.uses.clone(), role].into_iter();
+        let named = [self.uses.clone(), format!("{ROLE_PREFIX}{}", self.uses)].into_iter();
         let Some(uses) = named.into_iter().find(|name| offered.contains(name)) else {
             let uses = one_line(&self.uses, MAX_NAME);
             return Err(format!("{place}: `{uses}` is not offered"));

@@ -110,8 +110,7 @@ fn check_line(line: &str, number: usize) -> Result<(), Problem> {
         let problem = at(place + 1, "a control character in the front matter");
         return Err(problem.with_hint("write plain text"));
     }
-    let indent = line.len() - line.trim_start().len();
-    if indent > MAX_INDENT || levels(line) > MAX_MARKERS {
+    if line.len() - line.trim_start().len() > MAX_INDENT || levels(line) > MAX_MARKERS {
         return Err(too_deep(number));
     }
     if line.starts_with('%') {
@@ -151,8 +150,7 @@ fn surrogate_escape(line: &str) -> Option<usize> {
 /// word.
 fn merge_key(text: &str, plain: bool) -> bool {
     let quote = |c| matches!(c, '"' | '\'');
-    let key = text.strip_prefix(quote).unwrap_or(text);
-    let Some(rest) = key.strip_prefix("<<") else {
+    let Some(rest) = text.strip_prefix(quote).unwrap_or(text).strip_prefix("<<") else {
         return false;
     };
     let rest = rest.strip_prefix(quote).unwrap_or(rest).trim_start();

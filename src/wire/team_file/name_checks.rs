@@ -117,8 +117,7 @@ impl Team {
             role.kind == RoleKind::Files && role.kind_known && role.worker.is_none()
         };
         let problem = |role: &RoleSpec| {
-            let message = format!("the role `{}` has no agent", role.id);
-            role.place.problem(message).with_hint(
+            role.place.problem(format!("the role `{}` has no agent", role.id)).with_hint(
                 "write `worker: claude`, or another agent; `worker: external` if it is started elsewhere; or name one for all: --agent",
             )
         };
