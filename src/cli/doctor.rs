@@ -283,9 +283,7 @@ async fn team(named: Option<&Path>, app: &App, trusted: bool) -> Vec<Finding> {
         text = format!("{text}, {many}: {}", workflows.join(", "));
     }
     let mut findings = Vec::new();
-    if file.problems.is_empty() {
-        findings.push(good("team", text));
-    }
+    findings.extend((file.problems.is_empty()).then(|| good("team", text)));
     findings.extend(problems.iter().map(|problem| Finding {
         hint: problem.hint.clone(),
         ..bad("team", problem.in_file(&shown))

@@ -54,8 +54,7 @@ fn program(word: &str) -> Option<CheckProgram> {
     let mut places = std::env::split_paths(&folders).map(|folder| folder.join(word));
     let (path, file) = places.find_map(|path| {
         let file = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
-        let may_run = path.is_absolute() && (is_path || file.mode() & 0o111 != 0);
-        may_run.then_some((path, file))
+        (path.is_absolute() && (is_path || file.mode() & 0o111 != 0)).then_some((path, file))
     })?;
     let changed = (file.ctime(), file.ctime_nsec());
     let state = (file.dev(), file.ino(), file.size(), changed);

@@ -9,7 +9,6 @@ mod daemon_lock;
 mod filing_away;
 mod finished_writing;
 mod folder_layout;
-mod folder_listing;
 mod heartbeat;
 mod pairing_code;
 mod scan;
