@@ -311,7 +311,7 @@ impl Role {
 
     /// Ends the wait for another role, if it is over and no answer is there, and returns whether it is.
     pub(super) async fn give_up_waiting(&mut self, now: Time) -> Result<bool> {
-        if !self.state.waits() || !self.state.waits_until.is_some_and(|until| until <= now) {
+        if !self.state.waits() || self.state.waits_until.is_none_or(|until| until > now) {
             return Ok(false);
         }
         let plan = self.keeper.read(&self.plan_id()?).await?;
