@@ -285,8 +285,7 @@ fn limit(out: &str, said: &str) -> Option<Time> {
         .and_then(|event| number_at(&event, "/rate_limit_info/resetsAt"));
     let behind = || said.rsplit_once('|')?.1.trim().parse::<u64>().ok();
     let seconds = event.filter(|seconds| *seconds > 0).or_else(behind)?;
-    let seconds = i64::try_from(seconds).ok()?;
-    Some(Time(seconds.checked_mul(1_000_000)?))
+    Some(Time(i64::try_from(seconds).ok()?.checked_mul(1_000_000)?))
 }
 
 /// Adds the tokens that the model's service had cached.

@@ -147,10 +147,10 @@ fn show_status(
         (false, _) => {}
     }
     let page = view.page(app.clock.now(), app.out.paint, &app.program);
-    screen.map_or_else(
-        || app.out.prose(&page),
-        |screen| app.out.redraw(&page, screen),
-    )
+    match screen {
+        Some(screen) => app.out.redraw(&page, screen),
+        None => app.out.prose(&page),
+    }
 }
 
 /// Shows a plan, as it is or as it was.

@@ -114,8 +114,7 @@ impl Prompts {
     /// # Errors
     /// A file cannot be read, or cannot be used.
     pub fn load(dir: Option<&Path>) -> Result<Self, Problem> {
-        let files = dir.map(PromptFiles::read).transpose()?;
-        Self::of(&files.unwrap_or_default())
+        Self::of(&dir.map(PromptFiles::read).transpose()?.unwrap_or_default())
     }
 
     /// As [`Prompts::load`], of files that were read.

@@ -206,8 +206,10 @@ fn said(report: &crate::plan::Report) -> String {
     let results = report.results.trim();
     let partial = report.status == ReportStatus::PartialSuccess;
     let completed = report.answer() == CollaborationStatus::Completed;
-    let part = "PARTIAL_SUCCESS: only a part is done.".to_owned();
-    let mut said: Vec<String> = (partial && completed).then_some(part).into_iter().collect();
+    let mut said = Vec::new();
+    if partial && completed {
+        said.push("PARTIAL_SUCCESS: only a part is done.".to_owned());
+    }
     said.push(results.to_owned());
     if results.is_empty() || partial || !completed {
         said.extend([&report.pitfalls, &report.next_steps].map(|part| part.trim().to_owned()));
@@ -410,10 +412,10 @@ impl PlanKeeper {
         steps: Vec<StepSpec>,
         replan: Option<String>,
     ) -> Result<InternalPlan> {
-        let known = "the steps are known";
-        let why = replan
-            .as_ref()
-            .map_or(known, |_| "the rest of the steps was changed");
+        let why = match replan {
+            Some(_) => "the rest of the steps was changed",
+            None => "the steps are known",
+        };
         self.change(plan, why, move |draft| {
             let new = steps.into_iter().map(task_of);
             if let Some(reason) = replan {

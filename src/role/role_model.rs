@@ -118,8 +118,7 @@ impl PlanQuestion<'_> {
         let PlanKeeper { store, by, .. } = self.keeper;
         let begun = store.begin_call(top, [by, "a role asks a model"], |draft, left_of_day| {
             draft.begin_call_of_role()?;
-            let left = draft.plan().calls_left().min(left_of_day);
-            Ok(left.saturating_add(1))
+            Ok((draft.plan().calls_left().min(left_of_day)).saturating_add(1))
         });
         match begun.await {
             Err(StoreError::Refused(refusal @ Refusal::UsedUp(_))) => {
