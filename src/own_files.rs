@@ -110,8 +110,7 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
 /// # Errors
 /// The error of the system.
 pub fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut temp = tempfile::NamedTempFile::new_in(folder)?;
+    let mut temp = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
     temp.write_all(text)?;
     temp.persist(path)?;
     Ok(())

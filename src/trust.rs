@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounded_read;
 use crate::config::Environment;
 use crate::own_files;
-use crate::wire::text::sha256;
+use crate::wire::sha256;
 
 /// The folder of the records in the state folder.
 const FOLDER: &str = "trust";

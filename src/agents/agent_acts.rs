@@ -3,10 +3,9 @@
 
 use serde_json::Value;
 
-use super::agent_program::CodingAgent;
-use super::coding_agent::text_at;
+use super::{CodingAgent, text_at};
 use crate::plan::ModelCost;
-use crate::wire::text::{joined, one_line};
+use crate::wire::{joined, one_line};
 
 /// The longest line of what a tool is used on.
 const ABOUT: usize = 400;

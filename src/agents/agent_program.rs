@@ -5,10 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::agent_acts::AgentAct;
-use super::coding_agent::{AgentInvocation, AgentRun, RunOutput};
-use super::permissions::Permissions;
-use super::run_outcome::RunReading;
+use super::{AgentAct, AgentInvocation, AgentRun, Permissions, RunOutput, RunReading};
 use crate::wire::Problem;
 
 /// A coding agent: what differs from agent to agent, as facts, and functions for its command line and its output.
@@ -81,8 +78,7 @@ impl ProgramVersion {
     pub fn find(text: &str) -> Option<Self> {
         text.split_whitespace().find_map(|word| {
             let word = word.trim_start_matches('v');
-            let word = word.split(['-', '+']).next()?;
-            let mut numbers = word.split('.').map(str::parse);
+            let mut numbers = word.split(['-', '+']).next()?.split('.').map(str::parse);
             let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
                 return None;
             };
@@ -111,13 +107,15 @@ pub enum Login {
 
 impl Login {
     /// Checks some variables, then a file.
-    pub(super) fn detect(variable: Variables<'_>, keys: &[&str], file: &str) -> Self {
-        if let Some(key) = keys.iter().find(|key| variable(key).is_some()) {
+    pub(super) fn detect(variable: Variables<'_>, keys: &str, file: &str) -> Self {
+        let mut keys = keys.split(' ');
+        let first = keys.clone().next().unwrap_or_default();
+        if let Some(key) = keys.find(|key| variable(key).is_some()) {
             Self::Found(format!("{key} is set"))
         } else if Path::new(file).is_file() {
             Self::Found(format!("{file} is there"))
         } else {
-            Self::NotSeen(format!("{} is not set, {file} is not there", keys[0]))
+            Self::NotSeen(format!("{first} is not set, {file} is not there"))
         }
     }
 }

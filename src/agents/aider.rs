@@ -1,13 +1,12 @@
 //! aider: plain text, and exit code 0 whatever happens. It edits files out of one answer of the model, runs no tools, and has
 //! no sessions: the worker keeps the conversation in a file outside the workspace.
 
-use super::agent_program::{CodingAgent, Login, ProgramVersion};
-use super::coding_agent::{AgentInvocation, AgentRun, RunOutput, RunSession, fault_by_words};
-use super::permissions::Commands;
-use super::run_outcome::{ModelFault, RunOutcome, RunReading};
+use super::{
+    AgentInvocation, AgentRun, CodingAgent, Commands, Login, ModelFault, ProgramVersion,
+    RunOutcome, RunOutput, RunReading, RunSession, fault_by_words,
+};
 use crate::plan::ModelCost;
-use crate::wire::Problem;
-use crate::wire::text::{one_line, printable};
+use crate::wire::{Problem, one_line, printable};
 
 pub(super) static AGENT: CodingAgent = CodingAgent {
     name: "aider",

@@ -2,17 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::agent_acts::{AgentAct, complains, gets, joined_text, says, uses};
-use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
-use super::coding_agent::{
-    AgentInvocation, AgentRun, RunOutput, RunSession, dollars_at, events, is, is_uuid, last_event,
-    number_at, session_named, text_at, tokens_at,
+use super::{
+    AgentAct, AgentInvocation, AgentRun, CodingAgent, Commands, Login, ModelFault, Permissions,
+    ProgramVersion, RunOutcome, RunOutput, RunReading, RunSession, Variables, complains,
+    dollars_at, events, folder, gets, is, is_uuid, joined_text, last_event, number_at, plausible,
+    says, session_named, text_at, tokens_at, uses,
 };
-use super::permissions::{Commands, Permissions};
-use super::run_outcome::{ModelFault, RunOutcome, RunReading, plausible};
 use crate::plan::{ModelCost, Time};
-use crate::wire::Problem;
-use crate::wire::text::{joined, one_line};
+use crate::wire::{Problem, joined, one_line};
 
 /// The longest description of one refusal.
 const REFUSAL: usize = 200;
@@ -166,13 +163,9 @@ fn fits(allow: &Permissions, root: bool, variable: Variables<'_>) -> Result<(), 
 }
 
 fn login(variable: Variables<'_>) -> Login {
-    let keys = [
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_AUTH_TOKEN",
-        "CLAUDE_CODE_OAUTH_TOKEN",
-    ];
+    let keys = "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN CLAUDE_CODE_OAUTH_TOKEN";
     let folder = folder(variable, "CLAUDE_CONFIG_DIR", "/.claude");
-    let seen = Login::detect(variable, &keys, &format!("{folder}/.credentials.json"));
+    let seen = Login::detect(variable, keys, &format!("{folder}/.credentials.json"));
     match (seen, variable("ANTHROPIC_BASE_URL")) {
         (Login::Found(what), Some(_)) => {
             Login::Found(format!("{what}, for the service at ANTHROPIC_BASE_URL"))
@@ -206,10 +199,10 @@ fn outcome(result: &Value, printed: &RunOutput<'_>) -> RunOutcome {
     };
     let complaint = || {
         let errors = list_at(result, "/errors").filter_map(Value::as_str);
-        let said: Vec<&str> = errors.chain([printed.err]).collect();
+        let said = joined(errors.chain([printed.err]), "\n");
         // What it says after the first turn is not about how it was started.
         let about_start = number_at(result, "/num_turns").unwrap_or(0_u64) == 0;
-        about_start.then(|| AGENT.complaint(&said.join("\n")))?
+        about_start.then(|| AGENT.complaint(&said))?
     };
     if error != Some(false) && text.contains("run /login") {
         // It reports this as a fault of the model without a status, but no retry helps.
@@ -292,8 +285,7 @@ fn limit(out: &str, said: &str) -> Option<Time> {
         .and_then(|event| number_at(&event, "/rate_limit_info/resetsAt"));
     let behind = || said.rsplit_once('|')?.1.trim().parse::<u64>().ok();
     let seconds = event.filter(|seconds| *seconds > 0).or_else(behind)?;
-    let seconds = i64::try_from(seconds).ok()?;
-    Some(Time(seconds.checked_mul(1_000_000)?))
+    Some(Time(i64::try_from(seconds).ok()?.checked_mul(1_000_000)?))
 }
 
 /// Adds the tokens that the model's service had cached.

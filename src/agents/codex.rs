@@ -5,17 +5,13 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::agent_acts::{AgentAct, Deed, complains, does, gets, says, uses};
-use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
-use super::coding_agent::{
-    AgentInvocation, AgentRun, RunOutput, RunSession, events, fault_by_words, is, is_uuid,
-    number_at, text_at, tokens_at,
+use super::{
+    AgentAct, AgentInvocation, AgentRun, CodingAgent, Commands, Deed, Login, ProgramVersion,
+    RunOutcome, RunOutput, RunReading, RunSession, Variables, complains, does, events,
+    fault_by_words, folder, gets, is, is_uuid, number_at, says, text_at, tokens_at, uses,
 };
-use super::permissions::Commands;
-use super::run_outcome::{RunOutcome, RunReading};
 use crate::bounded_read;
-use crate::wire::Problem;
-use crate::wire::text::one_line;
+use crate::wire::{Problem, one_line};
 
 /// Bytes of Codex's own configuration that are read.
 const MAX_CONFIG: usize = 1024 * 1024;
@@ -165,8 +161,8 @@ fn login(variable: Variables<'_>) -> Login {
             )),
         };
     }
-    let keys = ["OPENAI_API_KEY", "CODEX_API_KEY"];
-    Login::detect(variable, &keys, &format!("{folder}/auth.json"))
+    let file = format!("{folder}/auth.json");
+    Login::detect(variable, "OPENAI_API_KEY CODEX_API_KEY", &file)
 }
 
 /// Reads which provider a configuration of Codex's chooses, if the configuration defines that provider itself: its name, and

@@ -6,14 +6,13 @@ use std::path::Path;
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use super::agent_program::CodingAgent;
-use super::permissions::Permissions;
-use super::run_outcome::{ModelFault, RunOutcome, RunReading, plausible};
-use super::{aider, claude, codex, gemini, opencode};
+use super::{
+    CodingAgent, ModelFault, Permissions, RunOutcome, RunReading, aider, claude, codex, gemini,
+    opencode, plausible,
+};
 use crate::exec;
 use crate::plan::{ModelCost, SessionId, Time};
-use crate::wire::Problem;
-use crate::wire::text::{joined, one_line, printable, safe_session};
+use crate::wire::{Problem, joined, one_line, printable, safe_session};
 
 /// The session that a run is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,8 +188,7 @@ impl CodingAgent {
     /// agent may say so for ever without any result.
     pub fn only_asks_again(&self, said: &str) -> Option<String> {
         let lines = said.lines().filter(|line| !line.trim().is_empty());
-        let asks_again = self.asks_again;
-        if !lines.clone().all(asks_again) {
+        if !lines.clone().all(self.asks_again) {
             return None;
         }
         // Of several lines that belong together the longest says most.
@@ -370,6 +368,5 @@ pub(super) fn fault_by_words(said: &str) -> ModelFault {
     let lower = said.to_lowercase();
     let mut known = WORDS_OF.into_iter();
     let named = known.find(|(_, words)| words.split('|').any(|word| lower.contains(word)));
-    let status = status_in(said).or(named.map(|(status, _)| status));
-    ModelFault::new(status, said)
+    ModelFault::new(status_in(said).or(named.map(|(status, _)| status)), said)
 }

@@ -3,16 +3,12 @@
 
 use serde_json::Value;
 
-use super::agent_acts::{AgentAct, complains, gets, uses};
-use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
-use super::coding_agent::{
-    AgentInvocation, AgentRun, RunOutput, RunSession, events, is, is_uuid, number_at, status_in,
-    text_at, tokens_at,
+use super::{
+    AgentAct, AgentInvocation, AgentRun, CodingAgent, Commands, Login, ModelFault, ProgramVersion,
+    RunOutcome, RunOutput, RunReading, RunSession, Variables, complains, events, folder, gets, is,
+    is_uuid, number_at, status_in, text_at, tokens_at, uses,
 };
-use super::permissions::Commands;
-use super::run_outcome::{ModelFault, RunOutcome, RunReading};
-use crate::wire::Problem;
-use crate::wire::text::one_line;
+use crate::wire::{Problem, one_line};
 
 pub(super) static AGENT: CodingAgent = CodingAgent {
     name: "gemini",
@@ -138,10 +134,9 @@ fn asks_again(line: &str) -> bool {
 }
 
 fn login(variable: Variables<'_>) -> Login {
-    let keys = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
     let folder = folder(variable, "GEMINI_CLI_HOME", "");
     let file = format!("{folder}/.gemini/oauth_creds.json");
-    Login::detect(variable, &keys, &file)
+    Login::detect(variable, "GEMINI_API_KEY GOOGLE_API_KEY", &file)
 }
 
 /// Joins what the agent said after the last tool that it used.

@@ -20,11 +20,17 @@ mod task_files;
 
 use std::path::{Path, PathBuf};
 
+use self::agent_acts::{Deed, complains, does, gets, joined_text, says, uses};
+use self::agent_program::{Variables, folder};
+use self::coding_agent::{
+    dollars_at, events, fault_by_words, is, is_uuid, last_event, number_at, session_named,
+    status_in, text_at, tokens_at,
+};
+use self::run_outcome::plausible;
 use crate::exec;
 use crate::plan::SessionId;
 use crate::volumes::{Folder, Volumes, VolumesError};
-use crate::wire::Problem;
-use crate::wire::command_file::{CommandFile, CommandType};
+use crate::wire::{CommandFile, CommandType, Problem};
 
 pub use agent_acts::{AgentAct, ToolAnswer, acts};
 pub use agent_program::{CodingAgent, Login, ProgramVersion};

@@ -5,16 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::agent_acts::{AgentAct, complains, gets, says, uses};
-use super::agent_program::{CodingAgent, Login, ProgramVersion, Variables, folder};
-use super::coding_agent::{
-    AgentInvocation, AgentRun, RunOutput, RunSession, dollars_at, events, is, number_at, text_at,
+use super::{
+    AgentAct, AgentInvocation, AgentRun, CodingAgent, Commands, Login, ModelFault, ProgramVersion,
+    RunOutcome, RunOutput, RunReading, RunSession, Variables, complains, dollars_at, events,
+    folder, gets, is, number_at, plausible, says, text_at, uses,
 };
-use super::permissions::Commands;
-use super::run_outcome::{ModelFault, RunOutcome, RunReading, plausible};
 use crate::plan::{ModelCost, Time};
-use crate::wire::Problem;
-use crate::wire::text::{joined, one_line, printable};
+use crate::wire::{Problem, joined, one_line, printable};
 
 /// A service that asks for a wait of at least this long has reached a usage limit; a shorter wait is a pause.
 const LIMIT: u64 = 300;
@@ -123,9 +120,9 @@ fn step_usage(step: &Value) -> ModelCost {
 }
 
 fn login(variable: Variables<'_>) -> Login {
-    let keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY"];
+    let keys = "ANTHROPIC_API_KEY OPENAI_API_KEY OPENCODE_API_KEY";
     let data = folder(variable, "XDG_DATA_HOME", "/.local/share");
-    match Login::detect(variable, &keys, &format!("{data}/opencode/auth.json")) {
+    match Login::detect(variable, keys, &format!("{data}/opencode/auth.json")) {
         found @ Login::Found(_) => found,
         // OpenCode knows models that need no key, and its configuration may name a service of the person.
         Login::NotSeen(_) | Login::Unknown => Login::Unknown,

@@ -7,8 +7,7 @@ use super::AgentJob;
 use super::shell_blocks::begins_task;
 use super::substitute_report::block;
 use super::task_files::file_options;
-use crate::wire::command_file::CommandFile;
-use crate::wire::text::{clip, joined, printable};
+use crate::wire::{CommandFile, clip, joined, printable};
 
 /// What an agent reads in addition to the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +91,7 @@ fn lost(job: &AgentJob<'_>) -> String {
 
 /// Makes a text a block in which no heading and no fence counts.
 fn indented(text: &str) -> String {
-    let text = clip(&printable(text), EARLIER);
-    block(text.trim())
+    block(clip(&printable(text), EARLIER).trim())
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 
 use serde::de::IgnoredAny;
 
-use super::agent_acts::{AgentAct, Deed, ToolAnswer, acts};
+use super::{AgentAct, Deed, ToolAnswer, acts};
 use crate::plan::test_commands::{changes, runs_same, test_run};
 use crate::plan::{RanCommand, RunOrder, TestRun};
-use crate::wire::text::clip_bytes;
+use crate::wire::clip_bytes;
 
 /// Commands that are kept of an attempt, and the longest of each and of the end of its output, in bytes.
 const MOST_RAN: usize = 20;

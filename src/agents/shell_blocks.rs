@@ -5,8 +5,8 @@ use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 use super::{AgentJob, AgentProcess};
 use crate::plan::Origin;
-use crate::wire::Problem;
-use crate::wire::command_file::{CommandFile, CommandType, sections};
+use crate::wire::command_file::sections;
+use crate::wire::{CommandFile, CommandType, Problem};
 
 /// The built-in agent that runs shell blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +111,7 @@ fn blocks(description: &str) -> Result<Vec<ShellBlock>, Problem> {
         }
     }
     if blocks.is_empty() {
-        let problem = Problem::new("the task's description has no shell block");
-        return Err(problem.with_hint(
+        return Err(Problem::new("the task's description has no shell block").with_hint(
             "write the commands into a block that begins with ```sh, or give the task to another agent",
         ));
     }

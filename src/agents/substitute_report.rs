@@ -2,12 +2,13 @@
 //! not yet a success, unless the program was the whole task.
 
 use super::coding_agent::ended;
-use super::run_outcome::{RunOutcome, RunReading};
-use super::{AgentJob, CodingAgentSetup, CommandTemplate, MOST_PRINTED, ProcessEnd, Shell};
+use super::{
+    AgentJob, CodingAgentSetup, CommandTemplate, MOST_PRINTED, ProcessEnd, RunOutcome, RunReading,
+    Shell,
+};
 use crate::plan::{Collaboration, Report, ReportStatus, and_more};
-use crate::wire::Problem;
-use crate::wire::report_file::{ReportFile, parse};
-use crate::wire::text::{clip, joined, one_line, printable, time_text};
+use crate::wire::report_file::parse;
+use crate::wire::{Problem, ReportFile, clip, joined, one_line, printable, time_text};
 
 /// The longest part of an agent's words that a made report repeats, in characters.
 const SAID: usize = 16 * 1024;
@@ -35,8 +36,7 @@ impl CommandTemplate {
     /// Returns the report on a job whose program ended like this: one that ended well and printed something may have done the
     /// task.
     pub fn report(&self, job: &AgentJob<'_>, ended: &[ProcessEnd]) -> ReportFile {
-        let silent = ended.iter().all(|step| step.out.trim().is_empty());
-        let (status, silence) = match silent {
+        let (status, silence) = match ended.iter().all(|step| step.out.trim().is_empty()) {
             true => (ReportStatus::Failed, ", said nothing"),
             false => (ReportStatus::PartialSuccess, ""),
         };
@@ -66,10 +66,7 @@ fn of_processes(
     done: String,
 ) -> ReportFile {
     let failed = ended.iter().find(|step| !step.success());
-    let (status, how) = match failed {
-        Some(failed) => (ReportStatus::Failed, how(failed)),
-        None => (status, done),
-    };
+    let (status, how) = failed.map_or((status, done), |failed| (ReportStatus::Failed, how(failed)));
     let mut file = begin(job, status);
     file.report.results = format!("{how} {}", output(ended));
     file
@@ -158,8 +155,7 @@ impl CodingAgentSetup {
         }
         if !pitfalls.is_empty() {
             let own = report.pitfalls.trim();
-            let all = [own, &pitfalls.join("\n\n")].join("\n\n");
-            report.pitfalls = all.trim().to_owned();
+            report.pitfalls = [own, &pitfalls.join("\n\n")].join("\n\n").trim().to_owned();
         }
         report.input_tokens = course.usage.input_tokens;
         report.output_tokens = course.usage.output_tokens;

@@ -68,8 +68,7 @@ pub fn not_named(
             || WORD.find_iter(task).any(|word| ends(word.as_str()))
             || !is_word && task.contains(path)
     };
-    let rest = changed.into_iter();
-    rest.filter(|path| !is_named(path)).collect()
+    changed.into_iter().filter(|path| !is_named(path)).collect()
 }
 
 fn is_handed(folder: &Path, path: &str) -> bool {

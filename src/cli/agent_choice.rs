@@ -7,13 +7,11 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 
-use super::args::{AgentArgs, FILES};
-use super::model_choice::on_path;
-use super::{App, Failure, Result};
+use super::{AgentArgs, App, FILES, Failure, Result, on_path};
 use crate::agents::{Agent, CodingAgent, Login, Permissions, ProgramVersion};
 use crate::config::{Config, Environment};
 use crate::exec::{self, ChildOutput, ChildSpec};
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// Some of the programs take seconds to start on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(30);

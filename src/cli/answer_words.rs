@@ -1,7 +1,7 @@
 //! The words with which a person answers a question at its prompt.
 
 use crate::plan::{AnswerChoice, HumanQuestion, HumanQuestionKind};
-use crate::wire::question_file::meaning;
+use crate::wire::{joined, meaning};
 
 use super::prompt::HotKey;
 
@@ -51,8 +51,7 @@ pub fn offer(question: &HumanQuestion) -> String {
         let hot = keys.iter().find(|hot| hot.word == word);
         hot.map_or(word.to_owned(), |hot| format!("{} {word}", hot.key))
     });
-    let shown: Vec<String> = shown.chain(["?".to_owned()]).collect();
-    shown.join(" · ")
+    joined(shown.chain(["?".to_owned()]), " · ")
 }
 
 /// Returns every choice with its meaning, a line each.
@@ -69,12 +68,10 @@ pub fn explanation(question: &HumanQuestion) -> String {
 
 /// Reads a line as an answer: a choice in full or by a beginning that is no other's, and a note.
 pub fn read(line: &str, question: &HumanQuestion) -> Typed {
-    let line = line.trim();
-    let (mut word, mut note) = split(line);
+    let (mut word, mut note) = split(line.trim());
     let second = split(note);
     let joined = format!("{word}-{}", second.0);
-    let halves = ["allow", "drop"].contains(&word.to_lowercase().as_str());
-    if halves && !second.0.is_empty() {
+    if ["allow", "drop"].contains(&word.to_lowercase().as_str()) && !second.0.is_empty() {
         (word, note) = (&joined, second.1);
     }
     let hot = keys(question);

@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use tokio::sync::OnceCell;
 
-use super::args::TeamArgs;
-use super::team_file::TeamFile;
-use super::{Exit, Failure, Output, Result, beside, complain, logging};
+use super::{Exit, Failure, Output, Result, TeamArgs, TeamFile, beside, complain, logging};
 use crate::config::{Config, ConfigError, Environment};
 use crate::llm::PromptFiles;
 use crate::plan::{Draft, Plan, PlanId, Refusal};
@@ -287,8 +285,7 @@ impl App {
     /// # Errors
     /// Something else has its name, or it cannot be written.
     pub fn make_home(&self) -> Result {
-        let home = self.config.home();
-        let made = home.clone().make(self.may_take_over());
+        let made = self.config.home().clone().make(self.may_take_over());
         made.map_err(|error| self.no_home(&error))
     }
 

@@ -8,12 +8,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::args::CarryOut;
-use super::model_choice::models;
-use super::run_terminal::{self, Foreground};
-use super::team_file::TeamFile;
-use super::worker_pools::TeamWorkers;
-use super::{App, Ended, Exit, Result, complain, detach, in_process_roles, queued_plans, unless};
+use super::{
+    App, CarryOut, Ended, Exit, Foreground, Result, TeamFile, TeamWorkers, complain, detach,
+    in_process_roles, models, queued_plans, run_terminal, unless,
+};
 use crate::agents::Agent;
 use crate::config::Planner;
 use crate::daemon::{
@@ -25,8 +23,7 @@ use crate::llm::Prompts;
 use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState, TaskId};
 use crate::store::Store;
 use crate::volumes::{DaemonFarewell, DaemonInfo, DaemonLock};
-use crate::wire::team_file::Team;
-use crate::wire::text::{one_line, time_text};
+use crate::wire::{Team, one_line, time_text};
 
 /// How long workers and roles may take to end.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
@@ -234,8 +231,7 @@ impl Work {
         let store = app.carry_out(&head.id).await?;
         let mut settings = app.settings(&self.prepared, head, human_wait);
         workers.configure(&mut settings)?;
-        let general = workers.general.as_ref();
-        let kind = general.and_then(Agent::kind);
+        let kind = workers.general.as_ref().and_then(Agent::kind);
         settings.gives_files = kind.is_some_and(|kind| kind.needs_history);
         let roles = in_process_roles::ready(&settings, app, &store, head.is_isolated());
         let roles = Box::pin(roles).await?;

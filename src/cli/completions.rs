@@ -9,14 +9,13 @@ use clap::{Arg, Command, CommandFactory};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
 
-use super::args::CommandLine;
 use super::plan_by_name::pick_plan;
-use super::{Access, App, CommandStart, Output, Result};
+use super::{Access, App, CommandLine, CommandStart, Output, Result};
 use crate::config::Environment;
 use crate::plan::{ArchiveState, Plan, PlanId, ROLE};
 use crate::store::ListedPlan;
 use crate::view::StateWord;
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// The variable by which a shell's script asks what there is.
 const ASKED: &str = "_PLAN_AGENT_COMPLETE";
@@ -46,16 +45,14 @@ pub fn print(shell: clap_complete::Shell, output: Output) -> Result {
     let (shells, mut script) = (Shells::builtins(), Vec::new());
     if let Some(shell) = shells.completer(&shell.to_string()) {
         let name = "plan-agent";
-        let written = shell.write_registration(ASKED, name, name, name, &mut script);
-        written?;
+        shell.write_registration(ASKED, name, name, name, &mut script)?;
     }
     output.bytes(&script)
 }
 
 /// Returns the command line with what completes its words.
 fn command() -> Command {
-    let line = CommandLine::command();
-    line.mut_subcommands(|one| {
+    CommandLine::command().mut_subcommands(|one| {
         let has_task = one.get_arguments().any(|arg| arg.get_id() == "task");
         one.mut_args(|arg| completed(arg, has_task))
     })

@@ -6,13 +6,14 @@ use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
-use super::answer_words::{self, Typed};
-use super::args::{AnswerArgs, OnPlan, RestoreArgs};
-use super::{App, BY, Exit, Failure, Result, plan_display};
+use super::answer_words::Typed;
+use super::{
+    AnswerArgs, App, BY, Exit, Failure, OnPlan, RestoreArgs, Result, answer_words, plan_display,
+};
 use crate::plan::{AnswerChoice, DAEMON, Draft, PlanId};
 use crate::steering;
 use crate::volumes::{DaemonInfo, DaemonLock, LockError};
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// How long a daemon may take to end: it promises one second, a busy machine may need more.
 const END_WITHIN: Duration = Duration::from_secs(15);
@@ -43,8 +44,7 @@ pub async fn answer(args: &AnswerArgs, app: &App) -> Result {
     };
     let id = question.id;
     let answer = move |draft: &mut Draft<'_>| steering::answer(draft, &id, choice, &note, BY);
-    let said = app.change(&plan, "answered", answer).await?;
-    app.say(&said)?;
+    app.say(&app.change(&plan, "answered", answer).await?)?;
     match (app.daemon(), app.program.goes_on(plan.as_str())) {
         (Some(_), _) => Ok(()),
         (None, goes_on) => app.say(&format!("No daemon works here: {goes_on}.")),
@@ -55,8 +55,7 @@ pub async fn answer(args: &AnswerArgs, app: &App) -> Result {
 pub async fn pause(args: &OnPlan, app: &App) -> Result {
     let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
     let pause = |draft: &mut Draft<'_>| steering::pause(draft, "on the command line");
-    let said = app.change(&plan, "paused", pause).await?;
-    app.say(&said)?;
+    app.say(&app.change(&plan, "paused", pause).await?)?;
     app.say(&app.program.goes_on(plan.as_str()))
 }
 
@@ -84,8 +83,7 @@ pub async fn restore(args: &RestoreArgs, app: &App) -> Result {
 pub fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>> {
     app.volumes.free_of_daemons(plan).map_err(|error| {
         let busy = matches!(error, LockError::CarriedOut { .. });
-        let hint = format!("`{} stop` ends it", app.program);
-        Failure::new(error, Exit::Busy).hint_if(busy, hint)
+        Failure::new(error, Exit::Busy).hint_if(busy, format!("`{} stop` ends it", app.program))
     })
 }
 

@@ -10,8 +10,7 @@ use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::timeout;
 
-use super::args::CarryOut;
-use super::{App, Ended, Exit, Failure, Result, complain, logging, unless, web};
+use super::{App, CarryOut, Ended, Exit, Failure, Result, complain, logging, unless, web};
 use crate::exec::tail_of;
 use crate::plan::PlanId;
 use crate::volumes::DaemonLock;
@@ -131,8 +130,7 @@ pub async fn leave_to_daemon(app: &App, lock: DaemonLock, own: &PlanId) -> Resul
 
 /// Starts this program again as a daemon, which gets the lock.
 fn start(arguments: &[&str], app: &App, lock: DaemonLock) -> Result<Child> {
-    let executable = std::env::current_exe().context("failed to find this program")?;
-    let mut command = Command::new(executable);
+    let mut command = Command::new(std::env::current_exe().context("failed to find this program")?);
     if let Some(file) = app.config.file() {
         command.arg("--config").arg(file);
     }
@@ -152,8 +150,7 @@ fn start(arguments: &[&str], app: &App, lock: DaemonLock) -> Result<Child> {
 async fn await_start(child: &mut Child, app: &App, kept: &str) -> Result<Option<ExitStatus>> {
     // It starts the servers of the team's tools before it says so.
     let more: Duration = app.config.mcp.values().map(|server| server.timeout).sum();
-    let more = more.as_millis() / CHECK_EVERY.as_millis();
-    for _ in 0..CHECKS.saturating_add(more) {
+    for _ in 0..CHECKS.saturating_add(more.as_millis() / CHECK_EVERY.as_millis()) {
         let running = app.volumes.running();
         // It holds the folder from the beginning; it says its plans when it works.
         if running.is_some_and(|running| running.pid == child.id() && running.plans.is_some()) {

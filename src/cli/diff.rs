@@ -2,12 +2,11 @@
 
 use anyhow::anyhow;
 
-use super::args::DiffArgs;
-use super::{App, Failure, Output, Result, complain};
+use super::{App, DiffArgs, Failure, Output, Result, complain};
 use crate::exec::{DiffDetail, DiffSource, diff_of, diff_project, find_diff, find_diff_after};
 use crate::plan::{Attempt, PlanId, TaskId};
 use crate::view::Style;
-use crate::wire::text::{one_line, printable};
+use crate::wire::{one_line, printable};
 
 /// Printed where only the names of files are known.
 const ONLY_NAMES: &str = "Hint: agents share the workspace, so only names are known; [run] isolation = \"worktree\" keeps what each task changes\n";
@@ -93,8 +92,7 @@ async fn of_all(plan: &PlanId, stat: bool, app: &App) -> Result {
             DiffSource::Shared(mut attempts) => attempts.pop().unwrap_or_default(),
             source => {
                 let change = diff_of(project.as_ref(), source, detail).await?;
-                let change = change.unwrap_or_default().0;
-                String::from_utf8_lossy(&change).into_owned()
+                String::from_utf8_lossy(&change.unwrap_or_default().0).into_owned()
             }
         };
         if change.is_empty() {

@@ -5,21 +5,17 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::agent_choice::{Probe, probe};
-use super::args::{AgentArgs, DoctorArgs};
-use super::in_process_roles::{Servers, start_servers};
-use super::model_choice::on_path;
-use super::team_file::TeamFile;
-use super::worker_pools::examine;
-use super::{App, CommandStart, Exit, Failure, Output, Result};
+use super::{
+    AgentArgs, App, CommandStart, DoctorArgs, Exit, Failure, Output, Result, Servers, TeamFile,
+    examine, on_path, start_servers,
+};
 use crate::agents::{CodingAgent, Login, Permissions};
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::{PromptFiles, Prompts};
 use crate::plan::{counted, word};
 use crate::view::Style;
-use crate::wire::Problem;
-use crate::wire::team_file::{RoleKind, RoleSpec, RoleWorker};
-use crate::wire::text::printable;
+use crate::wire::{Problem, RoleKind, RoleSpec, RoleWorker, printable};
 
 /// What was found out about one thing.
 #[derive(Debug, Serialize)]
@@ -44,8 +40,7 @@ enum FindingState {
 pub async fn doctor(args: &DoctorArgs, start: &CommandStart, output: Output) -> Result<Exit> {
     let findings = match Config::load(start.file.as_deref(), &start.environment) {
         Ok(config) => {
-            let program = start.program();
-            let mut app = App::of(config, start.environment.clone(), program)?;
+            let mut app = App::of(config, start.environment.clone(), start.program())?;
             let mut findings = findings(&app).await;
             // What cannot be read is found elsewhere.
             drop(app.load_team(&args.team).await);
@@ -288,9 +283,7 @@ async fn team(named: Option<&Path>, app: &App, trusted: bool) -> Vec<Finding> {
         text = format!("{text}, {many}: {}", workflows.join(", "));
     }
     let mut findings = Vec::new();
-    if file.problems.is_empty() {
-        findings.push(good("team", text));
-    }
+    findings.extend((file.problems.is_empty()).then(|| good("team", text)));
     findings.extend(problems.iter().map(|problem| Finding {
         hint: problem.hint.clone(),
         ..bad("team", problem.in_file(&shown))

@@ -3,15 +3,11 @@
 use std::io::{IsTerminal, stdin};
 use std::path::PathBuf;
 
-use super::args::OnPlanOrTask;
-use super::editor::Editor;
-use super::{Access, App, BY, CommandStart, Ended, Exit, Failure, complain};
+use super::{Access, App, BY, CommandStart, Editor, Ended, Exit, Failure, OnPlanOrTask, complain};
 use crate::plan::{Draft, PlanId, Refusal};
 use crate::steering;
 use crate::store::StoreError;
-use crate::wire::Problem;
-use crate::wire::plan_file::PlanToEdit;
-use crate::wire::text::printable;
+use crate::wire::{PlanToEdit, Problem, printable};
 
 /// Begins the lines above a text that say what is wrong with it; they are no part of it.
 const COMMENT: &str = "#!";
@@ -78,8 +74,7 @@ pub(super) async fn edit(
         let again = with_comments(&problems, written);
         // A program that edits would do the same again, and so would a person who has given up.
         if edited == text || !stdin().is_terminal() {
-            let failure = Failure::problems("plan.md", &problems);
-            return Err(failure.hint(unchanged(editor.keep())));
+            return Err(Failure::problems("plan.md", &problems).hint(unchanged(editor.keep())));
         }
         text = again;
     }
@@ -130,8 +125,7 @@ pub(super) fn with_comments(problems: &[Problem], text: &str) -> String {
         let shown = shown.map(|said| format!("{COMMENT} {}\n", one(said)));
         shown.collect::<Vec<_>>()
     };
-    let above = lines(lines(0).len());
-    above.concat() + text
+    lines(lines(0).len()).concat() + text
 }
 
 pub(super) fn without_comments(text: &str) -> &str {

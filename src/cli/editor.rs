@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::signals::{LentTerminal, lend_terminal};
+use super::{LentTerminal, lend_terminal};
 use crate::bounded_read;
 use crate::wire::plan_file;
 

@@ -11,7 +11,7 @@ use crate::own_files;
 use crate::plan::Refusal;
 use crate::store::StoreError;
 use crate::volumes::VolumesError;
-use crate::wire::Problem;
+use crate::wire::{Problem, joined};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,8 +98,7 @@ impl Failure {
     /// Shows every problem of a file, each with its own hint, as a compiler does.
     pub fn problems(file: &str, problems: &[Problem]) -> Self {
         let one = |one: &Problem| one.in_file(file) + &hint_line(one.hint.as_deref());
-        let all: Vec<String> = problems.iter().map(one).collect();
-        Self::usage(anyhow!(all.join("\nerror: ")))
+        Self::usage(anyhow!(joined(problems.iter().map(one), "\nerror: ")))
     }
 
     /// What the person wrote makes no sense.
@@ -213,10 +212,9 @@ fn known(error: &anyhow::Error) -> (Exit, Option<String>) {
     let project = error.downcast_ref().map(ProjectError::hint);
     let problem = error.downcast_ref::<Problem>();
     let hint = (problem.and_then(|problem| problem.hint.as_deref())).or(project.as_deref());
-    match hint {
-        Some(hint) => (Exit::Usage, Some(hint.to_owned())),
-        None => (Exit::Failed, None),
-    }
+    hint.map_or((Exit::Failed, None), |hint| {
+        (Exit::Usage, Some(hint.to_owned()))
+    })
 }
 
 fn of_refusal(refusal: &Refusal) -> (Exit, Option<String>) {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 
-use super::team_file::TeamFile;
-use super::{App, Failure, Result, complain};
+use super::{App, Failure, Result, TeamFile, complain};
 use crate::agents::Agent;
 use crate::config::{Config, Planner};
 use crate::daemon::{DaemonSettings, tidy_internal};
@@ -18,9 +17,7 @@ use crate::role::{
 use crate::store::Store;
 use crate::tools::Toolbox;
 use crate::volumes::Folder;
-use crate::wire::Problem;
-use crate::wire::team_file::{RoleKind, RoleSpec, StepDoes};
-use crate::wire::text::one_line;
+use crate::wire::{Problem, RoleKind, RoleSpec, StepDoes, one_line};
 use crate::worker::in_process::{InProcessRole, InProcessRoles, RoleHost};
 
 /// The servers whose tools roles use, as far as they run.

@@ -11,6 +11,7 @@ use crate::config::{Config, FILE_NAME, Home, Layout, TEMPLATE};
 use crate::llm::PromptTemplate;
 use crate::view::Style;
 use crate::volumes::Volumes;
+use crate::wire::joined;
 
 /// What the folders are for, and how an agent uses them.
 const PROTOCOL: &str = include_str!("../../volumes/README.md");
@@ -70,8 +71,7 @@ fn top_level(here: &Path) -> Result<Home> {
         return Ok(Home::new(here, Layout::TopLevel));
     }
     let shown = |path: &PathBuf| format!("`{}`", shown_from_here(path));
-    let taken: Vec<String> = taken.iter().map(shown).collect();
-    let taken = taken.join(", ");
+    let taken = joined(taken.iter().map(shown), ", ");
     let error = anyhow!("{taken} exists already and is not known as plan-agent's");
     Err(Failure::usage(error).hint(
         "go to an empty folder; in a git project `plan-agent init` keeps everything in `.plan-agent`",

@@ -5,18 +5,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 
-use super::args::CarryOut;
-use super::carry_out_plan::FoundPlan;
 use super::confirm::answer;
-use super::worker_pools::TeamWorkers;
-use super::{App, Failure, Result, complain, run_terminal, shown_from_here};
+use super::{
+    App, CarryOut, Failure, FoundPlan, Result, TeamWorkers, complain, run_terminal, shown_from_here,
+};
 use crate::agents::Agent;
 use crate::config::Isolation;
 use crate::exec::{Project, ProjectError, project_head};
 use crate::plan::{Draft, MERGE_CHECK, PlanHead, PlanId, SessionScope};
 use crate::view;
-use crate::wire::team_file::RoleWorker;
-use crate::wire::text::{one_line, sha256};
+use crate::wire::{RoleWorker, one_line, sha256};
 
 /// The most uncommitted files that are named.
 const NAMED: usize = 12;

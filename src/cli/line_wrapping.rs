@@ -82,8 +82,7 @@ fn hang(line: &str) -> usize {
     // Columns are set apart by two spaces; within a text there is one.
     let begins = shown.match_indices("  ").filter_map(|(at, _)| {
         let text = shown[at..].trim_start_matches(' ');
-        let before = &shown[..shown.len() - text.len()];
-        (!text.is_empty()).then(|| display_width(before))
+        (!text.is_empty()).then(|| display_width(&shown[..shown.len() - text.len()]))
     });
     let begins = begins.take_while(|column| *column <= WIDEST_HANG);
     begins.last().unwrap_or(0)

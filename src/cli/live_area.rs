@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::output::terminal_size;
-use super::{App, Failure, Output};
+use super::{App, Failure, Output, terminal_size};
 use crate::plan::{CommandId, PlanId, Time};
 use crate::view::{AgentSays, AtWork, Screen, WorkRow};
 use crate::worker::AgentNow;

@@ -12,8 +12,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
-use super::failure::way_out;
-use super::{Failure, Result};
+use super::{Failure, Result, way_out};
 use crate::config::Environment;
 use crate::own_files;
 use crate::plan_time::Clock;

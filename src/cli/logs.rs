@@ -6,12 +6,10 @@ use std::time::Duration;
 use anyhow::anyhow;
 use tokio::time::sleep;
 
-use super::args::LogsArgs;
-use super::{App, Failure, Result, shown_from_here};
+use super::{App, Failure, LogsArgs, Result, shown_from_here};
 use crate::plan::{Attempt, AttemptState, CommandId, Plan, PlanId, TaskId};
 use crate::view::Style;
-use crate::wire::command_file::CommandFile;
-use crate::wire::text::one_line;
+use crate::wire::{CommandFile, one_line};
 use crate::worker::AgentLog;
 use crate::worker::readable_output::{closed, plain, readable};
 

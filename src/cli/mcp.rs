@@ -5,20 +5,21 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use tokio::net::TcpListener;
 
-use super::args::{Dialects, McpArgs};
-use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, tool, unless};
+use super::{
+    Access, App, CommandStart, Dialects, Ended, Exit, Failure, McpArgs, Result, complain, tool,
+    unless,
+};
 use crate::serve::{PATH, ServedTools};
 use crate::volumes::{TokenFile, Volumes};
 use crate::web::{self, Gate};
-use crate::wire::text::quoted;
+use crate::wire::quoted;
 
 /// Serves the tools until the client ends or a signal comes.
 pub async fn serve(args: McpArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
     let opened = async {
         let mut app = App::open(start, Access::Read).await?;
         app.quiet()?;
-        let dialects = &args.dialect.0;
-        let toolbox = tool::open(&mut app, args.plan.as_deref(), dialects).await?;
+        let toolbox = tool::open(&mut app, args.plan.as_deref(), &args.dialect.0).await?;
         let http = match args.http {
             Some(address) => Some(open_http(address, &app.volumes).await?),
             None => None,

@@ -60,11 +60,20 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 // The commands take these from here.
 use self::app::{Access, App, BY, CommandStart};
-use self::args::{CliCommand, CommandLine};
+use self::args::*;
+use self::carry_out_plan::{FoundPlan, Work, exit_of, stopped};
 use self::confirm::{can_ask, confirm};
-use self::failure::{Exit, Failure, Result};
-use self::output::{Output, complain, shown_from_here};
-use self::signals::{Ended, beside, ended, unless};
+use self::editor::Editor;
+use self::failure::{Exit, Failure, Result, way_out};
+use self::in_process_roles::{Servers, start_servers};
+use self::line_wrapping::{columns, wrap};
+use self::model_choice::{models, on_path};
+use self::new_plan::{NewPlan, Wanted};
+use self::output::{Output, complain, shown_from_here, terminal_size};
+use self::run_terminal::Foreground;
+use self::signals::{Ended, LentTerminal, beside, ended, lend_terminal, unless};
+use self::team_file::TeamFile;
+use self::worker_pools::{TeamWorkers, examine};
 use crate::config::Environment;
 
 pub use self::trust::trust_folder;

@@ -16,7 +16,7 @@ use crate::daemon::Models;
 use crate::exec::OF_THE_AGENT;
 use crate::llm::{AgentModel, HttpModel, LanguageModel, Model};
 use crate::volumes::Folder;
-use crate::wire::text::one_line;
+use crate::wire::{has_word, one_line};
 
 impl App {
     /// Chooses who plans and judges; `at_work` is the agent that does the work, if it is known.
@@ -28,8 +28,7 @@ impl App {
             name: agent.name,
             found: self.installed(agent),
         };
-        let known = CodingAgent::ALL.into_iter();
-        let known = known.filter(|agent| agent.answers);
+        let known = CodingAgent::ALL.into_iter().filter(|agent| agent.answers);
         let known: Vec<Candidate> = known.map(candidate).collect();
         let candidates = Candidates {
             known: &known,
@@ -107,7 +106,7 @@ impl App {
         let own = agent.env;
         move |name| {
             let named = |name| self.config.worker.env.iter().any(|named| named == name);
-            let of_its_own = || own.split(' ').any(|own| own == name) && named(OF_THE_AGENT);
+            let of_its_own = || has_word(own, name) && named(OF_THE_AGENT);
             let passed = name == "HOME" || named(name) || of_its_own();
             let value = self.environment.get(name).filter(|_| passed);
             value.map(str::to_owned)

@@ -4,17 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 
-use super::args::{CarryOut, NewPlanArgs, QueueArgs};
-use super::{App, Failure, Result, beside, can_ask, confirm};
+use super::{App, CarryOut, Failure, NewPlanArgs, QueueArgs, Result, beside, can_ask, confirm};
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
 use crate::exec::project_head;
-use crate::plan::{PlanHead, TaskSpec, Time};
+use crate::plan::{PlanHead, TaskSpec, Time, unless_empty};
 use crate::steering::{self, GoalSettings};
 use crate::tools::new_plan_id;
-use crate::wire::Problem;
-use crate::wire::plan_file::{self, PlanFile};
-use crate::wire::text::quoted;
+use crate::wire::{PlanFile, Problem, plan_file, quoted};
 
 /// What a person says of the plan that is to be made.
 pub struct Wanted<'a> {
@@ -77,8 +74,7 @@ impl App {
             "run" => format!("{way}, or give a plan file: `run --plan FILE`"),
             _ => way.to_owned(),
         };
-        let error = anyhow!("no language model can plan the goal: {why}");
-        Err(Failure::usage(error).hint(hint))
+        Err(Failure::usage(anyhow!("no language model can plan the goal: {why}")).hint(hint))
     }
 
     /// Returns what goals that come without a terminal are made plans with, as `run` without flags resolves it.
@@ -121,8 +117,7 @@ impl App {
         }
         problems.extend(self.mismatches(&file, &self.config.workspace()));
         problems.sort_by_key(|problem| (problem.line, problem.column));
-        let shown = path.display().to_string();
-        Err(Failure::problems(&shown, &problems))
+        Err(Failure::problems(&path.display().to_string(), &problems))
     }
 
     /// Returns the plan file that a goal names, if the person says that it is one; unless a person may be asked, it is refused.
@@ -155,10 +150,7 @@ impl App {
             let error = anyhow!("there is neither a goal nor a plan file");
             return Failure::usage(error).hint(otherwise);
         };
-        let others = match others {
-            [] => String::new(),
-            others => format!(" (or {})", others.join(", ")),
-        };
+        let others = unless_empty(&others.join(", "), |others| format!(" (or {others})"));
         let error = anyhow!("there is neither a goal nor a workflow nor a plan file");
         Failure::usage(error).hint(format!("`{run} --workflow {first}`{others}, {otherwise}"))
     }

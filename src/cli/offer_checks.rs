@@ -10,15 +10,13 @@ use std::time::Duration;
 use anyhow::Context;
 use tempfile::NamedTempFile;
 
-use super::confirm::{can_ask, confirm};
-use super::output::shown_from_here;
-use super::{App, Result, complain};
+use super::{App, Result, can_ask, complain, confirm, shown_from_here};
 use crate::bounded_read;
 use crate::config::{CheckConfig, Config, FILE_NAME};
 use crate::exec;
 use crate::own_files;
 use crate::plan::counted;
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// How long the tests may take when they are tried.
 const TRIAL: Duration = Duration::from_secs(300);
@@ -107,10 +105,7 @@ fn with_lines(text: &str, section: &str, lines: &str) -> String {
             all += lines.take().unwrap_or_default();
         }
     }
-    match lines {
-        Some(lines) => format!("{text}\n{section}\n{lines}"),
-        None => all,
-    }
+    lines.map_or(all, |lines| format!("{text}\n{section}\n{lines}"))
 }
 
 /// Writes a file anew, in one step; never through a link.

@@ -4,12 +4,11 @@ use anyhow::anyhow;
 use jiff::civil::Date;
 use jiff::{Span, Timestamp, Zoned};
 
-use super::args::OutcomesArgs;
-use super::{App, Failure, Result};
+use super::{App, Failure, OutcomesArgs, Result};
 use crate::agents::CodingAgent;
 use crate::plan::{Plan, PlanId, ROLE, Time};
 use crate::view::{Outcomes, PastTasks, agent_of};
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// Changes that are read together.
 const PAGE: usize = 1000;

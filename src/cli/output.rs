@@ -7,13 +7,12 @@ use std::path::Path;
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
-use super::line_wrapping::{columns, wrap};
 use super::live_area::put_aside;
 use super::prompt::print_above;
-use super::{Exit, Failure, Result, logging};
+use super::{Exit, Failure, Result, columns, logging, wrap};
 use crate::config::Environment;
 use crate::view::Paint;
-use crate::wire::text::{one_line, printable};
+use crate::wire::{one_line, printable};
 
 /// Characters of a notice of the terminal.
 const NOTICE: usize = 100;

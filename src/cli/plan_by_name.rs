@@ -8,7 +8,7 @@ use crate::plan::{
 };
 use crate::store::ListedPlan;
 use crate::view::{ProgramName, StateWord};
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// The longest name in a list of candidates.
 const NAME: usize = 60;
@@ -92,8 +92,7 @@ impl App {
             // Only a daemon asks.
             if head.owner == DAEMON && (any || !head.status.settled()) {
                 let questions = self.read(&head.id, move |plan, _| {
-                    let questions = plan.questions();
-                    let meant = questions.filter(|question| any || question.open());
+                    let meant = plan.questions().filter(|question| any || question.open());
                     let meant = meant.map(|question| (plan.id().clone(), question.clone()));
                     meant.collect::<Vec<_>>()
                 });

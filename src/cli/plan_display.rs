@@ -8,13 +8,11 @@ use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-use super::args::{LogArgs, OnTask, PlanFormat, PlansArgs, ShowArgs, StatusArgs};
-use super::{App, Failure, Result};
+use super::{App, Failure, LogArgs, OnTask, PlanFormat, PlansArgs, Result, ShowArgs, StatusArgs};
 use crate::plan::{Plan, PlanHead, PlanId, Task};
 use crate::store::{StoreError, TalliedPlan};
 use crate::view::{self, EventView, LastDaemon, ListedView, PlanView, QuestionView, StateWord};
-use crate::wire::text::{one_line, printable};
-use crate::wire::{graph_text, plan_file};
+use crate::wire::{graph_text, one_line, plan_file, printable};
 
 /// How often a plan that others change is read again while a person watches it: soon enough to feel immediate, and
 /// cheap, since only a number is compared.

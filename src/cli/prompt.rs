@@ -11,8 +11,8 @@ use rustix::termios::{
 use textwrap::core::display_width;
 use tokio::net::unix::pipe::Receiver;
 
-use super::line_wrapping::{columns, wrap};
-use super::{Output, Result};
+use super::{Output, Result, columns, wrap};
+use crate::plan::unless_empty;
 
 /// The longest line that is taken, in bytes.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -124,10 +124,7 @@ impl Prompt {
                 Some(columns) => wrap(self.text.trim_end(), columns) + " ",
                 None => self.text.clone(),
             };
-            let above = match self.above.as_str() {
-                "" => String::new(),
-                above => format!("{above}\n"),
-            };
+            let above = unless_empty(&self.above, |above| format!("{above}\n"));
             *shown = above + &text + &self.typed.text;
             output.text(&shown)?;
         }
@@ -280,8 +277,7 @@ impl TypedLine {
             (_, '\u{15}') => self.text.clear(),
             // Ctrl-W.
             (_, '\u{17}') => {
-                let kept = self.text.trim_end();
-                let kept = kept.rfind(' ').map_or(0, |at| at + 1);
+                let kept = self.text.trim_end().rfind(' ').map_or(0, |at| at + 1);
                 self.text.truncate(kept);
             }
             (_, c) if !c.is_control() && self.text.len() < LONGEST_LINE => self.text.push(c),

@@ -9,19 +9,18 @@ use anyhow::anyhow;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::args::{CarryOut, QueueArgs};
-use super::carry_out_plan::{Work, exit_of, stopped};
 use super::remembered::Marks;
-use super::run_terminal::{self, Foreground};
-use super::worker_pools::TeamWorkers;
-use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, control};
+use super::{
+    Access, App, CarryOut, CommandStart, Ended, Exit, Failure, Foreground, QueueArgs, Result,
+    TeamWorkers, Work, complain, control, exit_of, run_terminal, stopped,
+};
 use crate::config::{Environment, Planner};
 use crate::daemon::{DaemonEnd, HumanWait, PlanAtWork, TakeUp};
 use crate::plan::{Plan, PlanHead, PlanId, PlanState, QueueEntry};
 use crate::plan_time::Clock;
 use crate::store::Store;
 use crate::volumes::{DaemonInfo, DaemonLock};
-use crate::wire::text::{one_line, sha256};
+use crate::wire::{one_line, sha256};
 
 /// An offer that no daemon has seen for so long is carried out by the process that made it, if the folder is free.
 const OFFER: Duration = Duration::from_secs(2);
@@ -317,13 +316,11 @@ impl TakenUp {
             ..CarryOut::default()
         };
         let marks = app.require_queued(&head.id, &entry)?;
-        let recalled = app.recalled(&head.id, &entry.confirmed, &mut how);
-        let (work, planner) = recalled.await?;
+        let (work, planner) = app.recalled(&head.id, &entry.confirmed, &mut how).await?;
         let app = &work.app;
         let mut found = app.found(&head.id).await?;
         app.check_found(&found).await?;
-        let placed = app.resume_isolation(&mut found, &work.workers, &how);
-        Box::pin(placed).await?;
+        Box::pin(app.resume_isolation(&mut found, &work.workers, &how)).await?;
         if in_use && !found.head.is_isolated() {
             return Ok(None);
         }

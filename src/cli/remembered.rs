@@ -8,14 +8,14 @@ use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
 
-use super::args::{AgentArgs, CarryOut, FILES, TeamArgs};
-use super::worker_pools::TeamWorkers;
-use super::{App, Exit, Failure, Result, complain};
+use super::{
+    AgentArgs, App, CarryOut, Exit, FILES, Failure, Result, TeamArgs, TeamWorkers, complain,
+};
 use crate::agents::Agent;
 use crate::config::Planner;
 use crate::plan::{PlanHead, PlanId, QueueEntry, ReviewPolicy, RunOptions};
 use crate::trust::content_hash;
-use crate::wire::text::{one_line, quoted};
+use crate::wire::{one_line, quoted};
 use crate::worker;
 
 /// A short mark of each key that agent and model get, by the name of its variable.
@@ -112,8 +112,7 @@ impl App {
     /// # Errors
     /// It only stands in the plan's database, which agents can write.
     pub fn require_queued(&self, plan: &PlanId, entry: &QueueEntry) -> Result<Marks> {
-        let recorded = self.confirmed(&self.place_of_queue())?;
-        let mut recorded = recorded.unwrap_or_default();
+        let mut recorded = self.confirmed(&self.place_of_queue())?.unwrap_or_default();
         if let Some(marks) = recorded.remove(&queue_hash(entry)) {
             return Ok(serde_json::from_str(&marks).unwrap_or_default());
         }

@@ -5,13 +5,15 @@ use std::path::Path;
 use anyhow::anyhow;
 
 use super::adopted_plans::fetched;
-use super::args::{MergeArgs, OnPlan, PruneArgs};
-use super::{App, Exit, Failure, Result, can_ask, complain, confirm, shown_from_here};
+use super::{
+    App, Exit, Failure, MergeArgs, OnPlan, PruneArgs, Result, can_ask, complain, confirm,
+    shown_from_here,
+};
 use crate::exec::{
     DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference, remove_folder, worktree_of,
 };
 use crate::plan::{DAEMON, Draft, IntegrationBranch, PlanHead, PlanId, ResultsMove, TaskId};
-use crate::wire::text::{one_line, printable, quoted, short_commit};
+use crate::wire::{one_line, printable, quoted, short_commit};
 
 /// Names that are no branches, below which discarded results are kept.
 const ASIDE: &str = "refs/plan-agent/discarded";

@@ -7,15 +7,11 @@ use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
-use super::args::{
-    AbortArgs, CarryOut, DaemonArgs, MakePlan, QueueArgs, ResumeArgs, RunArgs, WorkerArgs,
-};
-use super::carry_out_plan::exit_of;
-use super::new_plan::Wanted;
 use super::web::Said;
 use super::{
-    Access, App, BY, CommandStart, Ended, Exit, Failure, Result, can_ask, complain, confirm,
-    detach, queued_plans, remembered, run_terminal, secret_arguments, unless, web, worker_pools,
+    AbortArgs, Access, App, BY, CarryOut, CommandStart, DaemonArgs, Ended, Exit, Failure, MakePlan,
+    QueueArgs, Result, ResumeArgs, RunArgs, Wanted, WorkerArgs, can_ask, complain, confirm, detach,
+    exit_of, queued_plans, remembered, run_terminal, secret_arguments, unless, web, worker_pools,
 };
 use crate::config::Planner;
 use crate::daemon::{self, EndsWhen, HumanWait, PlanAtWork};
@@ -24,8 +20,7 @@ use crate::plan_time::Clock;
 use crate::steering;
 use crate::store::StoreError;
 use crate::view::clock_time;
-use crate::wire::plan_file;
-use crate::wire::text::one_line;
+use crate::wire::{one_line, plan_file};
 use crate::worker::{self, RoleFilter, WorkerEvent};
 
 /// Printed when a signal comes first.
@@ -154,8 +149,7 @@ pub async fn plan(args: MakePlan, start: &CommandStart, mut ended: Ended) -> Res
 /// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
 pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
     let (named, mut how) = (args.on.plan.as_deref(), args.carry_out);
-    let program = start.program();
-    let goes_on = program.goes_on(named.unwrap_or_default());
+    let goes_on = start.program().goes_on(named.unwrap_or_default());
     let opened = async {
         secret_arguments::refuse(&how.agent.argv)?;
         let mut app = App::open(start, Access::Run).await?;
@@ -165,8 +159,7 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         let (workers, planner) = app.with_workers(&how).await?;
         Ok((app.work(workers, &planner)?, planner, plan, before))
     };
-    let opened = unless(&mut ended, &goes_on, opened);
-    let (work, planner, plan, before) = opened.await?;
+    let (work, planner, plan, before) = unless(&mut ended, &goes_on, opened).await?;
     let (app, workers) = (&work.app, &work.workers);
     if let Some(said) = go_on(app, &plan).await? {
         app.say(&said)?;
@@ -338,8 +331,7 @@ async fn daemon_of_queue(
         app.clock,
         async { exit = Some(ended.await) },
     );
-    let end = ended.await?;
-    Ok(exit_of(&end, exit))
+    Ok(exit_of(&ended.await?, exit))
 }
 
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.

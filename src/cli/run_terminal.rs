@@ -14,21 +14,21 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::args::CarryOut;
-use super::carry_out_plan::exit_of;
-use super::editor::Editor;
-use super::live_area::{self, LiveArea};
+use self::super::{
+    App, CarryOut, Editor, Ended, Exit, Failure, Output, Result, complain, exit_of, live_area,
+    shown_from_here,
+};
+use super::live_area::LiveArea;
 use super::prompt::Prompt;
-use super::{App, Ended, Exit, Output, Result, complain, shown_from_here};
 use crate::daemon::DaemonEnd;
 use crate::plan::{
     Event, HumanQuestion, ModelQuestion, Plan, PlanId, PlanPolicy, PlanState, QuestionId,
-    ReviewPolicy, Row, Task, TaskId, TaskState, and_more,
+    ReviewPolicy, Row, Task, TaskId, TaskState, and_more, unless_empty,
 };
 use crate::store::{Change, Store};
 use crate::view::{self, EventView, RepeatedFailures, Style};
 use crate::volumes::{DaemonInfo, Folder};
-use crate::wire::text::{one_line, printable, time_text};
+use crate::wire::{joined, one_line, printable, time_text};
 use questions::OpenQuestion;
 
 /// How often changes are read that other processes make.
@@ -179,8 +179,7 @@ impl<'a> Foreground<'a> {
             gone = live_area::draw(live, self.app) => return gone,
             Ok(()) = moved.changed() => {}
             line = self.prompt.line(self.output) => {
-                let line = line?;
-                self.answer(&line).await?;
+                self.answer(&line?).await?;
             }
             () = sleep(READ_EVERY) => {}
         }
@@ -402,12 +401,9 @@ fn made_files(plan: &Plan) -> String {
         Some(_) => one_line(file, 300),
         None => shown_from_here(&Path::new(&head.workspace).join(file)),
     });
-    let shown: Vec<String> = shown.map(|file| format!("`{file}`")).collect();
+    let shown = joined(shown.map(|file| format!("`{file}`")), ", ");
     let more = and_more(files.len().saturating_sub(MOST));
-    match shown.as_slice() {
-        [] => String::new(),
-        shown => format!("It was to write: {}{more}.\n", shown.join(", ")),
-    }
+    unless_empty(&shown, |shown| format!("It was to write: {shown}{more}.\n"))
 }
 
 /// Says which tasks ended before a command took a person's words along, a line each.

@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 
 use super::{Failure, Result};
-use crate::wire::text::KEY_PREFIXES;
+use crate::wire::KEY_PREFIXES;
 
 /// Names of flags and variables whose values are secrets; without `-`, `_` and `.`.
 const NAMES: &str = "apikey accesskey secretkey privatekey token secret password passwd passphrase \
@@ -35,8 +35,8 @@ fn find(argv: &[String]) -> Option<String> {
     let words = argv.iter().flat_map(|word| word.split(blank));
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     words.iter().enumerate().find_map(|(index, word)| {
-        let mut prefixes = KEY_PREFIXES.iter();
-        if let Some(prefix) = prefixes.find(|prefix| word.starts_with(**prefix))
+        let mut prefixes = KEY_PREFIXES.split(' ');
+        if let Some(prefix) = prefixes.find(|prefix| word.starts_with(prefix))
             && word.len() >= SHORTEST
         {
             return Some(format!("a word that begins with `{prefix}`"));
@@ -52,8 +52,7 @@ fn find(argv: &[String]) -> Option<String> {
 }
 
 fn next<'a>(words: &[&'a str], index: usize) -> &'a str {
-    let next = words.get(index + 1).copied().unwrap_or_default();
-    match next {
+    match words.get(index + 1).copied().unwrap_or_default() {
         "Bearer" | "Basic" => words.get(index + 2).copied().unwrap_or_default(),
         flag if flag.starts_with('-') => "",
         value => value,

@@ -11,12 +11,11 @@ use anyhow::{Context as _, anyhow};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::args::ServiceAct;
 use super::isolation::folder_name;
-use super::{CommandStart, Failure, Output, Result};
+use super::{CommandStart, Failure, Output, Result, ServiceAct};
 use crate::bounded_read;
 use crate::own_files;
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// The beginning of every unit that this program wrote.
 const MARK: &str = "# This unit is plan-agent's: `plan-agent service remove` removes it.\n";

@@ -2,9 +2,10 @@
 
 use anyhow::anyhow;
 
-use super::args::{AddArgs, RetryArgs, SettleArgs, TellArgs};
 use super::control::free_of_daemons;
-use super::{App, BY, Exit, Failure, Result, can_ask, confirm};
+use super::{
+    AddArgs, App, BY, Exit, Failure, Result, RetryArgs, SettleArgs, TellArgs, can_ask, confirm,
+};
 use crate::agents::CodingAgent;
 use crate::bounded_read;
 use crate::plan::{
@@ -14,8 +15,7 @@ use crate::steering::{self, NAME};
 use crate::store::StoreError;
 use crate::view::ProgramName;
 use crate::volumes::DaemonLock;
-use crate::wire::plan_file::nearest;
-use crate::wire::text::one_line;
+use crate::wire::{nearest, one_line};
 
 /// The most that is read of the lock of a command.
 const LONGEST: usize = 1024;
@@ -38,15 +38,13 @@ pub async fn retry(args: &RetryArgs, app: &App) -> Result {
     let (id, words) = (args.on.task, trimmed(&args.note));
     let plan = app.plan_to_carry_out(args.on.plan.as_deref()).await?;
     let read = app.read(&plan, move |plan, _| {
-        let ended = plan.status() == &PlanState::Abandoned;
-        (plan.opens_again(id), ended)
+        (plan.opens_again(id), plan.status() == &PlanState::Abandoned)
     });
     let (again, ended) = read.await?;
     if !again.is_empty() && !args.yes && !ended {
         let what = steering::opened_again(&again, id);
         if !can_ask() {
-            let failure = Failure::new(anyhow!(what), Exit::Waiting);
-            return Err(failure.hint("add --yes if they may"));
+            return Err(Failure::new(anyhow!(what), Exit::Waiting).hint("add --yes if they may"));
         }
         if !confirm(&format!("{what}. Go on?")).await? {
             return Err(Failure::failed(anyhow!("nothing was changed")));

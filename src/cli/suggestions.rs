@@ -3,6 +3,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::plan::AnswerChoice;
+use crate::wire::has_word;
 
 /// The commands, and what people type instead of them.
 const MEANT: [(&str, &str); 14] = [
@@ -47,7 +48,7 @@ fn meant(typed: &str) -> Option<String> {
     if let Some(choice) = AnswerChoice::parse(&word) {
         return Some(format!("answer {}", choice.as_str()));
     }
-    let typed = |(_, words): &&(&str, &str)| words.split(' ').any(|other| other == word);
+    let typed = |(_, words): &&(&str, &str)| has_word(words, &word);
     let found = MEANT.iter().find(typed);
     found.map(|(meant, _)| (*meant).to_owned())
 }

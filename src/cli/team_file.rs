@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use serde_json::{Map, Value};
 
-use super::carry_out_plan::FoundPlan;
-use super::new_plan::{NewPlan, Wanted};
-use super::{App, Failure, Result, complain};
+use super::{App, Failure, FoundPlan, NewPlan, Result, Wanted, complain};
 use crate::agents;
 use crate::bounded_read;
 use crate::config::Config;
@@ -16,11 +14,11 @@ use crate::plan::{TaskId, and_more};
 use crate::role::ACTIONS;
 use crate::tools::Dialect;
 use crate::trust::{Parts, content_hash};
-use crate::wire::Problem;
-use crate::wire::team_file::{
-    self, KnownNames, ONLY_ITS_OWN, ParameterKind, RoleFolder, RoleKind, RoleWorker, Team, Workflow,
+use crate::wire::team_file::{KnownNames, ParameterKind};
+use crate::wire::{
+    ONLY_ITS_OWN, Problem, RoleFolder, RoleKind, RoleWorker, Team, Workflow, one_line, quoted,
+    team_file,
 };
-use crate::wire::text::{one_line, quoted};
 
 /// Bytes of a role's prompt.
 const MAX_PROMPT: usize = 64 * 1024;
@@ -61,8 +59,7 @@ impl TeamFile {
         let (mut team, mut problems) = team_file::gather(&text);
         let name = path.file_name().unwrap_or_default();
         team.file = name.to_string_lossy().into_owned();
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let (prompts, unread) = prompts(&team, folder);
+        let (prompts, unread) = prompts(&team, path.parent().unwrap_or(Path::new("")));
         let parts = parts(&team, &text, &prompts);
         problems.extend(unread);
         problems.extend(mismatches(&team, config));

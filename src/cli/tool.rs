@@ -5,8 +5,10 @@ use std::io::ErrorKind;
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 
-use super::args::{Dialects, ToolArgs, ToolsArgs};
-use super::{Access, App, BY, CommandStart, Ended, Exit, Failure, Output, Result, beside, unless};
+use super::{
+    Access, App, BY, CommandStart, Dialects, Ended, Exit, Failure, Output, Result, ToolArgs,
+    ToolsArgs, beside, unless,
+};
 use crate::bounded_read;
 use crate::tools::{ControlSettings, Dialect, Tool, Toolbox};
 use crate::view::Style;
@@ -91,8 +93,7 @@ pub async fn call(args: ToolArgs, start: &CommandStart, mut ended: Ended) -> Res
         let dialect = Dialect::answering(dialects, &args.name);
         let dialect = dialect.ok_or_else(|| Failure::usage(anyhow!("no dialect is named")))?;
         let arguments = read(args.arguments).await?;
-        let known = dialect.tools().iter().any(|tool| tool.name == args.name);
-        let toolbox = match known {
+        let toolbox = match dialect.tools().iter().any(|tool| tool.name == args.name) {
             true => open(&mut app, args.plan.as_deref(), &[dialect]).await?,
             // No folder is made for a name that was mistyped.
             false => {
@@ -104,8 +105,7 @@ pub async fn call(args: ToolArgs, start: &CommandStart, mut ended: Ended) -> Res
     let opened = unless(&mut ended, "nothing was called", opened);
     let (out, toolbox, dialect, arguments) = opened.await?;
     let called = async { Ok(toolbox.call(dialect, &args.name, arguments).await) };
-    let called = unless(&mut ended, "the call may have taken effect", called);
-    let answer = called.await?;
+    let answer = unless(&mut ended, "the call may have taken effect", called).await?;
     out.json_line(&answer.value)?;
     Ok(if answer.success {
         Exit::Done
@@ -140,8 +140,7 @@ pub async fn open(app: &mut App, plan: Option<&str>, dialects: &[Dialect]) -> Re
         true => Some(control(app).await?),
         false => None,
     };
-    let store = app.make_store().await?.clone();
-    let mut toolbox = Toolbox::new(store, &app.config, BY);
+    let mut toolbox = Toolbox::new(app.make_store().await?.clone(), &app.config, BY);
     if let Some(settings) = control {
         toolbox = toolbox.with_control(settings);
     }

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
-use super::team_file::TeamFile;
 use super::{
-    App, CommandStart, Exit, Failure, Output, Result, beside, can_ask, complain, confirm,
+    App, CommandStart, Exit, Failure, Output, Result, TeamFile, beside, can_ask, complain, confirm,
     shown_from_here,
 };
 use crate::config::{Config, Environment, FILE_NAME};
@@ -19,7 +18,7 @@ use crate::llm::PromptFiles;
 use crate::trust::{ConfirmedRecords, Parts, content_hash, is_hash};
 use crate::view::ProgramName;
 use crate::volumes::EXCHANGE;
-use crate::wire::text::one_line;
+use crate::wire::{has_word, one_line};
 
 /// Characters that are shown of a setting, and settings of a file.
 const MOST_SHOWN: usize = 2_000;
@@ -50,7 +49,7 @@ const FOR_AGENTS: &str =
 /// # Errors
 /// The command of this name is no [`FOR_AGENTS`].
 pub fn refuse_agents(command: &str, environment: &Environment) -> Result {
-    if environment.get(EXCHANGE).is_none() || FOR_AGENTS.split(' ').any(|name| name == command) {
+    if environment.get(EXCHANGE).is_none() || has_word(FOR_AGENTS, command) {
         return Ok(());
     }
     let error = anyhow!(
@@ -65,8 +64,7 @@ pub async fn trust(path: Option<PathBuf>, start: &CommandStart, output: Output) 
     let app = beside(move || {
         let config = match path.as_deref() {
             Some(folder) if folder.is_dir() => {
-                let folder = std::path::absolute(folder)?;
-                Config::in_folder(&folder, &environment)
+                Config::in_folder(&std::path::absolute(folder)?, &environment)
             }
             file => Config::load(file.or(named.as_deref()), &environment),
         };
@@ -92,8 +90,7 @@ pub async fn trust(path: Option<PathBuf>, start: &CommandStart, output: Output) 
 /// The text of what is wrong with it, or why this cannot be kept.
 pub fn trust_folder(folder: &Path, environment: &Environment) -> Result<(), String> {
     let keep = || {
-        let config = Config::in_folder(folder, environment)?;
-        let app = App::to_confirm(config, environment.clone())?;
+        let app = App::to_confirm(Config::in_folder(folder, environment)?, environment.clone())?;
         Ok(app.keep(&app.unconfirmed(false))?)
     };
     keep().map_err(|failure: Failure| failure.text())

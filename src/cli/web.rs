@@ -15,15 +15,13 @@ use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::args::WebArgs;
-use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, unless};
+use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, WebArgs, complain, unless};
 use crate::own_files;
 use crate::serve::ServedTools;
 use crate::tools::{Dialect, Toolbox};
 use crate::volumes::TokenFile;
 use crate::web::{self, Gate, Parts, WebState};
-use crate::wire::Problem;
-use crate::wire::text::quoted;
+use crate::wire::{Problem, quoted};
 
 /// The port, if it is free.
 const PORT: u16 = 7420;
@@ -79,8 +77,7 @@ pub async fn web(args: WebArgs, start: &CommandStart, mut ended: Ended) -> Resul
     };
     out.line(&page.address)?;
     if args.pair {
-        let place = Said::ToLog.of(&page.address);
-        out.line(&code_for(&page.token, place)?)?;
+        out.line(&code_for(&page.token, Said::ToLog.of(&page.address))?)?;
     }
     let _opened = match args.open && out.terminal {
         true => open_browser(&page.address, &page.folder),
@@ -294,10 +291,7 @@ fn served_place(token: &TokenFile) -> Option<String> {
 
 /// Listens on this machine: at the port that is named, else at the usual one or the next that is free.
 async fn listen(named: Option<u16>) -> Result<TcpListener> {
-    let ports = match named {
-        Some(port) => port..=port,
-        None => PORT..=PORT + TRIED,
-    };
+    let ports = named.map_or(PORT..=PORT + TRIED, |port| port..=port);
     let last = *ports.end();
     let places = ports.map(|port| (Ipv4Addr::LOCALHOST, port).into());
     let places: Vec<SocketAddr> = places.collect();

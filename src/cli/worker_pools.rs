@@ -9,18 +9,15 @@ use anyhow::anyhow;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::args::{AgentArgs, WorkerArgs};
-use super::carry_out_plan::stopped;
-use super::in_process_roles::{self, Servers};
-use super::team_file::TeamFile;
-use super::{App, Failure, Result, complain};
+use super::{
+    AgentArgs, App, Failure, Result, Servers, TeamFile, WorkerArgs, complain, in_process_roles,
+    stopped,
+};
 use crate::agents::{self, Agent};
 use crate::daemon::{DaemonSettings, StartedWorkers};
 use crate::plan::RoleRules;
 use crate::volumes::VolumesError;
-use crate::wire::Problem;
-use crate::wire::team_file::{RoleFolder, RoleKind, RoleSpec, RoleWorker};
-use crate::wire::text::{one_line, quoted};
+use crate::wire::{Problem, RoleFolder, RoleKind, RoleSpec, RoleWorker, one_line, quoted};
 use crate::worker::{self, RelayedPlans, RoleFilter, WorkerError, WorkerHealth, WorkerOptions};
 
 /// All workers of a process that carries a plan out.
@@ -143,8 +140,7 @@ impl TeamWorkers {
             concurrency: role.concurrency,
             task_deadline: role.timeout,
         };
-        let rules = roles().map(|role| (role.id.clone(), rules(role)));
-        daemon.policy.roles = rules.collect();
+        daemon.policy.roles = roles().map(|role| (role.id.clone(), rules(role))).collect();
         daemon.policy.max_parallel = self.most;
         daemon.policy.roles_only = daemon.team.as_ref().is_some_and(|team| team.roles_only);
         daemon.volumes = daemon.volumes.with_own(&own)?;

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::{App, Result};
-use crate::plan::Time;
+use crate::plan::{Time, unless_empty};
 use crate::view::span;
-use crate::wire::text::{one_line, parse_time};
+use crate::wire::{joined, one_line, parse_time};
 use crate::worker::workers_at_work::{RelayView, WorkerView, relays, workers};
 
 /// The most characters of a name.
@@ -24,9 +24,7 @@ pub async fn list(json: bool, app: &App) -> Result {
     let now = app.clock.now();
     let lines = workers.iter().map(|worker| of_worker(worker, now));
     let mut lines: Vec<String> = lines.collect();
-    if lines.is_empty() {
-        lines.push("no agent has a task".to_owned());
-    }
+    lines.extend(workers.is_empty().then(|| "no agent has a task".to_owned()));
     lines.extend(relays.iter().map(|relay| of_relay(relay, now)));
     app.out.prose(&(lines.join("\n") + "\n"))
 }
@@ -40,10 +38,7 @@ fn of_worker(worker: &WorkerView, now: Time) -> String {
     let role = part(&worker.role, " (", ")");
     let machine = part(&worker.machine, " at ", "");
     let waits = part(&worker.blocked_until, ", waits for its model until ", "");
-    let doing = match worker.doing.is_empty() {
-        true => String::new(),
-        false => format!("\n          {}", worker.doing),
-    };
+    let doing = unless_empty(&worker.doing, |doing| format!("\n          {doing}"));
     format!(
         "{}  {}{name}{role}: {}{machine}, for {}, {}{waits}{doing}",
         worker.plan,
@@ -56,11 +51,8 @@ fn of_worker(worker: &WorkerView, now: Time) -> String {
 
 fn of_relay(relay: &RelayView, now: Time) -> String {
     let roles = relay.roles.iter().map(String::as_str);
-    let roles: Vec<&str> = roles.filter(|it| !it.is_empty()).collect();
-    let of = match roles.is_empty() {
-        true => String::new(),
-        false => format!(" of {}", roles.join(", ")),
-    };
+    let roles = joined(roles.filter(|it| !it.is_empty()), ", ");
+    let of = unless_empty(&roles, |roles| format!(" of {roles}"));
     let state = if relay.lost { "lost, " } else { "" };
     let holds = match relay.holds.len() {
         0 => "has no command".to_owned(),
@@ -82,8 +74,7 @@ fn ago(time: Option<&str>, now: Time) -> String {
 }
 
 fn heard(beat: Option<&str>, now: Time) -> String {
-    match beat {
-        Some(_) => format!("heard of {} ago", ago(beat, now)),
-        None => "not heard of yet".to_owned(),
-    }
+    beat.map_or("not heard of yet".to_owned(), |_| {
+        format!("heard of {} ago", ago(beat, now))
+    })
 }

@@ -7,8 +7,8 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::Value;
 
-use super::read_config::duration_text;
-use crate::wire::text::{one_line, parse_span};
+use super::duration_text;
+use crate::wire::{one_line, parse_span};
 
 /// The word for no limit.
 const NONE: &str = "none";

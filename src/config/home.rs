@@ -10,7 +10,7 @@ use rustix::process::geteuid;
 
 use super::FILE_NAME;
 use crate::plan::words;
-use crate::wire::text::known_word;
+use crate::wire::known_word;
 use crate::{bounded_read, own_files};
 
 /// The folder with the marker. In a project everything of plan-agent's is in it; agents that may write nowhere else leave their
@@ -68,8 +68,7 @@ impl Home {
     pub fn around(folder: &Path) -> Self {
         let outer = folder.parent().filter(|_| folder.ends_with(FOLDER));
         let marked = outer.and_then(Self::marked_in);
-        let marked = marked.filter(|home| home.folder == folder);
-        marked.unwrap_or_else(|| Self {
+        (marked.filter(|home| home.folder == folder)).unwrap_or_else(|| Self {
             made: true,
             ..Self::new(folder, Layout::TopLevel)
         })
@@ -153,8 +152,7 @@ impl Home {
         let folder = self.outer().join(FOLDER);
         match fs::create_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let confirmed = confirmed && self.layout != Layout::TopLevel;
-                check_unused(&folder, confirmed)?;
+                check_unused(&folder, confirmed && self.layout != Layout::TopLevel)?;
             }
             made => made?,
         }

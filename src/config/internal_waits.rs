@@ -5,8 +5,7 @@
 
 use std::time::Duration;
 
-use super::Environment;
-use super::read_config::wrong_variable;
+use super::{Environment, wrong_variable};
 use crate::plan::Timeouts;
 use crate::wire::Problem;
 

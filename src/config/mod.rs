@@ -21,16 +21,15 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{self, MERGE_CHECK, PlanPolicy, SessionScope};
-use crate::wire::Problem;
-use crate::wire::problem::Place;
+use crate::wire::{Place, Problem};
 
+use self::read_config::{FileContent, duration_text, leaves, variable_of, wrong_variable};
 pub use budget_limit::ConfiguredLimit;
 pub use environment::Environment;
 pub use home::{Home, Layout};
 pub use internal_waits::Timing;
 pub use model_choice::{Api, Candidate, Candidates, FoundAgent, ModelEndpoint, Planner};
 pub use notify::{NotifyConfig, NotifyFormat, NotifyUrl};
-use read_config::FileContent;
 pub use read_config::{ConfigError, absolute, is_loopback};
 pub use sections::{
     BeforeWork, BudgetConfig, CheckConfig, HooksConfig, Isolation, JudgeConfig, LanguageChoice,
@@ -129,8 +128,7 @@ impl Config {
     ///
     /// As [`Config::load`].
     pub fn around(root: &Path, environment: &Environment) -> Result<Self, ConfigError> {
-        let home = Home::around(root.parent().unwrap_or(root));
-        let mut config = Self::of_home(home, environment)?;
+        let mut config = Self::of_home(Home::around(root.parent().unwrap_or(root)), environment)?;
         root.clone_into(&mut config.volumes.root);
         Ok(config)
     }
@@ -263,8 +261,7 @@ impl Config {
 
     /// Returns the absolute path of the team file, if the configuration names one.
     pub fn team(&self) -> Option<PathBuf> {
-        let team = self.run.team.as_ref();
-        team.map(|path| self.folder().join(path))
+        self.run.team.as_ref().map(|path| self.folder().join(path))
     }
 
     /// Returns the absolute folder whose files replace the built-in prompts.

@@ -3,8 +3,9 @@
 
 use secrecy::SecretString;
 
-use super::read_config::wrong_variable;
-use super::{Config, ConfigError, Environment, ModelProvider, ServiceUrl, read_config};
+use super::{
+    Config, ConfigError, Environment, ModelProvider, ServiceUrl, read_config, wrong_variable,
+};
 use crate::plan::words;
 use crate::wire::Problem;
 
@@ -272,8 +273,7 @@ impl Config {
 impl Candidates<'_> {
     /// Finds an installed agent by its name.
     fn named(&self, name: &str) -> Result<&'static str, Problem> {
-        let known = self.known.iter().find(|candidate| candidate.name == name);
-        match known {
+        match self.known.iter().find(|candidate| candidate.name == name) {
             Some(candidate) if candidate.found == FoundAgent::Missing => {
                 let message =
                     format!("`llm.agent` is \"{name}\", but no program `{name}` is installed");

@@ -5,8 +5,8 @@ use std::fmt;
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
 
-use super::read_config::{self, is_loopback};
-use crate::wire::text::sha256;
+use super::{is_loopback, read_config};
+use crate::wire::sha256;
 
 /// Notifications when a plan asks, ends, or reaches its budget.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -17,9 +17,7 @@ use toml::de::{DeTable, DeValue};
 use super::{Config, Environment, JudgeConfig, ServiceUrl, TEMPLATE};
 use crate::bounded_read;
 use crate::plan::JudgePolicy;
-use crate::wire::Problem;
-use crate::wire::problem::Place;
-use crate::wire::text::{field_path, is_identifier, quoted};
+use crate::wire::{Place, Problem, field_path, is_identifier, quoted};
 
 /// The largest file, in bytes; that of a person has a few KiB.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -393,12 +391,12 @@ pub(super) mod duration {
     use crate::wire::text::parse_span;
     use serde::Serializer;
 
-    pub fn serialize<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&duration_text(*span))
+    pub fn serialize<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&duration_text(*span))
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        let text = String::deserialize(deserializer)?;
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        let text = String::deserialize(from)?;
         parse_span(&text).ok_or_else(|| {
             D::Error::custom(format!(
                 "`{text}` is no duration, which is written \"90s\", \"10m\" or \"1h 30m\""
@@ -408,22 +406,20 @@ pub(super) mod duration {
 }
 
 /// A count of at least one.
-pub(super) fn positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    match u32::deserialize(deserializer)? {
+pub(super) fn positive<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    match u32::deserialize(from)? {
         0 => Err(D::Error::custom("must be 1 or more")),
         count => Ok(count),
     }
 }
 
 /// A count of at least one that may be left out.
-pub(super) fn positive_if_any<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<u32>, D::Error> {
-    positive(deserializer).map(Some)
+pub(super) fn positive_if_any<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    positive(from).map(Some)
 }
 
 /// When and by which model results are judged: a word, or a section.
-pub(super) fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<JudgeConfig, D::Error> {
+pub(super) fn judge<'de, D: Deserializer<'de>>(from: D) -> Result<JudgeConfig, D::Error> {
     struct WordOrSection;
 
     impl<'de> Visitor<'de> for WordOrSection {
@@ -443,23 +439,21 @@ pub(super) fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<JudgeC
         }
     }
 
-    deserializer.deserialize_any(WordOrSection)
+    from.deserialize_any(WordOrSection)
 }
 
 /// Reads the address of a service: https, or http on this machine. The result has no slash at its end.
-pub(super) fn base_url<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<String>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
+pub(super) fn base_url<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
     let url = text.map(|text| ServiceUrl::parse(&text).map(|url| url.to_string()));
     url.transpose().map_err(D::Error::custom)
 }
 
 /// The name of an environment variable. An error does not repeat a text that looks like a key.
 pub(super) fn variable_name<'de, D: Deserializer<'de>>(
-    deserializer: D,
+    from: D,
 ) -> Result<Option<String>, D::Error> {
-    let name = Option::<String>::deserialize(deserializer)?;
+    let name = Option::<String>::deserialize(from)?;
     let wrong = "must be the name of an environment variable, not the key itself";
     match name.as_deref().is_none_or(is_identifier) {
         true => Ok(name),
@@ -468,20 +462,16 @@ pub(super) fn variable_name<'de, D: Deserializer<'de>>(
 }
 
 /// A regular expression.
-pub(super) fn pattern<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<String>, D::Error> {
-    let text = String::deserialize(deserializer)?;
+pub(super) fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(from)?;
     let wrong = |error| D::Error::custom(format!("must be a regular expression: {error}"));
     let read = regex_lite::Regex::new(&text).map_err(wrong);
     read.map(|_| Some(text))
 }
 
 /// Names of environment variables.
-pub(super) fn variable_names<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<String>, D::Error> {
-    let names = Vec::<String>::deserialize(deserializer)?;
+pub(super) fn variable_names<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let names = Vec::<String>::deserialize(from)?;
     let wrong = "must be names of environment variables, without their values";
     match names.iter().all(|name| is_identifier(name)) {
         true => Ok(names),
@@ -501,14 +491,14 @@ pub fn is_loopback(url: &reqwest::Url) -> bool {
 
 /// As [`argv`], where it may be left out.
 pub(super) fn some_argv<'de, D: Deserializer<'de>>(
-    deserializer: D,
+    from: D,
 ) -> Result<Option<Vec<String>>, D::Error> {
-    argv(deserializer).map(Some)
+    argv(from).map(Some)
 }
 
 /// A program with its arguments.
-pub(super) fn argv<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let argv = Vec::<String>::deserialize(deserializer)?;
+pub(super) fn argv<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let argv = Vec::<String>::deserialize(from)?;
     if argv.first().is_none_or(|program| program.trim().is_empty()) {
         return Err(D::Error::custom("must name a program"));
     }

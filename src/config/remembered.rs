@@ -2,22 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::model_choice::Api;
-use super::read_config::{self, FileContent, variable_of};
-use super::{Config, ConfigError, Environment, ModelProvider, Planner};
+use super::{
+    Api, Config, ConfigError, Environment, FileContent, ModelProvider, Planner, read_config,
+    variable_of,
+};
 use crate::plan::word;
+use crate::wire::has_word;
 
 /// The keys that a plan remembers: who plans and judges, and what agents may do.
-const REMEMBERED: [&str; 8] = [
-    PROVIDER,
-    BASE_URL,
-    "llm.model",
-    "llm.agent",
-    "llm.api_key_env",
-    "llm.plan.model",
-    "llm.judge.model",
-    "worker.allow",
-];
+const REMEMBERED: &str = "llm.provider llm.base_url llm.model llm.agent llm.api_key_env llm.plan.model llm.judge.model \
+                          worker.allow";
 
 const PROVIDER: &str = "llm.provider";
 const BASE_URL: &str = "llm.base_url";
@@ -34,7 +28,7 @@ impl Config {
             let now = environment.get(&variable_of(key)).map(str::to_owned);
             Some((key.to_owned(), now.or_else(|| before.get(key).cloned())?))
         };
-        let mut settings: BTreeMap<_, _> = REMEMBERED.into_iter().filter_map(said).collect();
+        let mut settings: BTreeMap<_, _> = REMEMBERED.split(' ').filter_map(said).collect();
         if let (Planner::Model { endpoint, .. }, ModelProvider::Auto) = (planner, self.llm.provider)
         {
             settings.insert(PROVIDER.to_owned(), endpoint.api.as_str().to_owned());
@@ -61,7 +55,7 @@ impl Config {
         let elsewhere = elsewhere.any(|name| environment.get(name).is_some());
         let counts = |key: &str| {
             let moved = key == BASE_URL && elsewhere;
-            REMEMBERED.contains(&key) && (same || !key.starts_with("llm.")) && !moved
+            has_word(REMEMBERED, key) && (same || !key.starts_with("llm.")) && !moved
         };
         let kept = settings
             .iter()

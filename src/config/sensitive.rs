@@ -6,10 +6,9 @@ use std::path::{Component, Path};
 
 use serde_json::Value;
 
-use super::read_config::leaves;
-use super::{Config, NotifyUrl, StoreUrl};
+use super::{Config, NotifyUrl, StoreUrl, leaves};
 use crate::plan::PlanPolicy;
-use crate::wire::text::parse_span;
+use crate::wire::parse_span;
 
 /// Keys that neither run a program nor widen what is allowed. What the team file and the prompts say counts by their content.
 const HARMLESS: &str = "
@@ -33,19 +32,16 @@ impl Config {
             let of_check = key.ends_with(".timeout") || key.ends_with(".before");
             of_check || HARMLESS.split_whitespace().any(|other| other == key)
         };
-        let settings = leaves(self).into_iter();
-        let sensitive = settings.filter(|(key, _)| !harmless(key));
+        let sensitive = leaves(self).into_iter().filter(|(key, _)| !harmless(key));
         let widens = sensitive.filter_map(|(key, value)| {
             let value = match (value, defaults.get(&key)) {
                 (Value::Null, _) => return None,
                 (value, Some(default)) if value == *default => return None,
                 (_, _) if key == "notify.url" => {
-                    let url = self.notify.url.as_ref();
-                    Value::from(url.map(NotifyUrl::confirmed_as))
+                    Value::from(self.notify.url.as_ref().map(NotifyUrl::confirmed_as))
                 }
                 (_, _) if key == "store.url" => {
-                    let url = self.store.url.as_ref();
-                    Value::from(url.map(StoreUrl::confirmed_as))
+                    Value::from(self.store.url.as_ref().map(StoreUrl::confirmed_as))
                 }
                 (value, Some(default)) if key.starts_with("budget.") => {
                     let (limit, default) = (amount(&value), amount(default));

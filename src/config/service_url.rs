@@ -4,7 +4,7 @@ use std::fmt;
 
 use reqwest::Url;
 
-use super::read_config::is_loopback;
+use super::is_loopback;
 
 /// The address of a service. It is https, or http on this machine, and holds no key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +46,7 @@ impl ServiceUrl {
             Some(_) => base.strip_suffix("/v1").unwrap_or(base),
             None => base,
         };
-        let joined = format!("{base}{path}");
-        url.set_path(&joined);
+        url.set_path(&format!("{base}{path}"));
         url.set_fragment(None);
         url
     }

@@ -1,6 +1,6 @@
 //! Where plans are kept. The address of a server may hold a password: no text shows it.
 
-use crate::wire::text::joined;
+use crate::wire::joined;
 use std::fmt;
 
 use secrecy::{ExposeSecret, SecretString};

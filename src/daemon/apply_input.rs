@@ -1,19 +1,16 @@
 //! How reports, answers of a person, heartbeats and the results of effects change the plan.
 
-use super::StartedWorkers;
-use super::changed_files::QuickInspection;
-use super::effect_work::{ModelDecision, ModelOutcome, NoAnswer};
-use super::input_routing::FoundInput;
-use super::plan_run::EffectResult;
-use super::report_parsing::{AnswerFile, ParsedReport};
-use super::worktrees::BranchReport;
+use super::{
+    AnswerFile, BranchReport, EffectResult, FoundInput, ModelDecision, ModelOutcome, NoAnswer,
+    ParsedReport, QuickInspection, StartedWorkers,
+};
 use crate::plan::{
     AnswerChoice, AppliedReport, Draft, HumanQuestion, IN_FILE, PlanHead, QuestionId, Refusal,
     SessionId, Verdict,
 };
 use crate::volumes::{ReportDisposition, Withdrawal, machine};
 use crate::wire::question_file::in_file;
-use crate::wire::text::safe_session;
+use crate::wire::safe_session;
 
 /// What is to be done in the folders after the change.
 #[derive(Debug, Default)]
@@ -45,8 +42,7 @@ pub(super) fn apply_found(
             continue;
         }
         let elsewhere = sign.life.machine.as_deref();
-        let elsewhere = elsewhere.filter(|it| Some(*it) != machine());
-        let machine = elsewhere.map(str::to_owned);
+        let machine = (elsewhere.filter(|it| Some(*it) != machine())).map(str::to_owned);
         let noted = draft.part(|draft| {
             draft.works_at(id, machine)?;
             draft.waits(id, sign.life.blocked_until)
@@ -92,8 +88,7 @@ fn apply_report(
             let known = draft.plan().attempt(command);
             let known = known.and_then(|attempt| attempt.rejected.as_ref());
             let known = known.is_some_and(|rejected| rejected.hash == arrival.hash);
-            let awaited = draft.reject(command, &refused.reason, &arrival.hash)?;
-            if !awaited && !known {
+            if !draft.reject(command, &refused.reason, &arrival.hash)? && !known {
                 draft.reject_file(name, &refused.reason);
             }
             Ok(ReportDisposition::Rejected(refused.explanation))
@@ -227,8 +222,7 @@ fn apply_model_decision(draft: &mut Draft<'_>, said: ModelDecision) -> Result<()
             draft.replan(&edits, &reason)
         }
         ModelDecision::Audit(audit) => {
-            let missing = (!audit.met).then_some(audit.missing);
-            draft.audited(&audit.reason, missing)
+            draft.audited(&audit.reason, (!audit.met).then_some(audit.missing))
         }
         ModelDecision::Summary(text) => draft.settle(&text),
     }

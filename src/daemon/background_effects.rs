@@ -66,8 +66,7 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Effects<K, D> {
                 true => effect.as_mut().poll(context),
                 false => Poll::Ready(Err(anyhow!(NOT_CERTAIN))),
             });
-            let id = self.running.spawn(effect).id();
-            self.keys.insert(id, key);
+            self.keys.insert(self.running.spawn(effect).id(), key);
         }
     }
 

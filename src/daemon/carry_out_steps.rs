@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::DaemonSettings;
-use super::worktrees::WorktreeLayout;
+use super::{DaemonSettings, WorktreeLayout};
 use crate::exec;
 use crate::llm::{CommandContent, CommandContext, CommandKind, indented, questions};
 use crate::plan::{
@@ -17,8 +16,10 @@ use crate::plan::{
     DueStep, EndCommand, Language, NewCommand, Observations, Plan, PlanState, QuestionId, Refusal,
     Report, SessionId, SessionScope, Task, TaskId, Time, due, rule_decisions, waits_for_checks,
 };
+use crate::role::new_request;
 use crate::volumes::Volumes;
-use crate::wire::command_file::{self, CommandFile, CommandType, sections};
+use crate::wire::command_file::sections;
+use crate::wire::{CommandFile, CommandType, command_file, joined};
 
 /// Decisions carried out in one change at most: more than any plan needs, few enough to end.
 const MOST_DECISIONS: usize = 10_000;
@@ -207,7 +208,7 @@ impl DaemonSettings {
         repairs: Option<&Attempt>,
     ) -> Result<OutgoingCommand, Refusal> {
         let (plan, task) = (draft.plan(), draft.task(task)?);
-        let id = new_command();
+        let id = new_request();
         let (kind, session, content) = next_command(plan, &task, repairs);
         let body = self.body(plan, &task, &id, content, plan.head().language());
         let command = CommandFile {
@@ -255,7 +256,7 @@ impl DaemonSettings {
     ) -> Result<NewCommand, Refusal> {
         let unreadable = |_| Refusal::UnknownCommand(attempt.id.clone());
         let earlier = CommandFile::parse(&attempt.text).map_err(unreadable)?;
-        let (id, session) = (new_command(), attempt.session.clone());
+        let (id, session) = (new_request(), attempt.session.clone());
         let repair = kind == AttemptKind::Repair;
         let language = command_file::language(&earlier.body);
         let body = if session.is_none() && !repair {
@@ -314,8 +315,7 @@ impl DaemonSettings {
             role: role.cloned().unwrap_or_default(),
             ..CommandContext::new(plan, task, content, language, report)
         };
-        let body = questions::command_body(&self.prompts, &context);
-        body.unwrap_or_else(|error| {
+        questions::command_body(&self.prompts, &context).unwrap_or_else(|error| {
             // Every template was rendered once when it was loaded; if one fails now, the task is not lost.
             tracing::error!(%error, "the command template failed; the bare task is sent");
             let (number, name) = (context.number, &context.name);
@@ -332,7 +332,7 @@ impl DaemonSettings {
 /// Ends a session, and returns the command for it.
 fn end(draft: &mut Draft<'_>, id: &SessionId) -> Option<OutgoingCommand> {
     let plan = draft.plan();
-    let command = new_command();
+    let command = new_request();
     let task = plan.session(id).map(|session| session.task);
     let workspace = task.map(|task| plan.workspace_of(task));
     let file = CommandFile {
@@ -356,15 +356,8 @@ fn end(draft: &mut Draft<'_>, id: &SessionId) -> Option<OutgoingCommand> {
     draft.plan().session(id).and_then(OutgoingCommand::of_end)
 }
 
-fn new_command() -> CommandId {
-    CommandId::new(format!("task-{}", Uuid::now_v7()))
-}
-
 fn command_type(session: Option<&SessionId>) -> CommandType {
-    match session {
-        Some(_) => CommandType::Continue,
-        None => CommandType::New,
-    }
+    session.map_or(CommandType::New, |_| CommandType::Continue)
 }
 
 /// Returns the first decision that is due, and those of its kind.
@@ -426,8 +419,7 @@ fn once_more(earlier: &CommandFile, message: &str, report: &str, language: Langu
         before => earlier.body.replace(before, report),
     };
     let message = indented(message, REPEATED);
-    let description = sections(&earlier.body).description;
-    match description.trim() {
+    match sections(&earlier.body).description.trim() {
         "" => format!("{body}\n\n{message}"),
         asked => {
             let so_far = language.pick("What came of it so far:", "目前的进展：");
@@ -469,8 +461,7 @@ fn next_command(
         (false, last) => last.is_some_and(|last| last.id == attempt.id),
     };
     let words = [task.note.clone(), words(plan, task, known)];
-    let feedback = words.into_iter().flatten().collect::<Vec<_>>();
-    let feedback = feedback.join("\n\n");
+    let feedback = joined(words.into_iter().flatten(), "\n\n");
     let content = match (own, last) {
         (true, _) => CommandContent {
             kind: CommandKind::Continue,
@@ -491,10 +482,9 @@ fn next_command(
             ..CommandContent::default()
         },
     };
-    let kind = match session {
-        Some(_) => AttemptKind::Continue,
-        None => AttemptKind::New,
-    };
+    let kind = session
+        .as_ref()
+        .map_or(AttemptKind::New, |_| AttemptKind::Continue);
     (kind, session, content)
 }
 

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::plan_run::{EffectKey, EffectResult, PlanRun};
-use super::report_parsing::ParsedReport;
-use super::{BY, DaemonSettings};
+use super::{BY, DaemonSettings, EffectKey, EffectResult, ParsedReport, PlanRun};
 use crate::agents::ran_commands;
 use crate::exec::{
     self, FileListing, Filters, Git, GitError, GitSnapshots, Project, examine, remove_folder,
@@ -232,8 +230,7 @@ impl ChangeWatch {
             let Some(now) = self.list(MOST) else {
                 return (ChangedFiles::default(), None);
             };
-            let wall = self.clock.to_wall(since);
-            let changes = now.changes(self.before.as_deref(), since, wall);
+            let changes = now.changes(self.before.as_deref(), since, self.clock.to_wall(since));
             (changes, Self::keep(now))
         };
         let listed = tokio::task::spawn_blocking(list).await;
@@ -253,8 +250,7 @@ impl ChangeWatch {
         let Some(tree) = tree else {
             return Ok(Some((now, None)));
         };
-        let wall = self.clock.to_wall(since);
-        match trees.changes(&tree, &now, wall).await {
+        match trees.changes(&tree, &now, self.clock.to_wall(since)).await {
             Ok(changes) => Ok(Some((now, Some(changes)))),
             Err(error) if error.late() => Err(error),
             Err(error) => {
@@ -371,8 +367,7 @@ async fn inspect(
         let ran = (commands_of(plan, attempt), plan.workspace_of(attempt.task));
         Some((began, attempt.tree.clone(), ran, worktree, repository))
     });
-    let known = known.await?;
-    let Some((since, tree, (commands, folder), worktree, repository)) = known else {
+    let Some((since, tree, (commands, folder), worktree, repository)) = known.await? else {
         anyhow::bail!("the attempt is not in the plan");
     };
     change_watch.repository = repository;

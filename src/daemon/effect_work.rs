@@ -8,10 +8,7 @@ use anyhow::{Context as _, Result, anyhow};
 use jiff::tz::TimeZone;
 
 use super::apply_input::apply_model_answer;
-use super::carry_out_steps::draw_question_ids;
-use super::proof_runs::ProofRuns;
-use super::worktrees::{self, Gathering};
-use super::{BY, DaemonSettings};
+use super::{BY, DaemonSettings, Gathering, ProofRuns, draw_question_ids, worktrees};
 use crate::exec::{self, CarriedFiles, CheckFolder};
 use crate::llm::questions::{self, Audit, Unrendered};
 use crate::plan::{
@@ -23,9 +20,7 @@ use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
 use crate::view;
 use crate::volumes::Folder;
-use crate::wire::command_file::CommandFile;
-use crate::wire::team_file::Team;
-use crate::wire::text::clip;
+use crate::wire::{CommandFile, Team, clip};
 
 /// Characters of a stale report that the judge is shown.
 const STALE: usize = 1_500;

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::background_effects::Effects;
-use super::effect_work::blocking;
-use super::input_routing::{FoundInput, RoutingTable, Stranger};
-use super::report_parsing::{ParsedReport, parse};
-use super::{FolderSettings, role_requests};
+use super::report_parsing::parse;
+use super::{
+    Effects, FolderSettings, FoundInput, ParsedReport, RoutingTable, Stranger, blocking,
+    role_requests,
+};
 use crate::plan::{HumanQuestion, PlanId, QuestionId, Refusal, Time};
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};

@@ -11,8 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use tokio::time::sleep;
 
-use super::plan_run::{EffectKey, EffectResult, PlanRun};
-use super::{DaemonSettings, LoopView};
+use super::{DaemonSettings, EffectKey, EffectResult, LoopView, PlanRun};
 use crate::config::HooksConfig;
 use crate::exec::{self, ChildExit, ChildSpec, MarkKind, ProcessMark, environment};
 use crate::own_files;
@@ -21,7 +20,7 @@ use crate::store::Store;
 use crate::view::EventView;
 use crate::view::hook_input::{ChangePart, HookCall, MOST_EVENTS};
 use crate::volumes::Folder;
-use crate::wire::text::{printable, time_text};
+use crate::wire::{printable, time_text};
 
 /// Changes that one call reports; the next call reports the rest.
 const MOST_CHANGES: usize = 200;
@@ -201,8 +200,7 @@ pub(super) fn log(settings: &DaemonSettings, now: Time, line: &str, said: &str) 
     let log = settings.volumes.path(Folder::Logs).join("hooks.log");
     let said = printable(said);
     let said: String = said.lines().map(|line| format!("  {line}\n")).collect();
-    let text = format!("{} {line}\n{said}", time_text(now));
-    if let Err(error) = append(&log, &text) {
+    if let Err(error) = append(&log, &format!("{} {line}\n{said}", time_text(now))) {
         tracing::warn!(%error, path = %log.display(), "the log of the hooks cannot be written");
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::report_parsing::{AnswerFile, ParsedReport};
 use super::role_requests::ends_session;
+use super::{AnswerFile, ParsedReport};
 use crate::plan::{CommandId, PlanId, QuestionId};
 use crate::store::{Store, StoreError};
 use crate::volumes::{Volumes, WorkerSign};

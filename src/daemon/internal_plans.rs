@@ -13,10 +13,8 @@ use crate::role::{WaitChain, end_waits};
 use crate::store::{ListedPlan, Store, StoreError};
 use crate::volumes::{Volumes, Withdrawal};
 
-use super::effect_work::blocking;
-use super::plan_run::{EffectKey, EffectResult, PlanRun};
 use super::role_requests::RoleRequests;
-use super::{BY, DaemonSettings};
+use super::{BY, DaemonSettings, EffectKey, EffectResult, PlanRun, blocking};
 
 impl PlanRun {
     /// Maintains internal plans, if it is time to.

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::input_routing::AwaitedInputs;
-use super::worktrees::Gathering;
+use super::{AwaitedInputs, Gathering};
 use crate::plan::{
     AttemptState, CommandId, Due, Lanes, Observations, Plan, PlanState, QuestionId, SessionId, due,
 };

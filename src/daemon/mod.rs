@@ -32,6 +32,17 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use self::background_effects::Effects;
+use self::carry_out_steps::{OutgoingCommand, draw_question_ids};
+use self::changed_files::{ChangeWatch, Inspected, QuickInspection};
+use self::effect_work::{CheckOutcome, ModelDecision, ModelOutcome, NoAnswer, blocking};
+use self::hooks::{HookNews, HookState};
+use self::input_routing::{AwaitedInputs, FoundInput, RoutingTable, Stranger};
+use self::loop_view::{Demand, LoopView};
+use self::plan_run::{EffectKey, EffectResult, PlanRun};
+use self::proof_runs::{ProofRuns, recorded_runs};
+use self::report_parsing::{AnswerFile, ParsedReport, UnreadableReport};
+use self::worktrees::{BranchReport, Gathering, WorktreeLayout};
 use crate::exec;
 use crate::plan::{PlanId, PlanState, Time};
 use crate::plan_time::Clock;
@@ -39,10 +50,7 @@ use crate::store::{Store, StoreError};
 use crate::volumes::{DaemonInfo, Folder, Volumes};
 pub use effect_work::make_plan;
 use exchange::Exchange;
-use input_routing::FoundInput;
 pub use internal_plans::tidy as tidy_internal;
-use loop_view::LoopView;
-use plan_run::PlanRun;
 use plans_at_work::{PlanEvent, PlansAtWork, open};
 pub use recovery::set_torn_aside;
 pub use settings::{
@@ -112,8 +120,7 @@ pub async fn run(
 /// Ends the processes that an earlier daemon of the folder left running. Call it with the folder's lock, before anything of
 /// this process runs: it would work in the same files at the same time.
 pub async fn end_left_behind(volumes: &Volumes) {
-    let marks = volumes.path(Folder::Active);
-    exec::end_left_behind(&marks).await;
+    exec::end_left_behind(&volumes.path(Folder::Active)).await;
 }
 
 /// A folder, and the plans that are carried out through it.

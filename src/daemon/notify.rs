@@ -8,9 +8,7 @@ use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::json;
 
-use super::DaemonSettings;
-use super::hooks::{self, HookNews, HookState};
-use super::plan_run::{EffectKey, EffectResult, PlanRun};
+use super::{DaemonSettings, EffectKey, EffectResult, HookNews, HookState, PlanRun, hooks};
 use crate::config::{NotifyConfig, NotifyFormat, NotifyUrl};
 use crate::llm;
 use crate::plan::{QuestionId, Time};

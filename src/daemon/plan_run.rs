@@ -9,19 +9,14 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use super::apply_input::{FollowUp, apply_found, apply_result};
-use super::background_effects::Effects;
-use super::carry_out_steps::{OutgoingCommand, draw_question_ids};
-use super::changed_files::{ChangeWatch, Inspected};
-use super::effect_work::{CheckOutcome, ModelOutcome};
-use super::hooks::{HookNews, HookState};
-use super::input_routing::FoundInput;
-use super::internal_plans;
-use super::loop_view::Demand;
 use super::notify::{NotifyState, TryFailed};
-use super::proof_runs::{self, ProofRuns, recorded_runs};
 use super::settings::EndWorkers;
-use super::worktrees::{self, BranchReport};
-use super::{BY, DaemonSettings, HumanWait, LoopView, PlanAtWork, StartedWorkers, effect_work};
+use super::{
+    BY, BranchReport, ChangeWatch, CheckOutcome, DaemonSettings, Demand, Effects, FoundInput,
+    HookNews, HookState, HumanWait, Inspected, LoopView, ModelOutcome, OutgoingCommand, PlanAtWork,
+    ProofRuns, StartedWorkers, draw_question_ids, effect_work, internal_plans, proof_runs,
+    recorded_runs, worktrees,
+};
 use crate::plan::{
     CheckBefore, CheckResult, CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan,
     QuestionId, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
@@ -581,8 +576,7 @@ impl PlanRun {
         if found.reports.is_empty() && found.replies.is_empty() && found.signs.is_empty() {
             return Ok(FollowUp::default());
         }
-        let readable = found.reports.iter().any(|arrival| arrival.content.is_ok());
-        let quick = match readable {
+        let quick = match found.reports.iter().any(|arrival| arrival.content.is_ok()) {
             true => self.inspect_quickly(&found.reports, now).await?,
             false => None,
         };

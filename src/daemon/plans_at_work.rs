@@ -11,12 +11,14 @@ use anyhow::Result;
 use futures_util::future::{pending, select_all};
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::plan_run::{EffectKey, EffectResult, PlanRun};
-use super::{BY, DaemonEnd, DaemonSettings, FolderSettings, PlanAtWork, TakeUp};
+use super::{
+    BY, DaemonEnd, DaemonSettings, EffectKey, EffectResult, FolderSettings, PlanAtWork, PlanRun,
+    TakeUp,
+};
 use crate::plan::{Plan, PlanHead, PlanId, PlanState};
 use crate::plan_time::Clock;
 use crate::store::{ListedPlan, Store, StoreError};
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// The longest reason that is kept with a plan that waits.
 const REASON: usize = 400;
@@ -159,8 +161,7 @@ impl PlansAtWork {
                 continue;
             }
             let (clock, head) = (self.clock, listed.head);
-            let in_use = self.in_folder_of(&head).next().is_some();
-            let prepared = take_up(head.clone(), in_use);
+            let prepared = take_up(head.clone(), self.in_folder_of(&head).next().is_some());
             let missions = Arc::clone(&self.missions);
             let opened = self.opening.spawn(async move {
                 let Some(mut at_work) = prepared.await? else {
@@ -260,8 +261,7 @@ impl PlansAtWork {
 
     /// Notes at a plan what it waits for, for whoever queued it.
     async fn note_wait(&mut self, head: &PlanHead, waits: String) -> Result<(), StoreError> {
-        let noted = head.queue.as_ref().and_then(|e| e.waits.as_ref());
-        if noted == Some(&waits) {
+        if head.queue.as_ref().and_then(|e| e.waits.as_ref()) == Some(&waits) {
             return Ok(());
         }
         let here = self.store.clone();
@@ -373,8 +373,7 @@ impl PlansAtWork {
     pub fn share_lanes(&mut self) {
         let several = self.runs.len() > 1;
         let Some(most) = self.folder.config.run.max_parallel.filter(|_| several) else {
-            let alone = self.runs.values_mut();
-            return alone.for_each(|run| run.set_lanes(None));
+            return self.runs.values_mut().for_each(|run| run.set_lanes(None));
         };
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut runs: Vec<&mut PlanRun> = self.runs.values_mut().collect();

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::carry_out_steps::OutgoingCommand;
-use super::plan_run::PlanRun;
-use super::{BY, DaemonSettings, effect_work};
+use super::{BY, DaemonSettings, OutgoingCommand, PlanRun, effect_work};
 use crate::plan::{CommandId, Draft, EndCommand, Plan, QuestionId, ROLE};
 use crate::store::Store;
 use crate::volumes::{CommandPlace, Volumes, VolumesError};

@@ -1,11 +1,10 @@
 //! Parses the files that a scan found, before they reach the plan: foreign text. Runs where blocking is allowed.
 
-use super::input_routing::FoundInput;
+use super::FoundInput;
 use crate::plan::{AnswerChoice, CommandId, QuestionId, Report, Time};
 use crate::plan_time::Clock;
 use crate::volumes::{ArrivedReport, NOT_A_REPORT, Scan};
-use crate::wire::report_file::ReportFile;
-use crate::wire::{Problem, question_file, report_file};
+use crate::wire::{Problem, ReportFile, question_file, report_file};
 
 /// A report as it arrived: readable, or why not.
 #[derive(Clone, Debug)]

@@ -14,12 +14,9 @@ use crate::plan::{
 use crate::role::WaitChain;
 use crate::store::{Store, StoreError};
 use crate::volumes::{Folder, ReportDisposition, Volumes};
-use crate::wire::command_file::CommandType;
+use crate::wire::CommandType;
 
-use super::carry_out_steps::draw_question_ids;
-use super::effect_work::blocking;
-use super::report_parsing::{ParsedReport, UnreadableReport};
-use super::{BY, DaemonSettings};
+use super::{BY, DaemonSettings, ParsedReport, UnreadableReport, blocking, draw_question_ids};
 
 /// Unreadable reports to one request, after which it has failed.
 const MOST_UNREADABLE: u32 = 2;
@@ -208,8 +205,7 @@ impl RoleRequests<'_> {
                 if attempt.rejections < MOST_UNREADABLE {
                     issue_again(draft, &settings, &attempt, AttemptKind::Repair, &reason)?;
                 } else {
-                    let received = draft.now();
-                    draft.report(&attempt.id, no_answer(&reason, received))?;
+                    draft.report(&attempt.id, no_answer(&reason, draft.now()))?;
                 }
             }
             Ok(())

@@ -13,7 +13,7 @@ use crate::llm::{Model, Prompts};
 use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState};
 use crate::store::Store;
 use crate::volumes::{DaemonInfo, LockPlace, Volumes};
-use crate::wire::team_file::Team;
+use crate::wire::Team;
 
 /// Reports trouble that is not in a plan to a person, such as a full disk.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;

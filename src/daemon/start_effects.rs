@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::carry_out_steps::OutgoingCommand;
-use super::plan_run::{EffectKey, EffectResult, PlanRun};
-use super::{DaemonSettings, LoopView, effect_work, worktrees};
+use super::{
+    DaemonSettings, EffectKey, EffectResult, LoopView, OutgoingCommand, PlanRun, effect_work,
+    worktrees,
+};
 use crate::plan::{CommandId, DueStep, ModelQuestionKind, Plan, TaskId, Time};
 use crate::store::Store;
 use crate::view::mission;

@@ -1,8 +1,8 @@
 //! The summary of a plan that no model wrote.
 
-use crate::plan::{Observations, Plan, Task, TaskState, counted};
+use crate::plan::{Observations, Plan, Task, TaskState, counted, unless_empty};
 use crate::view::StateWord;
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// Tasks that are listed; the rest is counted.
 const LISTED: usize = 20;
@@ -34,10 +34,8 @@ pub(super) fn by_rules(plan: &Plan, world: &Observations) -> String {
     let others = tasks.filter(|task| task.status != TaskState::Completed);
     let listed = others.take(LISTED).map(|task| {
         let (number, name) = (task.number, one_line(&task.name, 80));
-        let result = match task.result.as_deref().unwrap_or_default() {
-            "" => String::new(),
-            result => format!(": {}", one_line(result, 200)),
-        };
+        let result = task.result.as_deref().unwrap_or_default();
+        let result = unless_empty(result, |result| format!(": {}", one_line(result, 200)));
         let state = StateWord::of_task(plan, task).as_str();
         format!("\n- {number} {name}: {state}{result}")
     });

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::exec::{Filters, Git, GitError, NOT_OF_THE_WORK, examine, link_free_access};
-use crate::wire::text::{clip, printable};
+use crate::wire::{clip, has_word, printable};
 
 /// Entries of the file tree.
 const ENTRIES: usize = 120;
@@ -65,7 +65,7 @@ async fn of_git(workspace: &Path) -> Result<String, GitError> {
 
 /// Lists the files breadth first, so that a deep corner does not crowd the rest out.
 fn tree(root: &Path) -> String {
-    let is_skipped = |name: &str| NOT_OF_THE_WORK.contains(&name) || SKIPPED.contains(&name);
+    let is_skipped = |name: &str| has_word(NOT_OF_THE_WORK, name) || SKIPPED.contains(&name);
     let mut text = String::new();
     let mut queue = VecDeque::from([(root.to_owned(), String::new(), 0)]);
     let mut left = ENTRIES;

@@ -8,20 +8,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::git::{Git, Result, blocking};
-use super::produced_files::{changed_at, written_at};
-use super::tree_changes::{TreeChange, tree_changes};
+use super::produced_files::written_at;
+use super::tree_changes::tree_changes;
+use super::{Git, Result, TreeChange, blocking, changed_at};
 use crate::plan::{ChangeDetection, ChangedFiles, Time};
-use crate::wire::text::one_line;
+use crate::wire::{has_word, one_line};
 
 /// Folders whose content is not part of the work.
-pub const NOT_OF_THE_WORK: [&str; 5] = [
-    ".git",
-    ".plan-agent",
-    "node_modules",
-    ".venv",
-    "__pycache__",
-];
+pub const NOT_OF_THE_WORK: &str = ".git .plan-agent node_modules .venv __pycache__";
 
 /// A folder with this file in it contains only what can be generated again.
 const CACHE: &str = "CACHEDIR.TAG";
@@ -101,7 +95,7 @@ impl FileListing {
             for entry in names {
                 let (path, name) = (entry.path(), entry.file_name());
                 let name = name.to_string_lossy();
-                if NOT_OF_THE_WORK.contains(&name.as_ref()) || left_out.contains(&path) {
+                if has_word(NOT_OF_THE_WORK, &name) || left_out.contains(&path) {
                     continue;
                 }
                 let shown = one_line(&format!("{prefix}{name}"), PATH);

@@ -4,12 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::git::{Git, GitError, Result};
-use super::inline_tests;
-use super::judging_files::JudgingFiles;
-use super::manifests;
-use super::tree_changes::{TreeChange, tree_changes};
-use super::worktree::{Project, literal};
+use super::tree_changes::tree_changes;
+use super::worktree::literal;
+use super::{Git, GitError, JudgingFiles, Project, Result, TreeChange, inline_tests, manifests};
 use crate::own_files::remove_if_there;
 
 /// The mode of a file that may be executed.
@@ -178,8 +175,7 @@ impl CheckFolder {
             let size = str::from_utf8(line).unwrap_or_default().rsplit(' ').next();
             let size = size.and_then(|size| size.parse::<usize>().ok());
             if let Some(content) = size.and_then(|size| rest.get(..size)) {
-                let text = String::from_utf8_lossy(content).into_owned();
-                texts.push((path.clone(), text));
+                texts.push((path.clone(), String::from_utf8_lossy(content).into_owned()));
                 rest = rest.get(content.len() + 1..).unwrap_or_default();
             }
         }

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use super::judging_files::scripts;
 use crate::config::CheckConfig;
 use crate::plan::{CheckProgram, CheckResult};
-use crate::wire::text::sha256;
+use crate::wire::sha256;
 
 /// The most programs of checks that are looked at.
 const MOST: usize = 50;
@@ -54,8 +54,7 @@ fn program(word: &str) -> Option<CheckProgram> {
     let mut places = std::env::split_paths(&folders).map(|folder| folder.join(word));
     let (path, file) = places.find_map(|path| {
         let file = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
-        let may_run = path.is_absolute() && (is_path || file.mode() & 0o111 != 0);
-        may_run.then_some((path, file))
+        (path.is_absolute() && (is_path || file.mode() & 0o111 != 0)).then_some((path, file))
     })?;
     let changed = (file.ctime(), file.ctime_nsec());
     let state = (file.dev(), file.ino(), file.size(), changed);

@@ -5,13 +5,10 @@ use std::future::pending;
 use std::io;
 use std::path::Path;
 
-use super::child_output::ChildOutput;
-use super::process_group::{ChildSpec, environment, run};
-use super::process_mark::{MarkKind, ProcessMark};
-use super::test_summary;
+use super::{ChildOutput, ChildSpec, MarkKind, ProcessMark, environment, run, test_summary};
 use crate::config::CheckConfig;
 use crate::plan::CheckResult;
-use crate::wire::text::printable;
+use crate::wire::printable;
 
 /// The most bytes that are kept of a check's output.
 const TAIL: usize = 4 * 1024;

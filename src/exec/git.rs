@@ -13,12 +13,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::child_output::ChildOutput;
-use super::process_group::{ChildSpec, environment, run};
 use super::repository_config::{RepositoryPlace, locate};
+use super::{ChildOutput, ChildSpec, environment, run};
 use crate::foreign_files::open_plain;
 use crate::plan::Repository;
-use crate::wire::text::{clip, joined, printable};
+use crate::wire::{clip, joined, printable};
 
 pub use error::{GitError, Result};
 use guarded_folder::lay_out;
@@ -39,38 +38,20 @@ const SAID: usize = 500;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Settings for every command, whatever the configuration of the repository is.
-const SETTINGS: [&str; 10] = [
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "core.quotePath=false",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "commit.gpgSign=false",
-    "protocol.allow=never",
-    "user.name=plan-agent",
-    "user.email=plan-agent@localhost",
-    "color.ui=never",
-];
+const SETTINGS: &str = "core.hooksPath=/dev/null core.fsmonitor=false core.quotePath=false gc.auto=0 \
+                        maintenance.auto=false commit.gpgSign=false protocol.allow=never user.name=plan-agent \
+                        user.email=plan-agent@localhost color.ui=never";
 
 /// Environment variables for every command.
-const VARIABLES: [(&str, &str); 5] = [
-    ("LC_ALL", "C"),
-    ("GIT_TERMINAL_PROMPT", "0"),
-    ("GIT_OPTIONAL_LOCKS", "0"),
-    ("GIT_NO_REPLACE_OBJECTS", "1"),
-    ("GIT_EDITOR", "true"),
-];
+const VARIABLES: &str =
+    "LC_ALL=C GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0 GIT_NO_REPLACE_OBJECTS=1 GIT_EDITOR=true";
 
 /// How it speaks to other machines: not by commands that an address names.
 const PROTOCOLS: &str = "https:http:ssh:git:file";
 
 /// These variables prevent that git reads the configuration of the machine and of the person, which may include files that
 /// agents write.
-const NOBODYS: [(&str, &str); 3] = [
-    ("GIT_CONFIG_NOSYSTEM", "1"),
-    ("GIT_CONFIG_GLOBAL", "/dev/null"),
-    ("GIT_ATTR_NOSYSTEM", "1"),
-];
+const NOBODYS: &str = "GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1";
 
 /// Commands that compare files. They get one more option: without it git would run another git in each nested repository, with
 /// the configuration there; `.gitmodules` could request that.
@@ -294,8 +275,7 @@ impl Git {
     /// # Errors
     /// As [`Self::bytes`].
     pub async fn line(&self, command: &str, arguments: &[&str]) -> Result<String> {
-        let bytes = self.bytes(command, arguments).await?;
-        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let text = String::from_utf8_lossy(&self.bytes(command, arguments).await?).into_owned();
         Ok(text.trim_end_matches('\n').to_owned())
     }
 
@@ -420,8 +400,7 @@ impl Git {
         let mut empty = Vec::new();
         for name in within {
             let git = self.clone().with_input(name.to_owned());
-            let added = git.run(add, &[]).await?;
-            if added.exit != 0 {
+            if git.run(add, &[]).await?.exit != 0 {
                 empty.push(String::from_utf8_lossy(name).into_owned());
             }
         }
@@ -447,14 +426,12 @@ impl Git {
 
     fn spec(&self, words: &[&str]) -> ChildSpec {
         let mut argv = vec!["git".to_owned(), "--no-pager".to_owned()];
-        for setting in SETTINGS {
+        for setting in SETTINGS.split(' ') {
             argv.extend(["-c".to_owned(), setting.to_owned()]);
         }
         for (at, word) in words.iter().enumerate() {
             argv.push((*word).to_owned());
-            if at == 0 && COMPARES.contains(word) {
-                argv.push(NOT_WITHIN.to_owned());
-            }
+            argv.extend((at == 0 && COMPARES.contains(word)).then(|| NOT_WITHIN.to_owned()));
         }
         ChildSpec {
             argv,
@@ -473,7 +450,8 @@ impl Git {
         };
         env.push(("PATH".into(), self.path.clone()));
         let mut set = |name: &str, value: &OsStr| env.push((name.into(), value.into()));
-        for (name, value) in VARIABLES {
+        let pairs = |all: &'static str| all.split(' ').filter_map(|pair| pair.split_once('='));
+        for (name, value) in pairs(VARIABLES) {
             set(name, value.as_ref());
         }
         if self.reaches_out {
@@ -489,7 +467,7 @@ impl Git {
                 set("GIT_DIR", git_dir.as_ref());
                 set("GIT_COMMON_DIR", common.as_ref());
                 set("GIT_WORK_TREE", self.folder.as_ref());
-                for (name, value) in NOBODYS {
+                for (name, value) in pairs(NOBODYS) {
                     set(name, value.as_ref());
                 }
                 if let Some(new) = &self.objects {
@@ -527,8 +505,7 @@ pub async fn git_version(folder: &Path) -> Result<Option<(u32, u32)>> {
 
 fn version(said: &str) -> Option<(u32, u32)> {
     let mut numbers = said.strip_prefix("git version ")?.split('.');
-    let major = numbers.next()?.parse().ok()?;
-    Some((major, numbers.next()?.parse().ok()?))
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// Returns the PATH without folders inside `folder`: agents who work there can put a program into them.
@@ -603,12 +580,7 @@ pub(super) mod person {
 
     /// Runs git as a person does, and returns its output; `None` without git.
     pub fn git(folder: &Path, words: &[&str]) -> Option<String> {
-        let person = [
-            "-c",
-            "user.name=person",
-            "-c",
-            "user.email=person@localhost",
-        ];
+        let person = "-c user.name=person -c user.email=person@localhost".split(' ');
         let mut git = std::process::Command::new("git");
         let ran = git.args(person).args(words).current_dir(folder).output();
         match ran {

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex_lite::Regex;
 
 use crate::plan::test_commands::patterns;
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// The most tests of the files before, and of those after.
 const MOST: usize = 5_000;

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::wire::text::clip_bytes;
+use crate::wire::clip_bytes;
 
 /// This lock is held while a file is written.
 static WRITING: Mutex<()> = Mutex::new(());

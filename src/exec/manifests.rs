@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::judging_files::JudgingFiles;
+use super::JudgingFiles;
 use crate::plan::test_commands::patterns;
-use crate::wire::text::joined;
+use crate::wire::joined;
 
 /// The most bytes of a manifest that are compared.
 const MOST: usize = 1024 * 1024;
@@ -138,8 +138,7 @@ fn makefiles_differ(versions: [&str; 2], files: &JudgingFiles) -> bool {
             }
             false => block.text.clone(),
         };
-        let texts = kept.map(text);
-        texts.filter(|text| !text.is_empty()).collect()
+        kept.map(text).filter(|text| !text.is_empty()).collect()
     };
     kept(&both[0]) != kept(&both[1])
 }

@@ -44,3 +44,6 @@ pub use worktree::{
     AGENT_FOLDER, BEFORE, BranchMove, DiffDetail, MERGED, Merged, Project, ProjectError, TakeOver,
     TaskWorktree, difference, project_head, remove_folder,
 };
+
+use self::git::{Result, blocking};
+use self::tree_changes::TreeChange;

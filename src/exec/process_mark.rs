@@ -14,8 +14,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::process::Pid;
 
-use super::child_output::{ChildOutput, alive};
-use super::process_group::stop_group;
+use super::{ChildOutput, alive, stop_group};
 use crate::plan::words;
 use crate::processes::{self, Process};
 

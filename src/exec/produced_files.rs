@@ -60,8 +60,7 @@ fn property(workspace: &Path, file: &FileProperty) -> Result<String, String> {
         false => "",
     };
     if let Some(text) = &file.contains {
-        let has = String::from_utf8_lossy(&bytes).contains(text.as_str());
-        return match has {
+        return match String::from_utf8_lossy(&bytes).contains(text.as_str()) {
             true => Ok("the text is in it".to_owned()),
             false => Err(format!("the text is not in it{part}")),
         };

@@ -6,9 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::git::{Git, GitError, Result, blocking};
+use super::{Git, GitError, Result, blocking};
 use crate::foreign_files::{git_link, read_beginning};
 use crate::plan::Repository;
+use crate::wire::has_word;
 
 /// The most bytes of the settings that are stored with a plan.
 pub(super) const MOST: usize = 16 * 1024;
@@ -21,35 +22,14 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const NEUTRAL: &str = "* !filter !merge !diff !text !eol !ident !working-tree-encoding !crlf\n";
 
 /// Settings that describe the repository and its file system, and the files that are ignored there.
-const OF_THE_PLACE: [&str; 7] = [
-    "core.excludesfile",
-    "core.filemode",
-    "core.ignorecase",
-    "core.precomposeunicode",
-    "core.symlinks",
-    "extensions.objectformat",
-    "extensions.refstorage",
-];
+const OF_THE_PLACE: &str = "core.excludesfile core.filemode core.ignorecase core.precomposeunicode core.symlinks \
+                            extensions.objectformat extensions.refstorage";
 
 /// Settings for how files are written into worktrees and read from there, and how they are merged.
-const OF_THE_WORK: [&str; 16] = [
-    "core.attributesfile",
-    "core.autocrlf",
-    "core.bigfilethreshold",
-    "core.eol",
-    "core.logallrefupdates",
-    "core.safecrlf",
-    "core.sharedrepository",
-    "diff.algorithm",
-    "diff.renamelimit",
-    "diff.renames",
-    "lfs.fetchexclude",
-    "lfs.fetchinclude",
-    "merge.conflictstyle",
-    "merge.directoryrenames",
-    "merge.renamelimit",
-    "merge.renames",
-];
+const OF_THE_WORK: &str = "core.attributesfile core.autocrlf core.bigfilethreshold core.eol core.logallrefupdates \
+                           core.safecrlf core.sharedrepository diff.algorithm diff.renamelimit diff.renames \
+                           lfs.fetchexclude lfs.fetchinclude merge.conflictstyle merge.directoryrenames \
+                           merge.renamelimit merge.renames";
 
 /// The keys of a filter: its programs, and whether it is required.
 const OF_A_FILTER: [&str; 4] = ["clean", "process", "required", "smudge"];
@@ -189,13 +169,12 @@ pub(super) async fn configured(
 fn kept_settings(configured: &[(String, String)], filters: Filters) -> Vec<(String, String)> {
     let is_kept = |name: &str| {
         let of_a_filter = || {
-            let within = name.strip_prefix("filter.")?;
-            let (_, key) = within.rsplit_once('.')?;
+            let (_, key) = name.strip_prefix("filter.")?.rsplit_once('.')?;
             Some(OF_A_FILTER.contains(&key))
         };
-        OF_THE_PLACE.contains(&name)
+        has_word(OF_THE_PLACE, name)
             || filters == Filters::Kept
-                && (OF_THE_WORK.contains(&name) || of_a_filter().unwrap_or(false))
+                && (has_word(OF_THE_WORK, name) || of_a_filter().unwrap_or(false))
     };
     let mut kept: Vec<(String, String)> = Vec::new();
     for (name, value) in configured.iter().filter(|(name, _)| is_kept(name)) {
@@ -212,8 +191,7 @@ fn kept_settings(configured: &[(String, String)], filters: Filters) -> Vec<(Stri
 /// Returns the value of a setting in effect: the last one.
 pub(super) fn last<'a>(configured: &'a [(String, String)], name: &str) -> Option<&'a str> {
     let mut named = configured.iter().rev();
-    let found = named.find(|(other, _)| other == name);
-    found.map(|(_, value)| value.as_str())
+    (named.find(|(other, _)| other == name)).map(|(_, value)| value.as_str())
 }
 
 /// Returns a file inside one of some folders that a shell command names, if such a file can be recognised.

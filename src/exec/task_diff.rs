@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::worktree::{AGENT_FOLDER, DiffDetail, Project, TaskWorktree, difference};
-use super::{Filters, examine};
+use super::{AGENT_FOLDER, DiffDetail, Filters, Project, TaskWorktree, difference, examine};
 use crate::plan::{Attempt, IntegrationBranch, Plan, PlanHead, PlanId, Task, TaskId};
 
 /// Where the change of a task is found.
@@ -65,8 +64,7 @@ pub async fn diff_of(
             }
         },
     };
-    let change = difference(git, &from, &to, detail).await?;
-    Ok(Some((change, left_out)))
+    Ok(Some((difference(git, &from, &to, detail).await?, left_out)))
 }
 
 /// Finds the change of a task; where only names are known, those of the attempts that are `shown`.

@@ -60,8 +60,7 @@ pub fn tests_run(output: &str, own: Option<&str>) -> Option<u32> {
 
 /// Returns how many tests failed, where summaries say it.
 pub fn tests_failed(output: &str) -> Option<u32> {
-    let lines = output.lines().map(str::trim);
-    let sums = lines.filter(|line| {
+    let sums = output.lines().map(str::trim).filter(|line| {
         let mut patterns = [&SUMS, &COUNTED, &FAILURES].into_iter();
         patterns.any(|pattern| pattern.is_match(line))
     });
@@ -73,8 +72,7 @@ pub fn tests_failed(output: &str) -> Option<u32> {
 fn sum(pattern: &Regex, text: &str) -> Option<u32> {
     let found = pattern.captures_iter(text);
     let numbers = found.filter_map(|found| {
-        let groups = found.iter().skip(1).flatten();
-        let number = groups.chain(found.get(0)).next()?;
+        let number = found.iter().skip(1).flatten().chain(found.get(0)).next()?;
         number.as_str().trim().parse::<u32>().ok()
     });
     numbers.reduce(u32::saturating_add)

@@ -1,6 +1,6 @@
 //! How two trees of git differ, file by file, and which links among the changes lead out of the project.
 
-use super::git::{Git, Result};
+use super::{Git, Result};
 
 /// The mode of a symbolic link.
 const LINK: &str = "120000";

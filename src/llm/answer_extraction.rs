@@ -68,8 +68,7 @@ fn without_tags(text: &str) -> String {
 fn copied_tag(text: &str) -> Option<usize> {
     let tag = &text[..=text.find('>').filter(|end| *end < MAX_TAG)?];
     let name = tag["<data".len()..].trim_start().strip_prefix("name=")?;
-    let own = name.contains(['=', '<', '\n']);
-    (!own).then_some(tag.len())
+    (!name.contains(['=', '<', '\n'])).then_some(tag.len())
 }
 
 /// Escapes the line breaks and tabs that stand in strings as they are.
@@ -112,9 +111,7 @@ fn fences(text: &str) -> Vec<&str> {
         }
         at = next;
     }
-    if let Some(start) = open {
-        found.push(text[start..].trim());
-    }
+    found.extend(open.map(|start| text[start..].trim()));
     found
 }
 

@@ -4,8 +4,7 @@ use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::{Error, Value, from_value};
 
-use super::ModelReply;
-use super::event_stream::ApiAnswer;
+use super::{ApiAnswer, ModelReply};
 use crate::plan::ModelCost;
 
 /// Why the model stopped.

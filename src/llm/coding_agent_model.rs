@@ -9,8 +9,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use super::error::{Fault, LlmError, is_overflow, own_words};
-use super::{BoxFuture, LanguageModel, ModelReply, Request};
+use super::{
+    BoxFuture, Fault, LanguageModel, LlmError, ModelReply, Request, is_overflow, own_words,
+};
 use crate::agents::{AgentInvocation, CodingAgent, ModelFault, RunOutcome, RunOutput, RunReading};
 use crate::config::Config;
 use crate::exec::{self, ChildOutput, ChildSpec, MarkKind, ProcessMark, environment_of_agent};

@@ -6,8 +6,7 @@ use minijinja::context;
 use minijinja::value::{Serde, Value};
 
 use super::prompt_context::{MAX_CHECKS, MAX_DEPENDENCIES};
-use super::prompts::Prompts;
-use super::quoting::{LINE, NAME, SECTION, TAIL, TEXT, indented, one_line, unfenced};
+use super::{LINE, NAME, Prompts, SECTION, TAIL, TEXT, indented, one_line, unfenced};
 use crate::plan::{CheckResult, IntegrationBranch, Language, Plan, Task, words};
 use crate::wire::{Problem, criterion_text};
 

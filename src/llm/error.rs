@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::plan::ModelCost;
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// Characters of the own words of a server or an agent that are passed on.
 const MAX_MESSAGE: usize = 300;

@@ -11,8 +11,8 @@ use serde_json::Value;
 use sse_stream::SseStream;
 use tokio::time::{Instant, timeout};
 
-use super::error::{Fault, LlmError};
-use super::http::{Endpoint, chain};
+use super::http::chain;
+use super::{Endpoint, Fault, LlmError};
 
 /// The largest stream, in bytes: servers wrap each of 32,000 tokens in an event of some hundred bytes.
 const MAX_STREAM: usize = 32 << 20;
@@ -35,8 +35,7 @@ impl Endpoint {
     /// Puts an answer together from the events of a stream.
     pub(super) async fn stream<A: ApiAnswer>(&self, response: Response) -> Result<A, LlmError> {
         let body = Body::from(response).map_err(reqwest::Error::without_url);
-        let body = Limited::new(body, MAX_STREAM).map_err(io::Error::other);
-        let mut events = SseStream::new(body);
+        let mut events = SseStream::new(Limited::new(body, MAX_STREAM).map_err(io::Error::other));
         let (mut answer, mut heard) = (A::default(), Instant::now());
         loop {
             let left = self.timeout.saturating_sub(heard.elapsed());

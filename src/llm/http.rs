@@ -13,11 +13,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::error::{Fault, LlmError, is_overflow, own_words};
-use super::event_stream::ApiAnswer;
+use super::{ApiAnswer, Fault, LlmError, is_overflow, own_words};
 use crate::config::{ModelEndpoint, is_loopback};
-use crate::wire::Problem;
-use crate::wire::text::joined;
+use crate::wire::{Problem, joined};
 
 /// The largest response body, in bytes; an answer of 16,000 tokens has about 64 KiB.
 const MAX_BODY: usize = 4 << 20;
@@ -111,8 +109,7 @@ impl Endpoint {
             value.set_sensitive(true);
             sent.insert(key_header, value);
         }
-        let builder = client_builder(&url).default_headers(sent);
-        let client = builder.build();
+        let client = client_builder(&url).default_headers(sent).build();
         let client = client.map_err(|error| {
             let message = format!("cannot set up the HTTP client: {}", chain(&error));
             Problem::new(message).with_hint("check the system's proxy settings")
@@ -166,8 +163,7 @@ impl Endpoint {
         if !status.is_success() {
             return Err(self.refusal(status, &bytes, retry_after));
         }
-        let json = self.json(&bytes)?;
-        serde_json::from_value(json).map_err(|error| self.unexpected(&error))
+        serde_json::from_value(self.json(&bytes)?).map_err(|error| self.unexpected(&error))
     }
 
     /// Reads an answer or a part of one. Refuses an error under status 200, as it comes from some gateways and within streams.
@@ -186,8 +182,7 @@ impl Endpoint {
     }
 
     pub(super) fn timed_out(&self) -> LlmError {
-        let after = self.timeout;
-        self.error(Fault::TimedOut(after))
+        self.error(Fault::TimedOut(self.timeout))
     }
 
     /// Makes an error with words that come from outside.

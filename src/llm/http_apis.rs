@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::api_answers::{Completion, MessagesAnswer, StopReason};
-use super::error::{Fault, LlmError, own_words};
-use super::event_stream::ApiAnswer;
-use super::http::Endpoint;
-use super::{BoxFuture, LanguageModel, ModelReply, Request, Schema};
+use super::{
+    ApiAnswer, BoxFuture, Endpoint, Fault, LanguageModel, LlmError, ModelReply, Request, Schema,
+    own_words,
+};
 use crate::config::{Api, ModelEndpoint};
 use crate::wire::Problem;
 
@@ -29,23 +29,18 @@ pub struct HttpModel {
 }
 
 /// Parts of a request that some servers reject, and the words by which they do: the first part that they name is left out.
-const PARTS: [(&str, &[&str]); 5] = [
+const PARTS: [(&str, &str); 5] = [
     // Newer models require `max_completion_tokens` in its place, which older servers do not know.
-    ("max_tokens", &["max_completion_tokens"]),
-    ("stream_options", &["stream_options", "include_usage"]),
+    ("max_tokens", "max_completion_tokens"),
+    ("stream_options", "stream_options include_usage"),
     // Reasoning models accept none.
-    ("temperature", &["temperature"]),
+    ("temperature", "temperature"),
     (
         "schema",
-        &[
-            "response_format",
-            "output_config",
-            "output_format",
-            "schema",
-        ],
+        "response_format output_config output_format schema",
     ),
     // Some accounts and models get no answer in parts.
-    ("stream", &["stream"]),
+    ("stream", "stream"),
 ];
 
 impl HttpModel {
@@ -183,7 +178,7 @@ fn rejected_part(error: &LlmError, without: &[&str]) -> Option<&'static str> {
     let Fault::Rejected { message, .. } = &error.fault else {
         return None;
     };
-    let names = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    let names = |words: &str| words.split(' ').any(|word| message.contains(word));
     let mut left = PARTS.iter().filter(|(part, _)| !without.contains(part));
     left.find(|(_, words)| names(words)).map(|(part, _)| *part)
 }

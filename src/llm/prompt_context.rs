@@ -9,12 +9,12 @@ use minijinja::context;
 use minijinja::value::{Serde, Value, merge_maps};
 use serde::Serialize;
 
-use super::quoting::{LINE, NAME, one_line};
+use super::{LINE, NAME, one_line};
 use crate::plan::{
     Attempt, ChangeDetection, CheckResult, CriterionResult, CriterionState, Plan, ReportStatus,
     Task, TaskId, TaskState, proof, word,
 };
-use crate::wire::team_file::{RoleSpec, Team, Workflow};
+use crate::wire::{RoleSpec, Team, Workflow, has_word, joined};
 
 /// Neighbours shown on each side of a task.
 const WINDOW: usize = 5;
@@ -37,15 +37,8 @@ const OFFERS: usize = 100;
 
 /// The lists that a smaller question shortens: those of which the last entries count most, and those of which the first do. The
 /// number of what is left out is added to the value of the same name with `_more`, where there is one.
-const LAST: [&str; 5] = ["before", "earlier", "settled", "tasks", "done"];
-const FIRST: [&str; 6] = [
-    "after",
-    "dependencies",
-    "changed",
-    "stale",
-    "running",
-    "pending",
-];
+const LAST: &str = "before earlier settled tasks done";
+const FIRST: &str = "after dependencies changed stale running pending";
 
 /// The facts that are known before there is a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -177,7 +170,7 @@ pub(super) fn facts(attempt: &Attempt) -> Vec<String> {
     };
     let limit = limit.filter(|_| !changes.files.is_empty());
     let changes = std::iter::once(changes.text(MAX_CHANGED)).chain(limit);
-    let changes: Vec<String> = changes.chain(attempt.remarks()).collect();
+    let changes = joined(changes.chain(attempt.remarks()), "; ");
     let ran = &attempt.ran[attempt.ran.len().saturating_sub(MAX_RAN)..];
     let ran = ran.iter().map(|one| {
         let printed = match one.tail.trim() {
@@ -187,7 +180,7 @@ pub(super) fn facts(attempt: &Attempt) -> Vec<String> {
         let (command, outcome) = (one_line(&one.command, NAME), one.outcome());
         format!("ran `{command}`, by its program's word: {outcome}{printed}")
     });
-    checks.chain([changes.join("; ")]).chain(ran).collect()
+    checks.chain([changes]).chain(ran).collect()
 }
 
 /// A task with its criteria; those that were measured when it was accepted may be proven.
@@ -268,7 +261,7 @@ pub(super) fn editable(plan: &Plan) -> impl Iterator<Item = &Task> {
 /// Returns the values with so small a part of each list, and at least one entry.
 pub(super) fn smaller(view: &Value, divisor: usize) -> Value {
     let mut changed = BTreeMap::new();
-    for name in LAST.into_iter().chain(FIRST) {
+    for name in LAST.split(' ').chain(FIRST.split(' ')) {
         let attribute = |name: &str| view.get_attr(name).ok();
         let entries = attribute(name).and_then(|list| Some(list.try_iter().ok()?.collect()));
         let entries: Vec<Value> = entries.unwrap_or_default();
@@ -277,7 +270,7 @@ pub(super) fn smaller(view: &Value, divisor: usize) -> Value {
         if left_out == 0 {
             continue;
         }
-        let skipped = if LAST.contains(&name) { left_out } else { 0 };
+        let skipped = if has_word(LAST, name) { left_out } else { 0 };
         let entries = entries.into_iter().skip(skipped).take(kept);
         changed.insert(name.to_owned(), entries.collect::<Value>());
         let more = format!("{name}_more");

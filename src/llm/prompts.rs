@@ -9,12 +9,10 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
 use minijinja::{Environment, Error, ErrorKind, Output, UndefinedBehavior};
 
-use super::quoting::{LINE, NAME, TEXT, one_line, quote, quote_within};
-use super::template_trial_data;
+use super::{LINE, NAME, TEXT, one_line, quote, quote_within, template_trial_data};
 use crate::bounded_read;
 use crate::plan::words;
-use crate::wire::Problem;
-use crate::wire::text::joined;
+use crate::wire::{Problem, joined};
 
 /// A template of a question has this line between its system part and its prompt part.
 const SEPARATOR: &str = "---";
@@ -116,8 +114,7 @@ impl Prompts {
     /// # Errors
     /// A file cannot be read, or cannot be used.
     pub fn load(dir: Option<&Path>) -> Result<Self, Problem> {
-        let files = dir.map(PromptFiles::read).transpose()?;
-        Self::of(&files.unwrap_or_default())
+        Self::of(&dir.map(PromptFiles::read).transpose()?.unwrap_or_default())
     }
 
     /// As [`Prompts::load`], of files that were read.
@@ -258,8 +255,7 @@ fn environment() -> Environment<'static> {
         environment.remove_filter(name);
     }
     environment.add_filter("names", |names: Vec<String>| {
-        let names = names.iter().map(|name| one_line(name, NAME));
-        Value::from_safe_string(joined(names, ", "))
+        Value::from_safe_string(joined(names.iter().map(|name| one_line(name, NAME)), ", "))
     });
     cut_texts(&mut environment, 1);
     environment

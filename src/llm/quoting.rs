@@ -1,6 +1,6 @@
 //! The one place where foreign text is made safe for a prompt or a command: bounded, and unable to act as anything but text.
 
-use crate::wire::text::joined;
+use crate::wire::joined;
 
 /// Characters of a name, of a line about a task, of a task's own text, of a section of a report, and of the end of an output.
 pub(super) const NAME: usize = 160;

@@ -3,9 +3,10 @@
 
 use minijinja::value::Value;
 
-use super::command_body::{self, CommandContent, CommandContext, CommandKind};
-use super::prompt_context::{self, DoneStep, Offer, OfferKind, PlanContext, RoleContext};
-use super::prompts::PromptTemplate;
+use super::prompt_context::{DoneStep, Offer, OfferKind, PlanContext, RoleContext};
+use super::{
+    CommandContent, CommandContext, CommandKind, PromptTemplate, command_body, prompt_context,
+};
 use crate::plan::{
     Attempt, AttemptState, ChangeDetection, ChangedFiles, CheckResult, CommandId, Criteria,
     DecidedBy, Decision, Evidence, Language, Plan, PlanHead, PlanId, PlanState, RanCommand, Report,

@@ -9,9 +9,7 @@ use backon::{ExponentialBuilder, Retryable};
 use thiserror::Error;
 use tokio::time::Instant;
 
-use super::error::{Fault, LlmError};
-use super::quoting::quote;
-use super::{LanguageModel, ModelReply, Request};
+use super::{Fault, LanguageModel, LlmError, ModelReply, Request, quote};
 use crate::config::LlmConfig;
 use crate::plan::ModelCost;
 

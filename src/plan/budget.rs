@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use super::model::{
-    ActiveTime, Budget, BudgetLimit, HumanQuestion, HumanQuestionKind, JudgePolicy, PlanPolicy,
-    PlanState, number,
+use super::{
+    ActiveTime, Budget, BudgetLimit, HumanQuestion, HumanQuestionKind, JudgePolicy, Plan,
+    PlanPolicy, PlanState, number,
 };
-use super::plan_in_memory::Plan;
 
 impl Plan {
     /// Returns how much of a limit is used. This includes the daemon's time that is not recorded yet.

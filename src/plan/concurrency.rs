@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::model::{AttemptState, RoleRequest, RoleRules, SessionScope, Task, TaskId};
-use super::plan_in_memory::Plan;
+use super::{AttemptState, Plan, RoleRequest, RoleRules, SessionScope, Task, TaskId};
 
 /// The lanes of a plan, and the tasks on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +117,6 @@ impl Lanes {
             Some(lanes) => &mut lanes.busy,
             None => &mut self.others,
         };
-        let at = busy.partition_point(|other| *other < task);
-        busy.insert(at, task);
+        busy.insert(busy.partition_point(|other| *other < task), task);
     }
 }

@@ -3,11 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::draft::{Draft, Refusal, Result};
-use super::model::{
-    BudgetLimit, Granted, HumanQuestion, HumanQuestionKind, PlanState, Spent, Time, number,
+use super::draft::Result;
+use super::{
+    BudgetLimit, Draft, Granted, HumanQuestion, HumanQuestionKind, Plan, PlanState, Refusal, Spent,
+    Time, number,
 };
-use super::plan_in_memory::Plan;
 
 /// How the reason of a pause by the day's budget begins.
 const REASON: &str = "budget of the day:";

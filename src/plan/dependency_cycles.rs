@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::model::{TaskRef, TaskSpec};
+use super::{TaskRef, TaskSpec};
 
 /// Returns a cycle that can be reached from `starts`, as a list of its nodes with the first one repeated at the end (`[1, 2,
 /// 1]`). The cost is the number of nodes and edges that can be reached.

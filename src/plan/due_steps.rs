@@ -7,20 +7,14 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::concurrency::Lanes;
-use super::counted;
-use super::day_budget::BudgetDay;
-use super::draft::acceptable;
-use super::locks::HeldLocks;
-use super::model::{
-    ActiveTime, Attempt, AttemptState, BudgetLimit, CommandId, HumanQuestion, HumanQuestionKind,
-    IntegrationBranch, JudgePolicy, ModelAway, ModelQuestionKind, PlanState, ReportStatus,
-    ReviewPolicy, SessionId, SessionScope, Task, TaskId, TaskState, Time,
-};
-use super::plan_in_memory::Plan;
 use super::proof::{is_checked, is_provable};
 use super::rule_decisions::{certain, settled};
-use super::worker_pool_state::{WorkerPoolState, WorkerPools};
+use super::{
+    ActiveTime, Attempt, AttemptState, BudgetDay, BudgetLimit, CommandId, HeldLocks, HumanQuestion,
+    HumanQuestionKind, IntegrationBranch, JudgePolicy, Lanes, ModelAway, ModelQuestionKind, Plan,
+    PlanState, ReportStatus, ReviewPolicy, SessionId, SessionScope, Task, TaskId, TaskState, Time,
+    WorkerPoolState, WorkerPools, acceptable, counted,
+};
 
 /// How long a plan waits for its workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -322,8 +316,7 @@ impl DueSearch<'_> {
     }
 
     fn day_reached(&self) -> Option<BudgetLimit> {
-        let day = self.world.day.as_ref()?;
-        self.plan.day_reached(day)
+        self.plan.day_reached(self.world.day.as_ref()?)
     }
 
     /// Lets a plan go on that was stopped by the day's budget, or has this computed again when the day ends.
@@ -519,8 +512,7 @@ impl DueSearch<'_> {
     /// is away and asked again later.
     fn ask(&mut self, subject: ModelQuestionKind) {
         let mut asks = self.plan.open_asks();
-        let failed = asks.find(|ask| ask.subject == subject && ask.error.is_some());
-        if let Some(ask) = failed
+        if let Some(ask) = asks.find(|ask| ask.subject == subject && ask.error.is_some())
             && !ask.away.is_some_and(|away| self.asks_again(away))
         {
             return;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::model::{
+use super::{
     AnswerChoice, ArchiveState, AttemptKind, CommandId, Decision, ModelQuestionKind, QuestionId,
     ReportStatus, ResultsMove, RoleRequestEnd, TaskId,
 };

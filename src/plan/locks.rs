@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{Attempt, PlanId, Task, TaskId, TaskState};
-use super::plan_in_memory::Plan;
+use super::{Attempt, Plan, PlanId, Task, TaskId, TaskState};
 
 /// The most locks of one task.
 pub const MAX_LOCKS: usize = 16;
@@ -50,8 +49,7 @@ impl Plan {
                 plan: self.id().clone(),
                 task: *holder,
             });
-            let holder = here.or_else(|| others.get(lock).cloned())?;
-            Some((lock.clone(), holder))
+            Some((lock.clone(), here.or_else(|| others.get(lock).cloned())?))
         })
     }
 }

@@ -46,6 +46,12 @@ pub use tally::Tally;
 pub use task_index::{Counts, Startable};
 pub use worker_pool_state::{WorkerPoolState, WorkerPools};
 
+use self::draft::acceptable;
+use self::ranked_set::{
+    ALL, BOUND, COMPLETED, FAILED, FREE, IN_PROGRESS, Kinds, PENDING, Place, RankedSet, SKIPPED,
+    UNSETTLED, WANTED,
+};
+
 /// Returns a number with its noun: `1 task`, `2 tasks`.
 pub fn counted(number: impl Copy + Display + PartialEq + From<u8>, word: &str) -> String {
     let plural = if number == 1.into() { "" } else { "s" };
@@ -62,6 +68,14 @@ pub fn and_more(hidden: usize) -> String {
     match hidden {
         0 => String::new(),
         hidden => format!(" and {hidden} more"),
+    }
+}
+
+/// Returns what is said with a text, or nothing where it is empty.
+pub fn unless_empty(text: &str, say: impl FnOnce(&str) -> String) -> String {
+    match text {
+        "" => String::new(),
+        text => say(text),
     }
 }
 

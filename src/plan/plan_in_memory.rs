@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{
-    AgentSession, AskId, Attempt, AttemptKind, AttemptState, CommandId, Evidence, HumanQuestion,
-    ModelQuestion, ModelQuestionKind, PendingMerge, PlanHead, PlanId, PlanState, QuestionId,
-    SessionId, Task, TaskId, TaskOrder, TaskState, Time,
+use super::task_index::{TaskIndex, forget, kinds, place};
+use super::{
+    ALL, AgentSession, AskId, Attempt, AttemptKind, AttemptState, BOUND, CommandId, Counts,
+    Evidence, FREE, HumanQuestion, Kinds, ModelQuestion, ModelQuestionKind, PENDING, PendingMerge,
+    Place, PlanHead, PlanId, PlanState, QuestionId, SessionId, Startable, Task, TaskId, TaskOrder,
+    TaskState, Tasks, Time, UNSETTLED, WANTED,
 };
-use super::ranked_set::{ALL, BOUND, FREE, Kinds, PENDING, Place, Tasks, UNSETTLED, WANTED};
-use super::task_index::{Counts, Startable, TaskIndex, forget, kinds, place};
 
 /// Defines the rows of a plan, and that each is made of what it holds.
 macro_rules! rows {
@@ -189,8 +189,7 @@ impl Plan {
 
     /// Returns the task with the caller's own id.
     pub fn task_by_key(&self, key: &str) -> Option<&Task> {
-        let id = self.index.by_key.get(key)?;
-        self.task(*id)
+        self.task(*self.index.by_key.get(key)?)
     }
 
     /// Returns every task of the plan in the plan's order.

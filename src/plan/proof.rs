@@ -1,9 +1,9 @@
 //! Which criteria of a task a result proves. A proof is a check that was chosen before the work, failed then, and passes now.
 
-use super::model::{
-    Attempt, Before, CheckResult, Criterion, CriterionResult, CriterionState, Evidence, Proof, Task,
+use super::{
+    Attempt, Before, CheckResult, Criterion, CriterionResult, CriterionState, Evidence, Plan,
+    Proof, Task,
 };
-use super::plan_in_memory::Plan;
 
 /// The most changed files that the evidence names.
 const EVIDENT: usize = 10;
@@ -22,10 +22,8 @@ pub fn criteria(task: &Task, attempt: &Attempt) -> Vec<CriterionResult> {
     let of_all = list.len() == 1;
     let end = |criterion: &Criterion| {
         let name = criterion.proof.as_ref().map(Proof::check_name);
-        let is_bound = |result: &&CheckResult| match &name {
-            Some(name) => result.name == *name,
-            None => of_all,
-        };
+        let is_bound =
+            |result: &&CheckResult| name.as_ref().map_or(of_all, |name| result.name == *name);
         let bound: Vec<_> = (attempt.checks.iter().flatten().filter(is_bound)).collect();
         let missing = match &name {
             Some(name) => format!("`{name}` did not run"),

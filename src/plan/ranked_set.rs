@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{Task, TaskId};
+use super::{Task, TaskId};
 
 /// The place of a task in the order: its position, and its number among tasks with the same position.
 pub(super) type Place = (i64, TaskId);
@@ -245,8 +245,7 @@ impl<'a> DoubleEndedIterator for Tasks<'a> {
         }
         let in_chunk = self.back.and_then(|(chunk, end)| {
             let mut rest = self.set.chunks[chunk].places[..end].iter();
-            let next = rest.rposition(|(_, kind)| kind & self.kinds != 0)?;
-            Some((chunk, next))
+            Some((chunk, rest.rposition(|(_, kind)| kind & self.kinds != 0)?))
         });
         let (chunk, at) = in_chunk.or_else(|| self.set.find(self.kinds, self.to - 1))?;
         self.back = Some((chunk, at));

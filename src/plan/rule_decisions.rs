@@ -1,13 +1,11 @@
 //! Decisions by rules: for plans without a language model, and where facts settle a result.
 
-use super::draft::acceptable;
-use super::model::{
-    Attempt, Before, CheckBefore, CheckResult, DecidedBy, Decision, MERGE_CHECK, ReportStatus,
-    Time, Verdict,
-};
-use super::plan_in_memory::Plan;
 use super::proof::proven;
 use super::words_against_facts::contradiction;
+use super::{
+    Attempt, Before, CheckBefore, CheckResult, DecidedBy, Decision, MERGE_CHECK, Plan,
+    ReportStatus, Time, Verdict, acceptable, unless_empty,
+};
 
 /// The most characters of the report that a reason repeats.
 const SAID: usize = 160;
@@ -49,10 +47,9 @@ pub fn judge(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verdict {
     let (decision, reason) = if let Some(against) = contradiction(attempt) {
         (Decision::Retry, against)
     } else if reports_success(attempt) && acceptable(attempt) {
-        let checked = match checks.peek() {
-            Some(_) => "every check passes",
-            None => "no check is set",
-        };
+        let checked = checks
+            .peek()
+            .map_or("no check is set", |_| "every check passes");
         (Decision::Next, format!("{status}, {checked}"))
     } else if let Some(check) = checks.find(|check| !check.passed) {
         let (name, found) = (&check.name, found(check));
@@ -103,10 +100,7 @@ pub fn failed_before(before: &[CheckBefore], name: &str) -> bool {
 
 /// Returns the finding of a check that is not a command.
 fn found(check: &CheckResult) -> String {
-    match check.finding.as_str() {
-        "" => String::new(),
-        finding => format!(": {finding}"),
-    }
+    unless_empty(&check.finding, |finding| format!(": {finding}"))
 }
 
 /// Returns the first line that is not empty, bounded. One that ends with a colon only leads to the next one, which is the cause:

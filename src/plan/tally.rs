@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::model::TaskId;
-use super::plan_in_memory::Plan;
+use super::{Plan, TaskId};
 
 /// The numbers of a plan, as they were after its last change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

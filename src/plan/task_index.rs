@@ -6,10 +6,9 @@ use std::iter::Peekable;
 
 use serde::Serialize;
 
-use super::model::{PlanState, Task, TaskId, TaskOrder, TaskState};
-use super::ranked_set::{
-    BOUND, COMPLETED, FAILED, FREE, IN_PROGRESS, Kinds, PENDING, Place, RankedSet, SKIPPED, Tasks,
-    UNSETTLED,
+use super::{
+    BOUND, COMPLETED, FAILED, FREE, IN_PROGRESS, Kinds, PENDING, Place, PlanState, RankedSet,
+    SKIPPED, Task, TaskId, TaskOrder, TaskState, Tasks, UNSETTLED,
 };
 
 /// The number of tasks in each state; removed tasks are not counted.

@@ -1,7 +1,7 @@
 //! Shell commands as an agent's program prints them: which of them run tests, how the tests ended, and which change files. Only
 //! their text is read; what it does not show stays unknown.
 
-use super::model::TestRun;
+use super::TestRun;
 
 /// Defines patterns that are compiled once.
 macro_rules! patterns {

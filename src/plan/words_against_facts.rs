@@ -1,9 +1,8 @@
 //! Reports whose words contradict what the agent itself ran, or each other: by rule, before any model is asked.
 
-use super::draft::acceptable;
-use super::model::{Attempt, CheckResult, RanCommand, ReportStatus, RunOrder, TestRun};
 use super::rule_decisions::bounded;
 use super::test_commands::{failed, patterns};
+use super::{Attempt, CheckResult, RanCommand, ReportStatus, RunOrder, TestRun, acceptable};
 
 /// The bytes of each part of a report that are searched.
 const WORDS: usize = 16 * 1024;

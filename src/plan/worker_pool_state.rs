@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::Time;
+use super::Time;
 
 /// The state of the workers for some tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

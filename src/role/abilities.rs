@@ -13,12 +13,10 @@ use crate::llm::BoxFuture;
 use crate::llm::questions::role_steps::{Offer, OfferKind};
 use crate::plan_time::TimeAllowance;
 use crate::tools::arguments;
-use crate::wire::plan_file::nearest;
-use crate::wire::text::quote;
+use crate::wire::{nearest, quote};
 
-use super::messages::meant;
 use super::placeholders::has_name;
-use super::role_model::StepContext;
+use super::{StepContext, meant};
 
 /// The result of an ability as a text, or the reason for which its step fails.
 pub(super) type Done<'a> = BoxFuture<'a, Result<String, String>>;

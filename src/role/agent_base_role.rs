@@ -3,12 +3,10 @@
 use crate::llm::BoxFuture;
 use crate::plan::Time;
 
-use super::internal_plan::PlanningStrategy;
-use super::messages::{CollaborationStatus, MessageKind, StructuredMessage};
 use super::plan_execution::Advance;
-use super::role_assignments::{AdmittedTask, Role};
-use super::role_state::Result;
-use crate::wire::team_file::StepSpec;
+use super::role_assignments::AdmittedTask;
+use super::{CollaborationStatus, MessageKind, PlanningStrategy, Result, Role, StructuredMessage};
+use crate::wire::StepSpec;
 
 /// Which strategy, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,17 +9,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::exec::link_free_access;
-use crate::exec::{CheckConfig, MarkKind, check, check_marked};
+use crate::exec::{CheckConfig, MarkKind, check, check_marked, link_free_access};
 use crate::plan::within_workspace;
 use crate::tools::arguments;
-use crate::wire::plan_file::nearest;
-use crate::wire::text::quote;
+use crate::wire::{nearest, quote};
 
-use super::abilities::{Abilities, Ability, Done};
-use super::messages::meant;
-use super::planning_strategy::ASK;
-use super::role_model::StepContext;
+use super::abilities::Done;
+use super::{ASK, Abilities, Ability, StepContext, meant};
 
 /// Bytes of a file that one step reads.
 const MAX_READ: usize = 64 * 1024;

@@ -11,10 +11,9 @@ use crate::plan::{
 };
 use crate::store::{Result, Store, StoreError};
 use crate::tools::new_plan_id;
-use crate::wire::team_file::{StepDoes, StepSpec};
-use crate::wire::text::{one_line, time_text};
+use crate::wire::{StepDoes, StepSpec, one_line, time_text};
 
-use super::messages::{CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage};
+use super::{CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage};
 
 /// A request is made once, and again after so many time-outs.
 const MAX_REQUESTS: u32 = 3;
@@ -169,8 +168,7 @@ impl InternalPlan {
 }
 
 fn does(task: &Task) -> StepDoes {
-    let stored = serde_json::from_value(task.metadata.clone().into());
-    stored.unwrap_or_else(|_| {
+    serde_json::from_value(task.metadata.clone().into()).unwrap_or_else(|_| {
         let (action, params) = ("(unknown)".to_owned(), Map::new());
         StepDoes::ExecuteAction { action, params }
     })
@@ -329,8 +327,7 @@ impl PlanKeeper {
         let Ok(role) = role.parse() else {
             return Ok(None);
         };
-        let key = InternalPlan::key(&role, request);
-        let Some(id) = self.store.find(&key).await? else {
+        let Some(id) = self.store.find(&InternalPlan::key(&role, request)).await? else {
             return Ok(None);
         };
         let cause = self.store.read(&id, |plan, _| {

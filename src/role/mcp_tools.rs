@@ -25,9 +25,9 @@ use crate::exec::{
     ChildOutput, ChildSpec, ExecError, MarkKind, ProcessGroup, ProcessMark, environment, piped,
 };
 use crate::plan_time::TimeAllowance;
-use crate::wire::text::{clip, one_line, printable, quote};
+use crate::wire::{clip, one_line, printable, quote};
 
-use super::abilities::{Abilities, Ability};
+use super::{Abilities, Ability};
 
 /// Bytes of one message.
 const MAX_MESSAGE: usize = 4 * 1024 * 1024;
@@ -115,8 +115,7 @@ impl McpServer {
             connection: tokio::sync::Mutex::new(None),
         });
         let (peer, id) = server.peer().await?;
-        let tools = server.answer(id, Box::pin(list(&peer))).await?;
-        let tools = tools.into_iter();
+        let tools = server.answer(id, Box::pin(list(&peer))).await?.into_iter();
         Ok(tools.filter_map(|tool| server.tool(tool)).collect())
     }
 

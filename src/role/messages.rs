@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::llm::BoxFuture;
 use crate::plan::{CommandId, ModelCost, PlanId};
-use crate::wire::text::{joined, one_line, safe_name};
+use crate::wire::{joined, one_line, safe_name};
 
 pub use crate::plan::Collaboration as CollaborationStatus;
 

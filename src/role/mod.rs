@@ -36,3 +36,7 @@ pub use role_model::{RoleModel, StepContext};
 pub use role_state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
 
 pub use crate::wire::team_file::{OnTimeout, StepDoes, StepSpec, StepTemplate};
+
+use self::internal_plan::PlanKeeper;
+use self::messages::meant;
+use self::role_state::Result;

@@ -3,11 +3,11 @@
 
 use serde_json::{Map, Value};
 
-use crate::wire::team_file::StepDoes;
-use crate::wire::team_file::placeholders::{self, fill, in_braces, missing, names, step_of};
-use crate::wire::text::{clip_bytes, one_line, quote};
+use crate::wire::team_file::placeholders;
+use crate::wire::team_file::placeholders::{fill, in_braces, missing, names, step_of};
+use crate::wire::{StepDoes, clip_bytes, one_line, quote};
 
-use super::internal_plan::InternalStep;
+use super::InternalStep;
 
 /// Characters of the first line of a task that are its name.
 const NAME: usize = 160;

@@ -6,17 +6,15 @@ use std::sync::atomic::AtomicUsize;
 use serde_json::{Map, Value};
 
 use crate::plan::{AttemptState, Draft, PlanId, Refusal, Report, ReportStatus, TaskState, Time};
-use crate::wire::team_file::{OnTimeout, StepDoes};
-use crate::wire::text::{clip_bytes, one_line, printable};
+use crate::wire::{OnTimeout, StepDoes, clip_bytes, one_line, printable};
 
-use super::abilities::Abilities;
-use super::internal_plan::{InternalPlan, InternalStep, PendingAnswer};
-use super::messages::{CollaborationStatus, RequestId, RequestRefused, StructuredMessage};
 use super::placeholders::StepValues;
-use super::request_collaboration::{REQUEST_COLLABORATION, Request};
-use super::role_assignments::Role;
-use super::role_model::StepContext;
-use super::role_state::{Result, RoleError, RoleStatus};
+use super::request_collaboration::Request;
+use super::{
+    Abilities, CollaborationStatus, InternalPlan, InternalStep, PendingAnswer,
+    REQUEST_COLLABORATION, RequestId, RequestRefused, Result, Role, RoleError, RoleStatus,
+    StepContext, StructuredMessage,
+};
 
 /// Bytes that are kept of what a step said.
 const MAX_RESULT: usize = 128 * 1024;
@@ -114,10 +112,7 @@ impl Role {
         };
         let limit = self.settings.config.step_timeout;
         let said = abilities.call(name, params, &situation, limit).await;
-        match situation.fault.into_inner() {
-            Some(fault) => Err(fault),
-            None => Ok(said),
-        }
+        situation.fault.into_inner().map_or(Ok(said), Err)
     }
 
     fn values<'a>(&'a self, plan: &'a InternalPlan) -> StepValues<'a> {
@@ -140,8 +135,7 @@ impl Role {
         tracing::warn!(role = %self.settings.id, step = %step.name, reason = %one_line(&reason, 200), "a step failed");
         let number = step.number;
         self.change("a step failed", move |draft| {
-            let begun = draft.plan().task(number).map(|task| task.status);
-            if begun == Some(TaskState::Pending) {
+            if draft.plan().task(number).map(|task| task.status) == Some(TaskState::Pending) {
                 draft.start_task(number)?;
             }
             draft.fail_task(number, &reason, false).map(|_| ())
@@ -214,8 +208,7 @@ impl Role {
         self.state.sent = Some(pending.id.clone());
         self.state.status = RoleStatus::WaitingForCollaboration;
         self.state.pending_collaboration_request_id = Some(pending.id.clone());
-        let timeout = self.settings.collaboration_timeout;
-        self.state.waits_until = Some(pending.since.plus(timeout));
+        self.state.waits_until = Some(pending.since.plus(self.settings.collaboration_timeout));
         Ok(Advance::Waiting)
     }
 
@@ -318,8 +311,7 @@ impl Role {
 
     /// Ends the wait for another role, if it is over and no answer is there, and returns whether it is.
     pub(super) async fn give_up_waiting(&mut self, now: Time) -> Result<bool> {
-        let over = self.state.waits_until.is_some_and(|until| until <= now);
-        if !self.state.waits() || !over {
+        if !self.state.waits() || self.state.waits_until.is_none_or(|until| until > now) {
             return Ok(false);
         }
         let plan = self.keeper.read(&self.plan_id()?).await?;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::tools::{Dialect, Tool, Toolbox};
 
-use super::abilities::{Abilities, Ability};
+use super::{Abilities, Ability};
 
 /// Returns every tool of every plan dialect on a toolbox: `plan.get_plan`, `plan.TaskCreate` and so on. The history of a plan
 /// names the toolbox's caller.

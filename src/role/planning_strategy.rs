@@ -7,20 +7,15 @@ use crate::llm::questions::role_steps::{
     self as questions, DoneStep, Offer, OfferKind, PlannedStep, ROLE_PREFIX, RoleContext,
 };
 use crate::plan::{MAX_METADATA, ModelQuestionKind};
-use crate::wire::Problem;
-use crate::wire::plan_file::nearest;
-use crate::wire::team_file::{StepDoes, StepSpec};
-use crate::wire::text::{one_line, quote};
+use crate::wire::{Problem, StepDoes, StepSpec, nearest, one_line, quote};
 
-use super::abilities::Abilities;
-use super::agent_base_role::ChosenStrategy;
-use super::internal_plan::{InternalPlan, InternalStep, PlanningStrategy};
-use super::messages::{OtherRole, RequestRefused, RoleId};
-use super::placeholders;
-use super::request_collaboration::{REQUEST_COLLABORATION, as_request};
-use super::role_assignments::Role;
-use super::role_model::{NO_MODEL, RoleModel};
-use super::role_state::{Result, RoleError};
+use super::request_collaboration::as_request;
+use super::role_model::NO_MODEL;
+use super::{
+    Abilities, ChosenStrategy, InternalPlan, InternalStep, OtherRole, PlanningStrategy,
+    REQUEST_COLLABORATION, RequestRefused, Result, Role, RoleError, RoleId, RoleModel,
+    placeholders,
+};
 
 /// The action that every role with a language model should have: the model does it.
 pub const ASK: &str = "ask";
@@ -159,9 +154,7 @@ impl Role {
         for template in &self.settings.templates {
             let (id, name) = (&self.settings.id, quote(&template.name));
             let of = format!("role `{id}`, template {name}");
-            if template.steps.is_empty() {
-                faults.push(format!("{of}: it has no steps"));
-            }
+            faults.extend((template.steps.is_empty()).then(|| format!("{of}: it has no steps")));
             for (place, step) in (1..).zip(&template.steps) {
                 if let Err(wrong) = checker.check(step, place) {
                     faults.push(format!("{of}, step {place}: {wrong}"));
@@ -278,10 +271,7 @@ impl Role {
             checker.check(&step, place).map(|()| step)
         };
         let question = questions::steps(&asked, understand).render(&model.prompts)?;
-        let subject = match why {
-            None => ModelQuestionKind::Plan,
-            Some(_) => ModelQuestionKind::Replan,
-        };
+        let subject = why.map_or(ModelQuestionKind::Plan, |_| ModelQuestionKind::Replan);
         let planned = self.put(subject, &question).await?;
         tracing::info!(role = %self.settings.id, steps = planned.steps.len(), reason = %planned.reason, "the steps are planned");
         Ok(planned.steps)

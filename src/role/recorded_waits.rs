@@ -10,11 +10,9 @@ use crate::plan::{
     Report, RoleRequest, RoleRequestEnd, Time,
 };
 use crate::store::{Result, Store, StoreError};
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
-use super::internal_plan::{InternalPlan, asks_person};
-use super::messages::{RequestId, RoleId, StructuredMessage};
-use super::role_assignments::Role;
+use super::{InternalPlan, RequestId, Role, RoleId, StructuredMessage, asks_person};
 
 /// More internal plans within each other than there can be.
 const MOST: usize = 100;

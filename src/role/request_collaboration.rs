@@ -10,15 +10,13 @@ use serde_json::{Map, Value, json};
 use crate::plan::{AttemptKind, Draft, NewCommand, PlanId, TaskId};
 use crate::store::Store;
 use crate::tools::arguments;
-use crate::wire::team_file::{StepDoes, StepSpec};
+use crate::wire::{StepDoes, StepSpec};
 
-use super::abilities::Ability;
 use super::built_in_actions::action;
-use super::internal_plan::PlanKeeper;
-use super::messages::{
-    Framework, MessageKind, RequestId, RequestRefused, RoleId, StructuredMessage, new_request,
+use super::{
+    Ability, Framework, MessageKind, PlanKeeper, RequestId, RequestRefused, RoleId, StepContext,
+    StructuredMessage, new_request,
 };
-use super::role_model::StepContext;
 
 /// The name by which steps use the action.
 pub const REQUEST_COLLABORATION: &str = "RequestCollaboration";

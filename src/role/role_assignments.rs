@@ -5,19 +5,16 @@ use std::sync::Arc;
 
 use crate::plan::{ArchiveState, Draft, ModelCost, PlanId, Refusal, Time};
 use crate::store::Store;
-use crate::wire::text::{one_line, printable};
+use crate::wire::{StepSpec, one_line, printable};
 
-use super::abilities::Abilities;
-use super::agent_base_role::{AgentBaseRole, ChosenStrategy};
 use super::built_in_actions::ask;
-use super::internal_plan::{InternalPlan, PlanKeeper, PlanningStrategy};
-use super::messages::{CollaborationStatus, Framework, RoleId, StructuredMessage, TaskUpdate};
-use super::planning_strategy::ASK;
-use super::recorded_waits::WaitChain;
-use super::request_collaboration::{REQUEST_COLLABORATION, request_collaboration};
-use super::role_model::{PlanQuestion, RoleModel};
-use super::role_state::{AgentState, Result, RoleError, RoleFaults, RoleSettings, RoleStatus};
-use crate::wire::team_file::StepSpec;
+use super::role_model::PlanQuestion;
+use super::{
+    ASK, Abilities, AgentBaseRole, AgentState, ChosenStrategy, CollaborationStatus, Framework,
+    InternalPlan, PlanKeeper, PlanningStrategy, REQUEST_COLLABORATION, Result, RoleError,
+    RoleFaults, RoleId, RoleModel, RoleSettings, RoleStatus, StructuredMessage, TaskUpdate,
+    WaitChain, request_collaboration,
+};
 
 /// Tasks that wait while the role does another one; what comes then is rejected.
 pub const MAX_WAITING: usize = 16;
@@ -245,8 +242,7 @@ impl Role {
             Err(error) => return self.cannot_plan(error).await,
         };
         let replan = internal.and_then(|plan| plan.replan.clone());
-        let plan = self.keeper.put_steps(&plan, steps, replan).await?;
-        self.state.internal_plan = Some(plan);
+        self.state.internal_plan = Some(self.keeper.put_steps(&plan, steps, replan).await?);
         Ok(())
     }
 
@@ -301,8 +297,7 @@ impl Role {
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
     ) -> Result<()> {
-        let plan = self.keeper.change(&self.plan_id()?, why, change).await?;
-        self.state.internal_plan = Some(plan);
+        self.state.internal_plan = Some(self.keeper.change(&self.plan_id()?, why, change).await?);
         Ok(())
     }
 

@@ -16,8 +16,7 @@ use crate::plan::{
 };
 use crate::store::StoreError;
 
-use super::internal_plan::PlanKeeper;
-use super::role_state::RoleError;
+use super::{PlanKeeper, RoleError};
 
 /// The pauses after which an answer is tried to be kept again, doubled each time: about half a minute in all.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -93,8 +92,7 @@ impl PlanQuestion<'_> {
             self.count(error.spent, news).await;
             said = lost;
             model = model.without_retries();
-            let wait = away.map_or(wait, |away| away.until_next(self.model.away));
-            sleep(wait).await;
+            sleep(away.map_or(wait, |away| away.until_next(self.model.away))).await;
         }
     }
 
@@ -120,8 +118,7 @@ impl PlanQuestion<'_> {
         let PlanKeeper { store, by, .. } = self.keeper;
         let begun = store.begin_call(top, [by, "a role asks a model"], |draft, left_of_day| {
             draft.begin_call_of_role()?;
-            let left = draft.plan().calls_left().min(left_of_day);
-            Ok(left.saturating_add(1))
+            Ok((draft.plan().calls_left().min(left_of_day)).saturating_add(1))
         });
         match begun.await {
             Err(StoreError::Refused(refusal @ Refusal::UsedUp(_))) => {

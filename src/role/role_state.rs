@@ -6,10 +6,9 @@ use std::time::Duration;
 use crate::config::{Config, RolesConfig};
 use crate::plan::{CommandId, PlanId, Time, words};
 use crate::store::StoreError;
-use crate::wire::team_file::{self, OnTimeout, StepTemplate};
+use crate::wire::{OnTimeout, StepTemplate, team_file};
 
-use super::internal_plan::InternalPlan;
-use super::messages::{FrameworkError, RequestId, RoleId, StructuredMessage};
+use super::{FrameworkError, InternalPlan, RequestId, RoleId, StructuredMessage};
 
 /// What is special about a role.
 #[derive(Clone, Debug)]

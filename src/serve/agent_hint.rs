@@ -1,7 +1,7 @@
 //! The text that an agent gets when it asks what to do next. It is bounded, whatever the plan contains.
 
 use crate::plan::{Plan, Task, counted};
-use crate::wire::text::{clip, clip_bytes, one_line};
+use crate::wire::{clip, clip_bytes, joined, one_line};
 
 /// The longest hint, in bytes.
 const MAX: usize = 4096;
@@ -57,8 +57,8 @@ fn list(text: &mut String, tasks: &[&Task], of: usize) {
 fn stuck(plan: &Plan) -> String {
     let waits = plan.unsettled().next().map(|task| {
         let on = plan.unmet(task).into_iter().take(MAX_TASKS);
-        let on: Vec<String> = on.map(|id| id.to_string()).collect();
-        format!(" Task {} waits for {}.", task.number, on.join(", "))
+        let on = joined(on.map(|id| id.to_string()), ", ");
+        format!(" Task {} waits for {on}.", task.number)
     });
     format!(
         "No task can start.{} Try what failed again, skip it, or change the plan.\n",

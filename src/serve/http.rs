@@ -6,7 +6,8 @@ use std::sync::Arc;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 
-use super::mcp_server::{MAX_MESSAGE, ServedTools, Server, SharedState};
+use super::mcp_server::SharedState;
+use super::{MAX_MESSAGE, ServedTools, Server};
 
 /// The one path that is served.
 pub const PATH: &str = "/mcp";

@@ -15,8 +15,8 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::mcp_server::MAX_MESSAGE;
-use crate::wire::text::one_line;
+use super::MAX_MESSAGE;
+use crate::wire::one_line;
 
 /// Requests that are in progress simultaneously; more wait in the stream.
 const AT_ONCE: usize = 64;

@@ -22,17 +22,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::agent_hint;
 use super::line_transport::LineTransport;
 use super::notifications::PlanNotifications;
-use super::progress::{self, FOLLOWED};
+use super::progress::FOLLOWED;
+use super::{agent_hint, progress};
 use crate::plan::Plan;
 use crate::plan_time::Clock;
 use crate::store::StoreError;
 use crate::tools::{Dialect, Tool, ToolAnswer, Toolbox, notebook};
 use crate::view::mission;
 use crate::volumes::Volumes;
-use crate::wire::text::{clip_bytes, one_line};
+use crate::wire::{clip_bytes, has_word, one_line};
 
 /// The largest message, in bytes: enough for a plan with the most tasks that a tool accepts.
 pub const MAX_MESSAGE: usize = 64 * 1024 * 1024;
@@ -52,14 +52,8 @@ const NAMELESS: &str = "mcp";
 const PLAN: &str = "plan://current";
 const HINT: &str = "plan://hint";
 /// Methods with parameters that may not fit.
-const METHODS: [&str; 6] = [
-    METHOD_OF_CALLS,
-    "prompts/get",
-    "resources/read",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "initialize",
-];
+const METHODS: &str =
+    "tools/call prompts/get resources/read resources/subscribe resources/unsubscribe initialize";
 const METHOD_OF_CALLS: &str = "tools/call";
 
 const PROMPT: &str = "next";
@@ -207,10 +201,9 @@ fn is_notebook(plan: Option<&Plan>, served: &[Dialect]) -> bool {
         let owner = plan.head().owner.as_str();
         served.iter().find(|dialect| dialect.as_str() == owner)
     });
-    match maker {
-        Some(maker) => *maker == Dialect::Notebook,
-        None => served == [Dialect::Notebook],
-    }
+    maker.map_or(served == [Dialect::Notebook], |maker| {
+        *maker == Dialect::Notebook
+    })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "made for `map_err`")]
@@ -370,11 +363,9 @@ impl ServerHandler for Server {
             context.meta.get_progress_token(),
         ) {
             let followed = progress::follow(&self.shared.served, &context, token, arguments);
-            let answer = followed.await;
-            return Ok(result_of(answer, Dialect::Control).into());
+            return Ok(result_of(followed.await, Dialect::Control).into());
         }
-        let result = self.call(&context, &request.name, arguments).await;
-        Ok(result.into())
+        Ok(self.call(&context, &request.name, arguments).await.into())
     }
 
     /// Answers requests that the library does not read: requests with parameters of another form, and unknown requests.
@@ -393,7 +384,7 @@ impl ServerHandler for Server {
                 let result = result.map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
                 Ok(CustomResult::new(result))
             }
-            (known, _) if METHODS.contains(&known) => {
+            (known, _) if has_word(METHODS, known) => {
                 let message = format!("the parameters do not fit `{method}`");
                 Err(ErrorData::invalid_params(message, None))
             }
@@ -419,8 +410,7 @@ impl ServerHandler for Server {
             let message = format!("there is no prompt `{name}`; there is `{PROMPT}`");
             return Err(ErrorData::invalid_params(message, None));
         }
-        let hint = self.shared.hint().await?;
-        let message = PromptMessage::new_text(Role::User, hint);
+        let message = PromptMessage::new_text(Role::User, self.shared.hint().await?);
         Ok(GetPromptResult::new(vec![message]).into())
     }
 

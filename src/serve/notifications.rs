@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::mcp_server::ServedTools;
+use super::ServedTools;
 use crate::plan::PlanId;
 use crate::volumes::Watch;
 

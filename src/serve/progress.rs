@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use super::mcp_server::ServedTools;
+use super::ServedTools;
 use super::notifications::LOOK_AGAIN;
 use crate::tools::{Dialect, ToolAnswer};
 use crate::volumes::Watch;

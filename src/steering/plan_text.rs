@@ -5,9 +5,8 @@ use std::path::Path;
 use super::NAME;
 use crate::exec;
 use crate::plan::{Draft, PlanHead, PlanSpec, Refusal, TaskEdit, TaskState, counted};
-use crate::wire::Problem;
-use crate::wire::plan_file::{EditedPlan, PlanFile, PlanToEdit, Reference};
-use crate::wire::text::one_line;
+use crate::wire::plan_file::Reference;
+use crate::wire::{EditedPlan, PlanFile, PlanToEdit, Problem, one_line};
 
 /// Reads what a person has made of a plan's text; `head` is the plan's as it is now.
 ///

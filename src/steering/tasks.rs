@@ -6,7 +6,7 @@ use crate::plan::{
     TaskState, counted,
 };
 use crate::view::numbered_tasks;
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// Adds a person's words to the next command of a task, and returns what is said of that. With `now`, its agent is stopped, and
 /// goes on with them.

@@ -7,7 +7,8 @@ use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::wire::text::{field_path, joined, one_line, printable};
+use crate::plan::unless_empty;
+use crate::wire::{field_path, joined, one_line, printable};
 
 /// The longest text that an argument may hold, in bytes.
 const MAX_TEXT: usize = 256 * 1024;
@@ -28,10 +29,7 @@ pub struct ArgumentError {
 }
 
 fn at(path: &str) -> String {
-    match path {
-        "" => String::new(),
-        path => format!("`{path}` "),
-    }
+    unless_empty(path, |path| format!("`{path}` "))
 }
 
 impl ArgumentError {

@@ -14,7 +14,7 @@ use crate::plan::{
 use crate::steering::GoalSettings;
 use crate::view::StateWord;
 use crate::volumes::Volumes;
-use crate::wire::text::{clip, one_line};
+use crate::wire::{clip, one_line};
 
 pub(super) static TOOLS: LazyLock<[Tool; 3]> = LazyLock::new(|| {
     [
@@ -131,8 +131,7 @@ impl ControlTools {
         let plan = self.named(given.plan.as_deref()).await?;
         let carried_out = settings.volumes.daemon_of(&plan).is_some();
         let read = move |plan: &Plan, seq| status_of(plan, seq, carried_out);
-        let status = self.0.store.read(&plan, read).await?;
-        Ok(ToolAnswer::result(status))
+        Ok(ToolAnswer::result(self.0.store.read(&plan, read).await?))
     }
 
     /// Answers a question, unless the answer is for a person.
@@ -172,8 +171,7 @@ impl ControlTools {
 
     /// Returns the plan with an id, else the newest.
     async fn named(&self, id: Option<&str>) -> Result<PlanId> {
-        let plans = self.plans().await?.into_iter();
-        let mut ids = plans.map(|head| head.id);
+        let mut ids = self.plans().await?.into_iter().map(|head| head.id);
         match id {
             None => ids.next().ok_or(ToolError::NoPlan),
             Some(id) => ids.find(|plan| plan.as_str() == id).ok_or_else(|| {

@@ -5,7 +5,7 @@
 use super::{ChangeSubject, Dialect, Result, ToolError, Toolbox};
 use crate::plan::{ArchiveState, Draft, PlanHead, PlanId, Refusal, Time};
 use crate::store::StoreError;
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// The most plans in use that are read: there is one, unless callers ended between the two steps.
 const SEEN: usize = 8;

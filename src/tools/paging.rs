@@ -82,10 +82,7 @@ impl Page {
 
     /// Returns the [`weight`] that a list may have.
     pub(super) fn room(self) -> usize {
-        match self.limit {
-            Some(_) => MAX_BYTES,
-            None => DEFAULT_BYTES,
-        }
+        self.limit.map_or(DEFAULT_BYTES, |_| MAX_BYTES)
     }
 }
 

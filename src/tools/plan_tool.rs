@@ -405,9 +405,9 @@ fn plan_of(
     parameters: Option<Map<String, Value>>,
 ) -> Result<Result<PlanSpec, Vec<Problem>>> {
     let fields = structure.as_object();
-    let has = |name: &&str| fields.is_some_and(|fields| fields.contains_key(*name));
+    let has = |name| fields.is_some_and(|fields| fields.contains_key(name));
     if let Some(fields) = fields
-        && (parameters.is_some() || OF_WORKFLOW.iter().any(has))
+        && (parameters.is_some() || OF_WORKFLOW.split(' ').any(has))
     {
         return Ok(plan_of_workflow(fields, &parameters.unwrap_or_default()));
     }

@@ -33,8 +33,7 @@ pub(super) fn set(
     if stopped || from.settled() && !left_out {
         draft.reset_task(id)?;
     }
-    let works = to != TaskState::Pending && to != TaskState::Skipped;
-    if works && from != TaskState::InProgress {
+    if to != TaskState::Pending && to != TaskState::Skipped && from != TaskState::InProgress {
         draft.start_task(id)?;
     }
     let text = result.unwrap_or_default();

@@ -11,8 +11,7 @@ use crate::plan::{
     Attempt, AttemptState, BudgetLimit, CommandId, ModelQuestionKind, Plan, Task, TaskId, Time,
     counted,
 };
-use crate::wire::command_file::CommandFile;
-use crate::wire::role_text;
+use crate::wire::{CommandFile, role_text};
 
 /// Rows that are made; a terminal shows fewer.
 const MOST_ROWS: usize = 50;
@@ -52,8 +51,7 @@ impl AtWork {
     /// Returns what is at work in a plan.
     pub fn of(plan: &Plan) -> Self {
         let counts = plan.counts();
-        let used = &plan.head().usage;
-        let (tokens, cost_usd) = usage::whole(used);
+        let (tokens, cost_usd) = usage::whole(&plan.head().usage);
         let asks = plan.open_asks().filter_map(|ask| match ask.subject {
             ModelQuestionKind::Judge(_) | ModelQuestionKind::Step(_) => None,
             _ if ask.error.is_some() => None,
@@ -195,9 +193,7 @@ impl AtWork {
         });
         let mut lines: Vec<String> = shown.collect();
         let more = self.more + self.rows.len().saturating_sub(fit);
-        if more > 0 {
-            lines.push(format!("   … {more} more at work"));
-        }
+        lines.extend((more > 0).then(|| format!("   … {more} more at work")));
         lines.push(self.bar(&says, since, now, screen));
         lines
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::plan::{DAEMON, Event, PlanId};
 use crate::store::Change;
-use crate::wire::text::time_text;
+use crate::wire::time_text;
 
 /// An event with where it stands in the plan's history: `{"seq","at","plan","by","why","event",…}` with its own fields.
 #[derive(Debug, Serialize)]

@@ -5,11 +5,10 @@ use jiff::tz::TimeZone;
 use super::{Mark, Paint, StateWord, Style, moment, name, span};
 use crate::plan::{
     ArchiveState, AttemptKind, DAEMON, Decision, Event, ModelQuestionKind, ReportStatus,
-    ResultsMove, RoleRequestEnd, TaskId, Time, counted, word,
+    ResultsMove, RoleRequestEnd, TaskId, Time, counted, unless_empty, word,
 };
 use crate::store::Change;
-use crate::wire::role_text::role;
-use crate::wire::text::{one_line, short_commit};
+use crate::wire::{one_line, role, short_commit};
 
 /// The longest reason that stands on a line.
 const REASON: usize = 160;
@@ -221,10 +220,7 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
         Event::Answered {
             choice, note, by, ..
         } => {
-            let note = match note.as_str() {
-                "" => String::new(),
-                note => format!(": {}", short(note)),
-            };
+            let note = unless_empty(note, |note| format!(": {}", short(note)));
             let text = format!("answered {} ({}){note}", choice.as_str(), short(by));
             (text, Bold)
         }

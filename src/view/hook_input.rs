@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{EventView, StateWord};
 use crate::plan::{HumanQuestion, Plan, PlanState, Time, word};
-use crate::wire::text::{one_line, time_text};
+use crate::wire::{one_line, time_text};
 
 /// The most events in one call of a hook; the rest is counted.
 pub const MOST_EVENTS: usize = 200;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::first_numbers;
 use crate::plan::{Lanes, Language, Plan, RoleLanes, TaskId};
-use crate::wire::role_text::role;
+use crate::wire::{joined, role};
 
 /// The most roles that are named; roles at work come first.
 const ROLES: usize = 8;
@@ -54,8 +54,7 @@ impl LanesView {
             let en = format!("and {hidden} more roles");
             language.pick(en, format!("另有 {hidden} 个角色"))
         });
-        let parts: Vec<String> = known.chain(others).chain(more).collect();
-        parts.join(" · ")
+        joined(known.chain(others).chain(more), " · ")
     }
 }
 
@@ -74,10 +73,9 @@ impl RoleView {
             let help = language.pick("asked to help with ", "被请求协助");
             format!("{help}{}", tasks(asked, language))
         });
-        let parts: Vec<String> = busy.into_iter().chain(asked).collect();
-        let text = match parts.as_slice() {
-            [] => language.pick("free", "空闲").to_owned(),
-            parts => parts.join(language.pick(", ", "，")),
+        let text = match joined(busy.into_iter().chain(asked), language.pick(", ", "，")) {
+            none if none.is_empty() => language.pick("free", "空闲").to_owned(),
+            text => text,
         };
         format!("{} {text}", role(&self.role))
     }

@@ -3,14 +3,11 @@
 
 use std::fmt::Write as _;
 
-use super::plan::QuestionView;
-use super::task::{CurrentAttempt, TaskView};
-use super::{PlanView, StateWord, first_numbers};
+use super::{CurrentAttempt, PlanView, QuestionView, StateWord, TaskView, first_numbers};
 use crate::plan::{
     Decision, HeldLocks, Language, Plan, RoleRequest, Task, TaskState, Time, counted,
 };
-use crate::wire::role_text;
-use crate::wire::text::{clip, one_line, printable_start, time_text};
+use crate::wire::{clip, one_line, printable_start, role_text, time_text};
 
 /// The most bytes of the whole text; the sum of its parts is smaller.
 pub const MAX_BYTES: usize = 64 * 1024;

@@ -10,7 +10,6 @@ mod colours;
 mod event;
 mod event_lines;
 mod lanes;
-mod marks;
 mod outcomes;
 mod place_of_work;
 mod plan;
@@ -28,10 +27,9 @@ mod why;
 pub(crate) mod tests;
 
 pub use at_work::{AgentSays, AtWork, Screen, WorkRow};
-pub use colours::{Paint, Style};
+pub use colours::{Mark, Paint, Style};
 pub use event::EventView;
 pub use event_lines::{events, lines};
-pub use marks::Mark;
 pub use outcomes::{Outcomes, PastTasks, agent_of};
 pub use place_of_work::{place_of_agents, place_of_results};
 pub use plan::{LastDaemon, ListedView, PlanView, QuestionView};
@@ -47,9 +45,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::plan::{ArchiveState, DAEMON, ModelQuestion, PlanHead, TaskId, Time};
+use self::task::{CurrentAttempt, TaskView, wait_view};
+use crate::plan::{ArchiveState, DAEMON, ModelQuestion, PlanHead, TaskId, Time, unless_empty};
 use crate::store::TalliedPlan;
-use crate::wire::text::{one_line, printable};
+use crate::wire::{joined, one_line, printable};
 
 /// The longest name of a task or a plan that is shown on a line with other things.
 const NAME: usize = 100;
@@ -69,11 +68,10 @@ impl ListedView<'_> {
             ArchiveState::Deleted => (Some("deleted"), head.id.as_str()),
         };
         let owner = Some(head.owner.as_str()).filter(|owner| *owner != DAEMON);
-        let known: Vec<String> = owner.into_iter().chain(archived).map(name).collect();
-        let known = match known.is_empty() {
-            true => String::new(),
-            false => paint.text(Style::Dim, &format!("  ({})", known.join(", "))),
-        };
+        let known = joined(owner.into_iter().chain(archived).map(name), ", ");
+        let known = unless_empty(&known, |known| {
+            paint.text(Style::Dim, &format!("  ({known})"))
+        });
         let (key, plan_name) = (name(key), name(&head.name));
         let state = paint.text(self.state.style(), &format!("{:<11}", self.state.as_str()));
         let done = match tally.tasks {

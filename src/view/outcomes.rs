@@ -9,7 +9,7 @@ use super::usage::{money, of_tasks, time};
 use super::{Mark, Paint};
 use crate::plan::{Decision, Event, Plan, QuestionId, Task, TaskId, TaskState, Time, counted};
 use crate::store::Change;
-use crate::wire::text::one_line;
+use crate::wire::{joined, one_line};
 
 /// An answer within this time was given without much thought.
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -149,8 +149,8 @@ impl Outcomes {
                 time(agent.seconds / each).map(|time| format!("{time} a task")),
                 money(agent.cost_usd / each).map(|cost| format!("{cost} a task")),
             ];
-            let parts: Vec<String> = parts.into_iter().flatten().collect();
-            lines.push(format!("{name}: {}", parts.join(" · ")));
+            let parts = joined(parts.into_iter().flatten(), " · ");
+            lines.push(format!("{name}: {parts}"));
         }
         lines.join("\n") + "\n"
     }
@@ -214,8 +214,7 @@ impl PastTasks {
         let said = range(seconds, rows, time);
         let cost = known.then(|| range(middle_half(&self.dollars), count as f64, money));
         let said: Vec<String> = [said, cost.flatten()].into_iter().flatten().collect();
-        let known = count > 0 && !said.is_empty();
-        known.then(|| format!("expected: {} ({source})", said.join(", ")))
+        (count > 0 && !said.is_empty()).then(|| format!("expected: {} ({source})", said.join(", ")))
     }
 }
 

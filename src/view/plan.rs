@@ -5,17 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::StateWord;
 use super::lanes::LanesView;
-use super::task::{TaskView, wait_view};
-use super::usage;
+use super::{StateWord, TaskView, usage, wait_view};
 use crate::plan::{
     AnswerChoice, HeldLocks, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanHead,
     PlanId, PlanState, Task, TaskId, TaskState, Time,
 };
 use crate::store::TalliedPlan;
 use crate::volumes::{DaemonFarewell, DaemonInfo};
-use crate::wire::text::{one_line, time_text};
+use crate::wire::{one_line, time_text};
 
 /// A plan: its JSON is what `status --json` prints, the terminal and MISSION.md print it in words. The shape is relied upon by
 /// others; what is not in it is only for the words.
@@ -182,8 +180,7 @@ impl PlanView {
 
     /// Says which process carries the plan out, or the daemon of which other folder, if one does.
     pub fn carried_out_by(&mut self, pid: Option<u32>, elsewhere: Option<&str>) {
-        let carried_out = pid.is_some() || elsewhere.is_some();
-        self.plan.state = StateWord::of_plan(&self.head, carried_out);
+        self.plan.state = StateWord::of_plan(&self.head, pid.is_some() || elsewhere.is_some());
         let elsewhere = elsewhere.map(|home| json!({ "home": home }));
         self.daemon = pid.map(|pid| json!({ "pid": pid })).or(elsewhere);
     }

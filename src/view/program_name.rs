@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::wire::text::quoted;
+use crate::wire::quoted;
 
 /// How this program is called again: its name with what the person gave that every command takes, so that a hint which names a
 /// command can be pasted.

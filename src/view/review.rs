@@ -2,9 +2,7 @@
 
 use super::{Paint, Style, name, numbers};
 use crate::plan::{Plan, Task, TaskState};
-use crate::wire::criterion_text;
-use crate::wire::role_text::role;
-use crate::wire::text::{one_line, printable};
+use crate::wire::{criterion_text, one_line, printable, role};
 
 /// Tasks that are shown; an editor shows all.
 const SHOWN: usize = 50;
@@ -18,9 +16,7 @@ pub fn review(plan: &Plan, paint: Paint) -> String {
     let shown = kept().take(SHOWN).flat_map(|one| task(one, paint));
     let mut lines: Vec<String> = shown.collect();
     let more = kept().count().saturating_sub(SHOWN);
-    if more > 0 {
-        lines.push(format!("  … {more} more: `edit` shows all"));
-    }
+    lines.extend((more > 0).then(|| format!("  … {more} more: `edit` shows all")));
     let problems = &plan.head().problems;
     let doubt = |text: &String| format!("  doubtful: {}", one_line(text, LONGEST));
     lines.extend(problems.iter().map(doubt));

@@ -7,7 +7,7 @@ use super::event_lines::{happened, numbered};
 use super::{Mark, Paint, Style, name, numbers, usage};
 use crate::plan::{BudgetLimit, Decision, Event, Plan, Task, TaskId};
 use crate::store::Change;
-use crate::wire::role_text::role;
+use crate::wire::{joined, role};
 
 /// Tasks of a new plan that are listed.
 const LISTED: usize = 30;
@@ -45,12 +45,9 @@ pub fn tasks(plan: &Plan) -> Vec<String> {
         let (number, name) = (task.number, name(&task.name));
         format!("           {number} · {name}{of}{after}")
     };
-    let mut lines: Vec<String> = plan.tasks().take(LISTED).map(line).collect();
     let more = plan.counts().total().saturating_sub(LISTED);
-    if more > 0 {
-        lines.push(format!("           … {more} more"));
-    }
-    lines
+    let more = (more > 0).then(|| format!("           … {more} more"));
+    plan.tasks().take(LISTED).map(line).chain(more).collect()
 }
 
 /// Returns what came of the tasks of a plan, how long it took, and what it used: one of the last lines of a run. Nothing of a
@@ -74,8 +71,7 @@ pub fn results(plan: &Plan, paint: Paint) -> Option<String> {
         usage::tokens(tokens, 0),
         usage::money(cost),
     ];
-    let said: Vec<String> = parts.into_iter().flatten().collect();
-    (counts.total() > 0).then(|| said.join(" · "))
+    (counts.total() > 0).then(|| joined(parts.into_iter().flatten(), " · "))
 }
 
 /// The last failure of each task, how often it came in a row, and how often the task failed in all.

@@ -1,17 +1,13 @@
 //! How far a plan is: a page for a person at a terminal.
 
-use super::plan::{Progress, QuestionView};
-use super::task::TaskView;
+use super::plan::Progress;
 use super::{
-    Mark, Paint, PlanView, ProgramName, StateWord, Style, WAY_TO_A_WORKER, indented, name, numbers,
-    span,
+    Mark, Paint, PlanView, ProgramName, QuestionView, StateWord, Style, TaskView, WAY_TO_A_WORKER,
+    indented, name, numbers, span,
 };
 use crate::plan::{AttemptState, Language, PlanState, RoleRequest, TaskState, Time, counted};
 use crate::view::LastDaemon;
-use crate::wire::question_file::meaning;
-use crate::wire::role_text;
-use crate::wire::team_file::ONLY_ITS_OWN;
-use crate::wire::text::{one_line, parse_time};
+use crate::wire::{ONLY_ITS_OWN, joined, meaning, one_line, parse_time, role_text};
 
 /// The longest result that stands beside a task.
 const RESULT: usize = 120;
@@ -36,8 +32,7 @@ impl PlanView {
         if !head.allowed.is_empty() {
             let quoted = head.allowed.iter();
             let quoted = quoted.map(|one| format!("`{}`", one_line(one, 200)));
-            let quoted: Vec<String> = quoted.collect();
-            lines.push(format!("Allowed to every agent: {}", quoted.join(", ")));
+            lines.push(format!("Allowed to every agent: {}", joined(quoted, ", ")));
         }
         lines.push(String::new());
 
@@ -46,8 +41,7 @@ impl PlanView {
         for task in &self.tasks {
             let stopped = self.plan.state == StateWord::Stopped;
             lines.push(task.line(&head.status, stopped, now, paint));
-            let waits = task.waits.iter();
-            lines.extend(waits.map(|wait| wait_text(wait, now)));
+            lines.extend(task.waits.iter().map(|wait| wait_text(wait, now)));
         }
         lines.extend(more(later, "more"));
 
@@ -80,8 +74,7 @@ impl PlanView {
 
     /// Returns what is under way on the lanes of each role; `None` for a plan without roles or one that has ended.
     pub(super) fn at_work(&self, language: Language) -> Option<String> {
-        let lanes = self.lanes.as_ref();
-        let lanes = lanes.filter(|_| !self.head.status.settled());
+        let lanes = self.lanes.as_ref().filter(|_| !self.head.status.settled());
         lanes.map(|lanes| lanes.line(language))
     }
 

@@ -9,7 +9,7 @@ use crate::plan::{
     Attempt, AttemptState, CriterionResult, HeldLocks, Plan, RoleRequest, Task, TaskId, TaskState,
     Time, Verdict,
 };
-use crate::wire::text::time_text;
+use crate::wire::time_text;
 
 /// A task: its JSON is in `status --json`; what is not in it is only for the words.
 #[derive(Debug, Serialize)]

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::task::TaskView;
-use super::{Paint, ProgramName, StateWord, usage, why};
+use super::{Paint, ProgramName, StateWord, TaskView, usage, why};
 use crate::plan::{Attempt, CheckResult, HeldLocks, Plan, Task, TaskId, Time};
-use crate::wire::text::time_text;
+use crate::wire::time_text;
 
 /// The last attempts of a task that are shown; a person may have had it tried again and again.
 const ATTEMPTS: usize = 20;

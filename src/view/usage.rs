@@ -132,8 +132,7 @@ fn joined<const N: usize>(parts: [Option<String>; N], between: &str) -> Option<S
 }
 
 fn took(attempt: &Attempt) -> Option<Duration> {
-    let received = attempt.report.as_ref()?.received;
-    Some(received.since(attempt.claimed?))
+    Some(attempt.report.as_ref()?.received.since(attempt.claimed?))
 }
 
 pub(super) fn tokens(input: u64, output: u64) -> Option<String> {

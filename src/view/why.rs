@@ -1,17 +1,14 @@
 //! Why a task is as it is, and what it waits for.
 
-use super::task::TaskView;
 use super::{
-    Paint, ProgramName, StateWord, Style, WAY_TO_A_WORKER, indented, name, numbered_tasks, span,
-    usage,
+    Paint, ProgramName, StateWord, Style, TaskView, WAY_TO_A_WORKER, indented, name,
+    numbered_tasks, span, usage,
 };
 use crate::plan::{
     Attempt, AttemptState, CriterionResult, CriterionState, HeldLocks, HumanQuestion, Lanes, Plan,
     PlanState, ReviewPolicy, TaskId, TaskState, Time, word,
 };
-use crate::wire;
-use crate::wire::team_file::ONLY_ITS_OWN;
-use crate::wire::text::{clip, one_line, printable, short_commit, without_keys};
+use crate::wire::{self, ONLY_ITS_OWN, clip, one_line, printable, short_commit, without_keys};
 
 /// The longest reason that is shown on one line.
 const REASON: usize = 200;
@@ -57,9 +54,8 @@ pub fn why(
         let (what, request) = (line(&wait.what), name(wait.request.as_str()));
         format!("  {waits} · {waited}: {what} ({request})")
     }));
-    if let Some(result) = &task.result {
-        lines.push(indented(result, "  ").trim_end().to_owned());
-    }
+    let result = task.result.iter();
+    lines.extend(result.map(|result| indented(result, "  ").trim_end().to_owned()));
     let asked = plan.questions().filter(|it| it.task == Some(id));
     let answered = asked.filter_map(|question| {
         let answer = question.answer.as_ref()?;
@@ -81,9 +77,7 @@ pub fn why(
     let used = usage::of_tasks(plan).get(&id).and_then(usage::task_line);
     lines.extend(used.map(|used| format!("  used: {used}")));
     let mut attempts = plan.attempts_of(id).peekable();
-    if attempts.peek().is_some() {
-        lines.push("\nAttempts".to_owned());
-    }
+    lines.extend(attempts.peek().map(|_| "\nAttempts".to_owned()));
     lines.extend(attempts.flat_map(attempt_lines));
     Some(without_keys(&lines.join("\n")) + "\n")
 }

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use super::atomic_files::{Result, VolumesError, create_once, open_own, replace};
-use super::folder_layout::Volumes;
+use super::{Result, Volumes, VolumesError, create_once, open_own, replace};
 use crate::own_files::refused;
 
 /// The fewest letters of a token; a shorter token could be guessed.

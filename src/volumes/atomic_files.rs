@@ -98,10 +98,9 @@ pub(super) fn too_large(bytes: u64) -> String {
 /// Opens a plain file for reading; anything else is an error that names what it is.
 pub(super) fn open_own(path: &Path) -> io::Result<(File, Metadata)> {
     let (file, metadata) = open_regular(path)?;
-    match foreign(&metadata) {
-        None => Ok((file, metadata)),
-        Some(reason) => Err(own_files::refused(reason)),
-    }
+    foreign(&metadata).map_or(Ok((file, metadata)), |reason| {
+        Err(own_files::refused(reason))
+    })
 }
 
 /// Reads a plain file of at most `cap` bytes; anything else is an error that names what it is.
@@ -118,8 +117,7 @@ pub(super) fn read_capped(path: &Path, cap: u64) -> io::Result<Vec<u8>> {
 
 /// Reads a plain text file of at most `cap` bytes; bytes that are no text are replaced.
 pub(super) fn read_text(path: &Path, cap: u64) -> io::Result<String> {
-    let bytes = read_capped(path, cap)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(String::from_utf8_lossy(&read_capped(path, cap)?).into_owned())
 }
 
 /// Creates or replaces a file of this program in one step: the text is written to `temp`, which is on the same file system, and

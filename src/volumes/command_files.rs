@@ -4,19 +4,16 @@ use std::fs::{self, DirEntry};
 use std::io;
 use std::path::PathBuf;
 
-use super::atomic_files::{
-    Cannot, Result, Unpublished, VolumesError, exists, move_aside, move_new, read_capped,
-    read_text, replace, unless,
+use super::folder_layout::Folder::{
+    ReportsPending, ReportsProcessed, ReportsRejected, ReportsStale,
 };
-use super::folder_layout::{
-    Folder::{self, ReportsPending, ReportsProcessed, ReportsRejected, ReportsStale},
-    Volumes,
+use super::{
+    Cannot, Folder, REPORT_CAP, Result, Unpublished, Volumes, VolumesError, exists, move_aside,
+    move_new, read_capped, read_text, replace, unless,
 };
-use super::scan::REPORT_CAP;
 use crate::plan::CommandId;
-use crate::wire::command_file::CommandFile;
 use crate::wire::report_file::command_of;
-use crate::wire::text::safe_name;
+use crate::wire::{CommandFile, safe_name};
 
 /// Where the file of a command was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,8 +254,7 @@ impl Volumes {
     fn ids(&self, folder: Folder, ending: &str) -> Result<Vec<CommandId>> {
         let names = self.names(folder)?;
         let ids = names.iter().filter_map(|name| name.strip_suffix(ending));
-        let ids = ids.filter(|id| safe_name(id)).map(CommandId::new);
-        let mut ids: Vec<_> = ids.collect();
+        let mut ids: Vec<_> = ids.filter(|id| safe_name(id)).map(CommandId::new).collect();
         ids.sort_unstable();
         Ok(ids)
     }
@@ -280,8 +276,7 @@ impl Volumes {
 
     /// Reads a command in a given folder; `None` if it is not there, or cannot be read.
     pub fn find_command(&self, folder: Folder, id: &CommandId) -> Option<CommandFile> {
-        let text = self.read_command(folder, id).ok()?;
-        CommandFile::parse(&text).ok()
+        CommandFile::parse(&self.read_command(folder, id).ok()?).ok()
     }
 
     /// Reads the text of a command in a given folder.

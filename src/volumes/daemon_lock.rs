@@ -9,13 +9,11 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::atomic_files::{Cannot, Result, VolumesError, read_capped, replace};
-use super::folder_layout::Volumes;
-use super::heartbeat::machine;
+use super::{Cannot, Result, Volumes, VolumesError, machine, read_capped, replace};
 use crate::own_files::{self, FileId, remove_if_there};
 use crate::plan::PlanId;
 use crate::processes::has_ended;
-use crate::wire::text::sha256;
+use crate::wire::sha256;
 
 /// A process that only checks whether a daemon runs holds the lock for an instant; a start in that instant tries again.
 const TRIES: u32 = 4;
@@ -249,8 +247,7 @@ impl Volumes {
     }
 
     fn read_json<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        let bytes = read_capped(&self.root().join(name), NOTE_CAP).ok()?;
-        serde_json::from_slice(&bytes).ok()
+        serde_json::from_slice(&read_capped(&self.root().join(name), NOTE_CAP).ok()?).ok()
     }
 
     fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {

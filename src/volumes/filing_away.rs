@@ -4,13 +4,11 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::atomic_files::{
-    Cannot, Result, VolumesError, create_once, exists, move_aside, move_new, numbered, replace,
-    unless,
-};
-use super::command_files::file_name;
-use super::folder_layout::{Folder, Volumes};
 use super::torn_files::is_part;
+use super::{
+    Cannot, Folder, Result, Volumes, VolumesError, create_once, exists, file_name, move_aside,
+    move_new, numbered, replace, unless,
+};
 use crate::plan::{AppliedReport, CommandId, QuestionId};
 
 /// This lock is held while a report is rejected.

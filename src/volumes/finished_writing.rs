@@ -133,8 +133,7 @@ impl FileAges {
             (self.ahead, self.set) = (ahead, Some(now));
         }
         let age = wall.duration_since(written).ok()?;
-        let known = self.set.is_none_or(|set| age < now.since(set));
-        known.then_some(age)
+        (self.set.is_none_or(|set| age < now.since(set))).then_some(age)
     }
 }
 

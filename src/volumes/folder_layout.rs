@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use rustix::fs::Access;
 
-use super::atomic_files::{Cannot, Result, VolumesError};
+use super::{Cannot, Result, VolumesError};
 use crate::bounded_read;
 use crate::own_files::{self, remove_if_there};
-use crate::plan::{CommandId, PlanId};
-use crate::wire::text::{one_line, safe_name};
+use crate::plan::{CommandId, PlanId, words};
+use crate::wire::{one_line, safe_name};
 
 /// The variable with the exchange folder that its command came from, for an agent's own tools.
 pub const EXCHANGE: &str = "PLAN_AGENT_EXCHANGE";
@@ -21,73 +21,41 @@ pub const EXCHANGE: &str = "PLAN_AGENT_EXCHANGE";
 /// Bytes of the note about a store that is elsewhere.
 const MOST_NOTED: usize = 1024;
 
-/// A folder of the volumes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Folder {
-    /// Commands that no worker has claimed.
-    CommandsPending,
-    /// Commands that a worker has claimed.
-    CommandsProcessed,
-    /// Commands that the daemon has withdrawn.
-    CommandsWithdrawn,
-    /// Reports as they arrive.
-    ReportsPending,
-    /// Reports that counted.
-    ReportsProcessed,
-    /// Reports that came too late, twice, or for no known command.
-    ReportsStale,
-    /// Reports that could not be read, each with a file that states the reason.
-    ReportsRejected,
-    /// Questions to a person.
-    QuestionsPending,
-    /// Questions that are answered or closed.
-    QuestionsAnswered,
-    /// Heartbeats, cancel marks, and the workers' claims.
-    Active,
-    /// Output of agents, and of a daemon in the background.
-    Logs,
-    /// The default work folder.
-    Workspace,
+words! {
+    /// A folder of the volumes, by its path below the root.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Folder {
+        /// Commands that no worker has claimed.
+        CommandsPending = "commands/pending",
+        /// Commands that a worker has claimed.
+        CommandsProcessed = "commands/processed",
+        /// Commands that the daemon has withdrawn.
+        CommandsWithdrawn = "commands/withdrawn",
+        /// Reports as they arrive.
+        ReportsPending = "reports/pending",
+        /// Reports that counted.
+        ReportsProcessed = "reports/processed",
+        /// Reports that came too late, twice, or for no known command.
+        ReportsStale = "reports/stale",
+        /// Reports that could not be read, each with a file that states the reason.
+        ReportsRejected = "reports/rejected",
+        /// Questions to a person.
+        QuestionsPending = "questions/pending",
+        /// Questions that are answered or closed.
+        QuestionsAnswered = "questions/answered",
+        /// Heartbeats, cancel marks, and the workers' claims.
+        Active = "active",
+        /// Output of agents, and of a daemon in the background.
+        Logs = "logs",
+        /// The default work folder.
+        Workspace = "workspace",
+    }
 }
 
 impl Folder {
-    /// Every folder.
-    pub const ALL: [Self; 12] = [
-        Self::CommandsPending,
-        Self::CommandsProcessed,
-        Self::CommandsWithdrawn,
-        Self::ReportsPending,
-        Self::ReportsProcessed,
-        Self::ReportsStale,
-        Self::ReportsRejected,
-        Self::QuestionsPending,
-        Self::QuestionsAnswered,
-        Self::Active,
-        Self::Logs,
-        Self::Workspace,
-    ];
-
     /// Returns whether a role can have its own folder of this kind.
     fn is_of_commands(self) -> bool {
         self.as_str().starts_with(COMMANDS)
-    }
-
-    /// Returns the path below the root.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CommandsPending => "commands/pending",
-            Self::CommandsProcessed => "commands/processed",
-            Self::CommandsWithdrawn => "commands/withdrawn",
-            Self::ReportsPending => "reports/pending",
-            Self::ReportsProcessed => "reports/processed",
-            Self::ReportsStale => "reports/stale",
-            Self::ReportsRejected => "reports/rejected",
-            Self::QuestionsPending => "questions/pending",
-            Self::QuestionsAnswered => "questions/answered",
-            Self::Active => "active",
-            Self::Logs => "logs",
-            Self::Workspace => "workspace",
-        }
     }
 }
 
@@ -96,12 +64,7 @@ const COMMANDS: &str = "commands";
 
 /// Folders in which files are written before they are renamed into place. They are beside that place, so on the same file
 /// system, and outside the folders that are watched.
-const TEMP: [&str; 4] = [
-    "commands/.tmp",
-    "reports/.tmp",
-    "questions/.tmp",
-    "active/.tmp",
-];
+const TEMP: &str = "commands/.tmp reports/.tmp questions/.tmp active/.tmp";
 
 /// The folder below the root for roles with command folders of their own.
 const ROLES: &str = "roles";
@@ -240,7 +203,8 @@ impl Volumes {
     }
 
     fn folders(&self) -> impl Iterator<Item = PathBuf> {
-        let all = Folder::ALL.into_iter().map(Folder::as_str).chain(TEMP);
+        let all = Folder::ALL.into_iter().map(Folder::as_str);
+        let all = all.chain(TEMP.split(' '));
         let common = all.map(|folder| self.root.join(folder));
         let own = self.own().flat_map(|volumes| {
             let of_role = Folder::ALL.into_iter().filter(|it| it.is_of_commands());

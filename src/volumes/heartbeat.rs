@@ -4,11 +4,10 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::atomic_files::{Cannot, Result, read_capped, replace};
-use super::folder_layout::Volumes;
+use super::{Cannot, Result, Volumes, read_capped, replace};
 use crate::own_files::remove_if_there;
 use crate::plan::{CommandId, Time};
-use crate::wire::text::{one_line, parse_time, time_text};
+use crate::wire::{one_line, parse_time, time_text};
 
 /// The most bytes of a heartbeat.
 const LIFE_CAP: u64 = 16 * 1024;
@@ -56,17 +55,14 @@ pub struct Heartbeat {
 mod rfc3339 {
     use super::*;
 
-    pub(super) fn serialize<S: Serializer>(
-        time: &Option<Time>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        time.map(time_text).serialize(serializer)
+    pub(super) fn serialize<S: Serializer>(time: &Option<Time>, to: S) -> Result<S::Ok, S::Error> {
+        time.map(time_text).serialize(to)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
+        from: D,
     ) -> Result<Option<Time>, D::Error> {
-        let text = Option::<String>::deserialize(deserializer)?;
+        let text = Option::<String>::deserialize(from)?;
         Ok(text.as_deref().and_then(parse_time))
     }
 }

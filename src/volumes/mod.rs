@@ -9,7 +9,6 @@ mod daemon_lock;
 mod filing_away;
 mod finished_writing;
 mod folder_layout;
-mod folder_listing;
 mod heartbeat;
 mod pairing_code;
 mod scan;
@@ -30,3 +29,10 @@ pub use scan::{ArrivedReport, MOST_REPORTS, NOT_A_REPORT, Scan, Scanner, WorkerS
 pub use watch::Watch;
 pub use workspace_inbox::Inbox;
 pub use workspace_mission::{keep_out_of_git, write_mission};
+
+use self::atomic_files::{
+    Cannot, HARD_LINK, create_once, exists, foreign, move_aside, move_aside_as, move_new, numbered,
+    open_own, open_regular, read_capped, read_text, replace, too_large, unless,
+};
+use self::command_files::file_name;
+use self::scan::REPORT_CAP;

@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
-use super::access_token::{TokenFile, exposed};
-use super::atomic_files::{Cannot, Result, replace};
+use super::access_token::exposed;
+use super::{Cannot, Result, TokenFile, replace};
 use crate::own_files::{file, is_at, refused};
-use crate::wire::text::sha256;
+use crate::wire::sha256;
 
 /// How long a code is good.
 const LIFE: Duration = Duration::from_secs(300);

@@ -9,15 +9,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::atomic_files::{Cannot, HARD_LINK, Result, foreign, open_regular, read_text, too_large};
-use super::finished_writing::{FileAges, FileObservation, WatchHints, is_finished};
-use super::folder_layout::{Folder, Volumes};
-use super::folder_listing::FolderListing;
-use super::heartbeat::Heartbeat;
+use super::finished_writing::{FileAges, FileObservation, is_finished};
+use super::{
+    Cannot, Folder, HARD_LINK, Heartbeat, Result, Volumes, WatchHints, foreign, open_regular,
+    read_text, too_large,
+};
 use crate::plan::{CommandId, QuestionId};
-use crate::wire::text::{safe_name, sha256};
+use crate::wire::{safe_name, sha256};
 
 /// The most bytes of a report, a command or a question.
 pub(super) const REPORT_CAP: u64 = 1024 * 1024;
@@ -324,8 +325,7 @@ impl Scanner {
             });
         };
         let stamp = FileStamp::of(&metadata);
-        let known = self.signs.get(id).filter(|(known, _)| *known == stamp);
-        let life = match known {
+        let life = match self.signs.get(id).filter(|(known, _)| *known == stamp) {
             Some((_, sign)) => sign.life.clone(),
             None => self.volumes.read_life(id),
         };
@@ -350,8 +350,7 @@ impl Scanner {
         }
         // An editor may save in place, and half an answer must not be read.
         let age = self.ages.age(&metadata);
-        let still = now.duration_since(seen.since).max(age.unwrap_or_default());
-        if still < QUESTION_QUIET {
+        if now.duration_since(seen.since).max(age.unwrap_or_default()) < QUESTION_QUIET {
             scan.waiting = true;
             return;
         }
@@ -478,8 +477,7 @@ impl Volumes {
     /// Returns whether a question with that id has a file, open or answered. If that cannot be checked, the answer is no.
     pub fn has_question(&self, id: &QuestionId) -> bool {
         let filed = self.path(Folder::QuestionsAnswered);
-        let name = format!("question-{id}.md");
-        let places = [self.question(id), filed.join(name)];
+        let places = [self.question(id), filed.join(format!("question-{id}.md"))];
         places.iter().any(|path| fs::symlink_metadata(path).is_ok())
     }
 
@@ -492,6 +490,52 @@ impl Volumes {
     pub fn question(&self, id: &QuestionId) -> PathBuf {
         self.path(Folder::QuestionsPending)
             .join(format!("question-{id}.md"))
+    }
+}
+
+/// A folder that is listed repeatedly. It stays open: opening it is an event that wakes the processes that watch it.
+#[derive(Debug, Default)]
+struct FolderListing(Option<Dir>);
+
+impl FolderListing {
+    /// Returns the names that are text, with their inodes; empty if the folder does not exist.
+    fn names(&mut self, path: &Path) -> io::Result<Vec<(String, u64)>> {
+        let Some(folder) = self.open(path)? else {
+            return Ok(Vec::new());
+        };
+        folder.rewind();
+        let mut names = Vec::new();
+        for entry in folder {
+            let entry = entry?;
+            // A name that is not text cannot be that of a report.
+            if let Ok(name) = entry.file_name().to_str()
+                && !matches!(name, "." | "..")
+            {
+                names.push((name.to_owned(), entry.ino()));
+            }
+        }
+        Ok(names)
+    }
+
+    /// Returns the folder that exists now, which may be another one than before.
+    fn open(&mut self, path: &Path) -> io::Result<Option<&mut Dir>> {
+        let now = match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.0 = None;
+                return Ok(None);
+            }
+            now => now?,
+        };
+        let same = |folder: &Dir| {
+            folder
+                .stat()
+                .is_ok_and(|then| (then.st_dev, then.st_ino) == (now.dev(), now.ino()))
+        };
+        if !self.0.as_ref().is_some_and(same) {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            self.0 = Some(Dir::new(rustix::fs::open(path, flags, Mode::empty())?)?);
+        }
+        Ok(self.0.as_mut())
     }
 }
 

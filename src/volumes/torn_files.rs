@@ -9,9 +9,7 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use super::atomic_files::{Result, move_aside_as, open_regular, read_capped, unless};
-use super::command_files::file_name;
-use super::folder_layout::{Folder, Volumes};
+use super::{Folder, Result, Volumes, file_name, move_aside_as, open_regular, read_capped, unless};
 use crate::plan::{CommandId, QuestionId};
 
 impl Volumes {
@@ -89,8 +87,7 @@ pub(super) fn is_part(path: &Path, text: &str) -> bool {
 fn part(path: &Path, text: &str) -> Option<Vec<u8>> {
     let there = read_capped(path, text.len() as u64).ok()?;
     let zeros = there.iter().rev().take_while(|byte| **byte == 0).count();
-    let part = text.as_bytes().starts_with(&there[..there.len() - zeros]);
-    part.then_some(there)
+    (text.as_bytes().starts_with(&there[..there.len() - zeros])).then_some(there)
 }
 
 /// Moves a torn file aside; false if it no longer exists because a worker claimed it.

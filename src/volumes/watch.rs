@@ -12,8 +12,8 @@ use notify::event::{AccessKind, AccessMode, Event, EventKind, ModifyKind, Rename
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 
-use super::finished_writing::{WatchHints, WritePhase};
-use super::folder_layout::{Folder, Volumes};
+use super::finished_writing::WritePhase;
+use super::{Folder, Volumes, WatchHints};
 
 /// The folders whose events the daemon waits for.
 const DAEMON: [Folder; 5] = [

@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::atomic_files::{Result, VolumesError, read_capped};
-use super::scan::REPORT_CAP;
-use super::workspace_mission::keep_out_of_git;
+use super::{REPORT_CAP, Result, VolumesError, keep_out_of_git, read_capped};
 use crate::own_files;
 use crate::plan::CommandId;
 
@@ -90,8 +88,7 @@ impl Inbox {
             return Some((own, bytes));
         }
         let common = self.folder.join(COMMON);
-        let written = fs::symlink_metadata(&common).ok()?.modified().ok()?;
-        if written + COARSE < since {
+        if fs::symlink_metadata(&common).ok()?.modified().ok()? + COARSE < since {
             return None;
         }
         let bytes = read_capped(&common, REPORT_CAP).ok()?;

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::atomic_files::{Result, read_capped, replace};
+use super::{Result, read_capped, replace};
 use crate::foreign_files::git_link;
 use crate::own_files;
 
@@ -37,10 +37,7 @@ pub fn write_mission(folder: &Path, text: &str) -> Result<()> {
 /// # Errors
 /// When git's exclude file cannot be read or written.
 pub fn keep_out_of_git(project: &Path) -> io::Result<()> {
-    match git_folder(project) {
-        Some(git) => exclude(&git, &[AGENT_FOLDER]),
-        None => Ok(()),
-    }
+    git_folder(project).map_or(Ok(()), |git| exclude(&git, &[AGENT_FOLDER]))
 }
 
 /// Returns the folder that all work trees of the workspace's repository share, if the workspace is in a repository.

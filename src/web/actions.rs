@@ -13,10 +13,8 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::api_error::{Answer, ApiError, ApiResult};
-use super::plans::task_id;
-use super::state::WebState;
 use super::work::blocking;
+use super::{Answer, ApiError, ApiResult, WebState, task_id};
 use crate::config::Isolation;
 use crate::exec::project_head;
 use crate::plan::{
@@ -28,9 +26,7 @@ use crate::store::StoreError;
 use crate::tools::new_plan_id;
 use crate::view::ProgramName;
 use crate::volumes::LockError;
-use crate::wire::Problem;
-use crate::wire::plan_file::PlanToEdit;
-use crate::wire::text::sha256;
+use crate::wire::{PlanToEdit, Problem, sha256};
 
 /// The name under which changes from the page are recorded.
 const BY: &str = "web";

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::plan::Refusal;
 use crate::store::StoreError;
-use crate::wire::text::clip;
+use crate::wire::clip;
 
 /// Characters of a message: what it names may come from the request.
 const MESSAGE: usize = 2_000;

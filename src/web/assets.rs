@@ -5,7 +5,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 
-use crate::wire::text::sha256;
+use crate::wire::sha256;
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 

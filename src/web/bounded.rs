@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::wire::text::{clip, without_keys};
+use crate::wire::{clip, without_keys};
 
 /// The largest answer, in bytes, with some room for what stands around a list.
 pub const MOST: usize = 60 * 1024;

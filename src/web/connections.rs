@@ -21,8 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OnceCell, OwnedSemaphorePermit, Semaphore};
 use tower_http::timeout::TimeoutBody;
 
-use super::assets;
-use super::gate::{Gate, MAX_BODY, Pass};
+use super::{Gate, MAX_BODY, Pass, assets};
 use crate::serve::{MAX_MESSAGE, PATH};
 
 /// Simultaneous connections of clients that have shown the token; more wait. Agents on one machine are few, and so are the pages

@@ -16,10 +16,8 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use super::api_error::ApiResult;
-use super::bounded::fit;
-use super::plans::{TASKS_OF_A_CHANGE, Wanted, change};
-use super::state::WebState;
+use super::plans::change;
+use super::{ApiResult, TASKS_OF_A_CHANGE, Wanted, WebState, fit};
 use crate::exec::read_from;
 use crate::plan::{Attempt, CommandId, Plan, PlanId, TaskId};
 use crate::store::{ListedPlan, StoreError, TalliedPlan};
@@ -150,8 +148,7 @@ async fn outputs(
 }
 
 async fn follow_all(state: &WebState, mut changes: Changes, outbox: &Outbox) -> Result<(), Ended> {
-    let hello = event("hello", &state.hello(0));
-    outbox.send(hello, true).await?;
+    outbox.send(event("hello", &state.hello(0)), true).await?;
     let mut known: HashMap<PlanId, Value> = HashMap::new();
     let mut first = true;
     loop {

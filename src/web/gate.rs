@@ -9,8 +9,7 @@ use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::api_error::ApiError;
-use super::assets;
+use super::{ApiError, assets};
 use crate::serve::PATH as TOOLS;
 use crate::volumes::TokenFile;
 

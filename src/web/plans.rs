@@ -7,18 +7,16 @@ use axum::http::request::Parts;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::api_error::{Answer, ApiError, ApiResult};
-use super::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
-use super::state::WebState;
+use super::{
+    Answer, ApiError, ApiResult, MOST, WebState, clip_texts, fit, prefix, size, take_rows,
+};
 use crate::plan::{
     ArchiveState, DAEMON, HeldLocks, HumanQuestion, Plan, PlanHead, PlanId, PlanState, Refusal,
     Row, TaskId, Time,
 };
 use crate::store::{Change, ListedPlan, StoreError};
 use crate::view::{self, LastDaemon, ListedView, PlanView, ProgramName};
-use crate::wire::plan_file::PlanToEdit;
-use crate::wire::question_file::meaning;
-use crate::wire::text::time_text;
+use crate::wire::{PlanToEdit, meaning, time_text};
 
 /// Rows that are read together, and the most that a caller gets of them.
 const PAGE: usize = 200;
@@ -248,9 +246,7 @@ pub fn change(change: &Change) -> Value {
     let mut events = view::events(change);
     let more = events.len().saturating_sub(LINES);
     events.truncate(LINES);
-    if more > 0 {
-        events.push(format!("… {more} more"));
-    }
+    events.extend((more > 0).then(|| format!("… {more} more")));
     let why = match change.by == DAEMON && !events.is_empty() {
         true => "",
         false => &change.why,
@@ -298,8 +294,7 @@ pub async fn questions(State(state): State<WebState>) -> Answer {
 fn question(plan: &Plan, seq: i64, open: &HumanQuestion) -> Value {
     let task = open.task.and_then(|task| plan.task(task));
     let choices = open.choices.iter().map(|choice| {
-        let meaning = meaning(open.about, *choice, open.attempts);
-        json!({"word": choice.as_str(), "meaning": meaning})
+        json!({"word": choice.as_str(), "meaning": meaning(open.about, *choice, open.attempts)})
     });
     json!({
         "plan": plan.id(),

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-use super::api_error::{ApiError, ApiResult};
+use super::{ApiError, ApiResult};
 use crate::config::Config;
 use crate::plan::{Plan, PlanId};
 use crate::plan_time::Clock;
@@ -15,8 +15,7 @@ use crate::steering::GoalSettings;
 use crate::store::Store;
 use crate::view::ProgramName;
 use crate::volumes::{TokenFile, Volumes};
-use crate::wire::Problem;
-use crate::wire::text::time_text;
+use crate::wire::{Problem, time_text};
 
 /// Simultaneous streams of events: two for each open page.
 const STREAMS: usize = 8;
@@ -71,8 +70,7 @@ impl WebState {
     /// # Errors
     /// All are in use.
     pub fn stream(&self) -> ApiResult<OwnedSemaphorePermit> {
-        let place = Arc::clone(&self.streams).try_acquire_owned();
-        place.map_err(|_| {
+        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
             let message = format!("{STREAMS} streams of events are open already");
             let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message);
             error.hint("close another tab with the page")

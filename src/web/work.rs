@@ -5,15 +5,11 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde_json::json;
 
-use super::api_error::{Answer, ApiError, ApiResult};
-use super::bounded::{prefix, take_rows};
-use super::plans::{Wanted, no_task, task_id};
-use super::state::WebState;
+use super::{Answer, ApiError, ApiResult, Wanted, WebState, no_task, prefix, take_rows, task_id};
 use crate::exec::{DiffDetail, DiffSource, diff_of, diff_project, find_diff_after, read_from};
 use crate::plan::{AttemptState, CommandId, Plan, PlanId, TaskId};
 use crate::view::Paint;
-use crate::wire::command_file::CommandFile;
-use crate::wire::text::without_keys;
+use crate::wire::{CommandFile, without_keys};
 use crate::worker::readable_output::{closed, readable};
 use crate::worker::workers_at_work;
 

@@ -3,12 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::markdown;
-use super::problem::Problems;
-use super::text::{
-    known_word, one_line, parse_time, printable, quote, safe_name, safe_session, time_text,
+use super::{
+    Problem, Problems, front_matter, known_word, markdown, one_line, parse_time, printable, quote,
+    safe_name, safe_session, time_text,
 };
-use super::{Problem, front_matter};
 use crate::plan::{CommandId, Language, Origin, PlanId, SessionId, TaskId, Time, word};
 
 /// The most of a command's heading that is shown, in characters.
@@ -143,15 +141,10 @@ pub fn language(body: &str) -> Language {
 /// Finds the parts of a command's body by their headings: English, Chinese or both. Text without such a heading is the
 /// description.
 pub fn sections(body: &str) -> Sections {
-    let headings: [&[&str]; 3] = [
-        &["Task description", "任务描述", "Task", "Description"],
-        &["Constraints", "约束条件", "约束"],
-        &[
-            "Expected output",
-            "预期输出",
-            "Expected outcome",
-            "预期结果",
-        ],
+    let headings = [
+        "Task description|任务描述|Task|Description",
+        "Constraints|约束条件|约束",
+        "Expected output|预期输出|Expected outcome|预期结果",
     ];
     let ([description, constraints, expected_output], _) = markdown::parts(body, headings);
     Sections {

@@ -1,8 +1,7 @@
 //! Criteria as a person writes them: a text, or a list of lines that begin with `- `. What proves a criterion stands behind it in
 //! brackets: `(check: NAME)`, `(file: PATH, lines: N)` or `(file: PATH, contains: TEXT)`.
 
-use super::plan_file::nearest;
-use super::text::{joined, one_line, quote};
+use super::{joined, nearest, one_line, quote};
 use crate::plan::{Criteria, Criterion, FileProperty, Proof, within_workspace};
 
 /// The most criteria of a task: a judge answers each that nothing proves.

@@ -365,8 +365,7 @@ fn no_closing(text: &str, skipped: usize) -> Problem {
     let is_field = |line: &&str| {
         key_and_value(line).is_some() || (line.starts_with(' ') && !line.trim().is_empty())
     };
-    let fields = lines.take_while(is_field).count();
-    let line = skipped + 1 + fields;
+    let line = skipped + 1 + lines.take_while(is_field).count();
     Problem::on_line(line, "the front matter has no closing `---`")
         .with_hint(format!("put a line `---` after line {line}"))
 }
@@ -381,8 +380,7 @@ fn key_and_value(line: &str) -> Option<(&str, &str)> {
     let (end, _) = line.match_indices(':').find(ends_key)?;
     let key = line[..end].trim();
     let unquoted = |quote| key.strip_prefix(quote)?.strip_suffix(quote);
-    let unquoted = unquoted('"').or_else(|| unquoted('\''));
-    let key = unquoted.unwrap_or(key);
+    let key = unquoted('"').or_else(|| unquoted('\'')).unwrap_or(key);
     (!key.is_empty()).then_some((key, &line[end + 1..]))
 }
 

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::role_text::role;
-use super::text::one_line;
+use super::{one_line, role};
 use crate::plan::{Plan, Task, TaskId, TaskState};
 
 /// The most characters of a name in a box.

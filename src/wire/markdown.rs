@@ -118,7 +118,7 @@ const LONGEST_TITLE: usize = 120;
 /// Sorts a text under the headings it is expected to have, and returns the rest beside; a deeper heading stays with the part it
 /// stands in, what stands under any other heading is kept as it is. A text with none of the headings is wholly the first part. Headings that
 /// were escaped are text, and returned as they were.
-pub(crate) fn parts<const N: usize>(text: &str, words: [&[&str]; N]) -> ([String; N], String) {
+pub(crate) fn parts<const N: usize>(text: &str, words: [&str; N]) -> ([String; N], String) {
     let words = words.map(in_letters);
     let mut known: [String; N] = std::array::from_fn(|_| String::new());
     let mut other = String::new();
@@ -145,7 +145,7 @@ pub(crate) fn parts<const N: usize>(text: &str, words: [&[&str]; N]) -> ([String
 }
 
 /// Returns a text in which no line is read as one of these headings: [`parts`] returns it was.
-pub(crate) fn escape<const N: usize>(text: &str, words: [&[&str]; N]) -> String {
+pub(crate) fn escape<const N: usize>(text: &str, words: [&str; N]) -> String {
     let words = words.map(in_letters);
     change_lines(text, |line| {
         is_known(line.trim_start_matches('\\'), &words).then(|| format!("\\{line}"))
@@ -174,8 +174,9 @@ fn is_known(line: &str, words: &[Vec<String>]) -> bool {
     heading(line).is_some_and(|(_, title)| named(title, words).is_some())
 }
 
-fn in_letters(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| letters(word)).collect()
+/// Reads what a part may be called, with `|` between each two.
+fn in_letters(words: &str) -> Vec<String> {
+    words.split('|').map(letters).collect()
 }
 
 /// Returns the part that a heading names, in any of its languages or several together: `Core results / 核心成果`, `1. Core
@@ -237,7 +238,7 @@ mod tests {
 
     #[test]
     fn parts_keep_all_text() {
-        let words: [&[&str]; 2] = [&["One"], &["Two"]];
+        let words = ["One", "Two"];
         let (known, other) = super::parts(
             "t\n# Title\n## Two\n2\n### Sub\ns\n## Odd\no\n## One\n1",
             words,
@@ -251,7 +252,7 @@ mod tests {
 
     #[test]
     fn escaped_headings_are_text() {
-        let words: [&[&str]; 2] = [&["One"], &["Two"]];
+        let words = ["One", "Two"];
         let text = "a\n## Two\n\\# One\n```\n# One\n```\n\\x\n## Three\n## One";
         let whole = format!("## One\n\n{}\n\n## Two\n\n2", escape(text, words));
         let (known, other) = super::parts(&whole, words);

@@ -17,4 +17,25 @@ pub(crate) mod tests;
 pub mod text;
 mod yaml_tree;
 
+pub use command_file::{CommandFile, CommandType};
+pub(crate) use plan_file::nearest;
+pub use plan_file::{EditedPlan, PlanFile, PlanToEdit, Structure};
+pub(crate) use problem::Place;
 pub use problem::Problem;
+pub use question_file::meaning;
+pub use report_file::ReportFile;
+pub use role_text::role;
+pub use team_file::{
+    ONLY_ITS_OWN, OnTimeout, RoleFolder, RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec,
+    StepTemplate, Team, Workflow,
+};
+pub use text::{
+    KEY_PREFIXES, clip, clip_bytes, one_line, parse_span, parse_time, printable, quoted, safe_name,
+    safe_session, sha256, time_text, without_keys,
+};
+pub(crate) use text::{
+    field_path, has_word, is_identifier, joined, known_word, printable_start, quote, short_commit,
+};
+
+use self::problem::Problems;
+use self::yaml_tree::{YamlFields, YamlNode};

@@ -8,10 +8,7 @@ mod structure_data;
 
 use std::collections::{HashMap, HashSet};
 
-use super::Problem;
-use super::problem::{Place, Problems};
-use super::text::{joined, known_word, one_line, quote};
-use super::yaml_tree::{self, YamlNode};
+use super::{Place, Problem, Problems, YamlNode, joined, known_word, one_line, quote, yaml_tree};
 use crate::plan::{
     Criteria, MAX_PRODUCED, PlanSpec, TaskOrder, TaskRef, TaskSpec, cycle_among, within_workspace,
 };
@@ -166,8 +163,7 @@ impl TaskDraft {
     fn expect(&mut self, criteria: Criteria, line: usize, column: usize) {
         let names = criteria.checks().map(str::to_owned);
         let place = Place { line, column };
-        let bound = names.map(|word| Reference { word, place });
-        self.check(bound.collect());
+        self.check(names.map(|word| Reference { word, place }).collect());
         self.task.criteria = criteria;
     }
 
@@ -195,8 +191,7 @@ impl Reference {
     }
 
     fn ambiguous(&self) -> Problem {
-        let message = format!("several tasks are named {}", quote(&self.word));
-        let problem = self.problem(message);
+        let problem = self.problem(format!("several tasks are named {}", quote(&self.word)));
         problem.with_hint("use the number of the task")
     }
 }
@@ -212,8 +207,7 @@ impl<'a> Names<'a> {
     fn of(drafts: &'a [TaskDraft]) -> Self {
         let mut by_word: HashMap<String, Vec<usize>> = HashMap::new();
         for (at, TaskDraft { task, .. }) in drafts.iter().enumerate() {
-            let word = task.key.clone();
-            let word = word.unwrap_or_else(|| task.name.to_lowercase());
+            let word = task.key.clone().unwrap_or_else(|| task.name.to_lowercase());
             by_word.entry(word).or_default().push(at);
         }
         Self {
@@ -328,16 +322,14 @@ fn named(mut plan: PlanSpec, file_name: &str) -> PlanSpec {
 }
 
 /// Returns which of the known words was probably meant, or which exist.
-pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
-    if let Some(near) = nearest(word, known.iter().copied()) {
+pub(super) fn suggestion<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    if let Some(near) = nearest(word, known.clone()) {
         return format!("did you mean `{near}`?");
     }
     // Lists a name that a file contains twice only once.
     let mut seen = HashSet::new();
-    let names = known.iter().copied();
-    let names: Vec<&str> = names
-        .filter(|name| !name.is_empty() && seen.insert(*name))
-        .collect();
+    let names = known.filter(|name| !name.is_empty() && seen.insert(*name));
+    let names: Vec<&str> = names.collect();
     match names[..] {
         [] => "there are none".to_owned(),
         [only] => format!("there is only `{only}`"),

@@ -1,6 +1,6 @@
 //! Problems of a file that a person or an agent wrote, in the words and line numbers of that file.
 
-use super::text::joined;
+use super::joined;
 use std::cell::RefCell;
 use std::fmt;
 

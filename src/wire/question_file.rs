@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::text::{joined, one_line, printable, quote};
-use super::{Problem, front_matter};
+use super::{Problem, front_matter, joined, one_line, printable, quote};
 use crate::plan::{AnswerChoice, HumanQuestion, HumanQuestionKind, Language, PlanHead, Task};
 
 /// Returns the text of `question-<id>.md`, with an empty answer to fill in. `program` is what a person types to call this
@@ -115,8 +114,7 @@ fn body(question: &HumanQuestion, program: &str, language: Language) -> String {
     let reason = printable(&question.reason);
     let reason = reason.trim();
     let quoted = |line: &str| format!("> {line}").trim_end().to_owned();
-    let quoted = joined(reason.lines().map(quoted), "\n");
-    let reason = language.pick(reason.to_owned(), quoted);
+    let reason = language.pick(reason.to_owned(), joined(reason.lines().map(quoted), "\n"));
     let title = language.pick("How to answer", "如何回答");
     let choices = question.choices.iter().map(|choice| {
         let about = question.about;
@@ -138,8 +136,7 @@ fn body(question: &HumanQuestion, program: &str, language: Language) -> String {
         "Write one of the words of `choices:` behind `answer:` above, if you like a note behind `note:`, and save the file.",
         "请把 `choices:` 中的一个词写在上面的 `answer:` 之后，需要附言时写在 `note:` 之后，然后保存文件。",
     );
-    let grants = question.choices.iter().any(|one| question.is_grant(*one));
-    let only = match grants {
+    let only = match question.choices.iter().any(|one| question.is_grant(*one)) {
         true => language.pick(
             " Agents can write files: what gives a right is only taken from you.",
             "智能体也能写文件，所以授权只能由你亲自给出。",

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::command_file::read_session;
-use super::problem::Problems;
-use super::text::{known_word, one_line, parse_time, printable, quote, safe_name, time_text};
-use super::{Problem, front_matter, markdown};
+use super::{
+    Problem, Problems, front_matter, has_word, known_word, markdown, one_line, parse_time,
+    printable, quote, safe_name, time_text,
+};
 use crate::plan::{CommandId, Report, ReportStatus, SessionId, Time};
 
 pub use crate::plan::Collaboration;
@@ -21,32 +22,18 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 pub const EXAMPLE: &str = "---\nstatus: SUCCESS\n---\n\n## Core results\n\nWhat was done.\n";
 
 /// What the parts of a report are called.
-const HEADINGS: [&[&str]; 3] = [
-    &["Core results", "核心成果", "Results", "Key results"],
-    &["Pitfalls", "填坑记录", "踩坑记录"],
-    &[
-        "Next-step suggestions",
-        "下一步建议",
-        "Next steps",
-        "Next step",
-    ],
+const HEADINGS: [&str; 3] = [
+    "Core results|核心成果|Results|Key results",
+    "Pitfalls|填坑记录|踩坑记录",
+    "Next-step suggestions|下一步建议|Next steps|Next step",
 ];
 
 const STATUS_HINT: &str = "write `status: SUCCESS`, `status: PARTIAL_SUCCESS` or `status: FAILED`";
 const TIME_HINT: &str = "write it like `2026-01-31T18:00:00Z`";
 /// Who wrote a report in place of the agent.
 const WORKER: &str = "worker";
-const KNOWN: [&str; 9] = [
-    "id",
-    "status",
-    "session_id",
-    "usage",
-    "blocked_until",
-    "question",
-    "request_id",
-    "collaboration",
-    "written_by",
-];
+const KNOWN: &str =
+    "id status session_id usage blocked_until question request_id collaboration written_by";
 
 /// A report as it stands in a file.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,8 +102,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<ReportFile, Vec<Problem>> {
     let only = |problem| vec![problem];
     let misnamed = || format!("the name is {}, not `report-<command id>.md`", quote(name));
     let command = command_of(name).ok_or_else(|| only(Problem::new(misnamed())))?;
-    let text = text_of(bytes).map_err(only)?;
-    let front = front_matter::split(text).map_err(|problem| {
+    let front = front_matter::split(text_of(bytes).map_err(only)?).map_err(|problem| {
         only(match problem.hint {
             Some(_) => problem,
             None => problem.with_hint(STATUS_HINT),
@@ -249,7 +235,7 @@ fn read_by_line(
     let mut values = Map::new();
     for field in front.fields().map_err(|_| spoiled.clone())? {
         let value = match (field.key.as_str(), field.scalar()) {
-            (key, _) if !KNOWN.contains(&key) => continue,
+            (key, _) if !has_word(KNOWN, key) => continue,
             ("usage", _) | (_, Some("" | "~" | "null")) => Value::Null,
             (_, Some(text)) => Value::from(text),
             (_, None) => return Err(spoiled),

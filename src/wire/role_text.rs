@@ -1,6 +1,6 @@
 //! Roles in words: on a line with other things, and who waits for whom.
 
-use super::text::one_line;
+use super::one_line;
 use crate::plan::RoleRequest;
 
 /// The most characters of a role's name.

@@ -13,11 +13,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Problem;
-use super::plan_file::{PlanFile, nearest, suggestion};
-use super::problem::{Place, Problems};
-use super::text::{quote, safe_name};
-use super::yaml_tree::{self, YamlFields, YamlNode};
+use super::plan_file::suggestion;
+use super::{
+    Place, PlanFile, Problem, Problems, YamlFields, YamlNode, nearest, quote, safe_name, yaml_tree,
+};
 use crate::plan::words;
 
 pub use name_checks::KnownNames;
@@ -197,13 +196,11 @@ pub fn gather(text: &str) -> (Team, Vec<Problem>) {
         Err(problem) => return (Team::default(), vec![problem]),
     };
     let problems = Problems::default();
-    let team = read(&node, &problems);
-    (team, problems.in_order())
+    (read(&node, &problems), problems.in_order())
 }
 
 fn read(node: &YamlNode, problems: &Problems) -> Team {
-    let known = ["name", "roles", "workflows"];
-    let Some(fields) = YamlFields::of(node, "the team", &known, problems) else {
+    let Some(fields) = YamlFields::of(node, "the team", "name roles workflows", problems) else {
         return Team::default();
     };
     let roles = bounded(&fields, "roles");
@@ -257,8 +254,7 @@ fn refuse_twice<'a>(ids: impl Iterator<Item = (&'a str, Place)>, problems: &Prob
         let first = *seen.entry(id).or_insert(place);
         if first != place {
             let (id, line) = (quote(id), first.line);
-            let message = format!("the id {id} is used twice, first on line {line}");
-            problems.add(place.problem(message));
+            problems.add(place.problem(format!("the id {id} is used twice, first on line {line}")));
         }
     }
 }
@@ -299,7 +295,7 @@ impl Team {
 
     /// Returns which role was probably meant, or which exist.
     pub fn role_meant(&self, word: &str) -> String {
-        suggestion(word, &self.role_ids())
+        suggestion(word, self.role_ids().into_iter())
     }
 
     /// Returns which workflow was probably meant, and which exist.

@@ -40,20 +40,8 @@ pub fn printable(text: &str) -> String {
 }
 
 /// How keys of well-known services begin.
-pub const KEY_PREFIXES: [&str; 12] = [
-    "sk-",
-    "sk-ant-",
-    "sk-proj-",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "github_pat_",
-    "glpat-",
-    "xoxb-",
-    "xoxp-",
-    "AKIA",
-    "AIza",
-];
+pub const KEY_PREFIXES: &str =
+    "sk- sk-ant- sk-proj- ghp_ gho_ ghs_ github_pat_ glpat- xoxb- xoxp- AKIA AIza";
 
 /// The shortest word that is taken for a key in what an agent says.
 const KEY: usize = 20;
@@ -69,9 +57,8 @@ pub fn without_keys(text: &str) -> String {
         found.find(|at| prefix.len() > 3 || *at == 0 || word[..*at].ends_with(['-', '_']))
     };
     let key_in = |word: &str| {
-        let first = KEY_PREFIXES
-            .iter()
-            .filter_map(|prefix| begins(word, prefix));
+        let prefixes = KEY_PREFIXES.split(' ');
+        let first = prefixes.filter_map(|prefix| begins(word, prefix));
         let long = |at: &usize| word.len() - at >= KEY && word[*at..].contains(digit);
         first.filter(long).min()
     };
@@ -201,6 +188,11 @@ pub fn sha256(content: impl AsRef<[u8]>) -> String {
 /// Reads one of the words that a type has in files.
 pub(crate) fn known_word<T: DeserializeOwned>(word: &str) -> Option<T> {
     serde_json::from_value(Value::from(word)).ok()
+}
+
+/// Returns whether a word is in a list of words, with a blank between each two.
+pub(crate) fn has_word(list: &str, word: &str) -> bool {
+    !word.is_empty() && list.split(' ').any(|known| known == word)
 }
 
 /// Joins texts, with another one between each two.

@@ -8,10 +8,9 @@ use serde::de::{self, Deserialize as _, Deserializer, MapAccess, SeqAccess, Visi
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
-use super::problem::{Place, Problems};
-use super::text::quote;
-use super::{Problem, front_matter};
-use crate::wire::plan_file::{Reference, nearest, suggestion};
+use super::{Place, Problem, Problems, front_matter, has_word, quote};
+use crate::wire::nearest;
+use crate::wire::plan_file::{Reference, suggestion};
 
 /// Where a file begins.
 const START: Place = Place { line: 1, column: 1 };
@@ -206,18 +205,18 @@ impl<'a> YamlFields<'a> {
     pub fn of(
         node: &'a YamlNode,
         what: &'a str,
-        known: &[&'static str],
+        known: &str,
         problems: &'a Problems,
     ) -> Option<Self> {
         let fields = Self::open(node, what, problems)?;
-        fields.refuse(|word| !known.contains(&word), unknown(known));
+        fields.refuse(|word| !has_word(known, word), unknown(known));
         Some(fields)
     }
 
     /// Refuses unknown fields whose names are close to a known one.
-    pub fn refuse_slips(&self, known: &[&'static str]) {
-        let near = |word: &str| nearest(word, known.iter().copied()).is_some();
-        self.refuse(|word| !known.contains(&word) && near(word), unknown(known));
+    pub fn refuse_slips(&self, known: &str) {
+        let near = |word: &str| nearest(word, known.split(' ')).is_some();
+        self.refuse(|word| !has_word(known, word) && near(word), unknown(known));
     }
 
     /// Refuses fields by their names.
@@ -323,9 +322,9 @@ impl<'a> YamlFields<'a> {
         let word = self.text(key)?;
         let found = all.iter().copied().find(|one| as_str(*one) == word);
         if found.is_none() {
-            let words: Vec<&str> = all.iter().map(|one| as_str(*one)).collect();
+            let words = all.iter().map(|one| as_str(*one));
             let message = format!("`{key}` is {}", quote(word));
-            self.refuse_value(key, message, suggestion(word, &words));
+            self.refuse_value(key, message, suggestion(word, words));
         }
         found
     }
@@ -387,10 +386,10 @@ impl<'a> YamlFields<'a> {
     }
 }
 
-fn unknown(known: &[&'static str]) -> impl Fn(&YamlNode, &str) -> Problem {
+fn unknown(known: &str) -> impl Fn(&YamlNode, &str) -> Problem {
     |key, word| {
         let problem = key.problem(format!("unknown field {}", quote(word)));
-        problem.with_hint(suggestion(word, known))
+        problem.with_hint(suggestion(word, known.split(' ')))
     }
 }
 
@@ -526,10 +525,8 @@ impl<'a> Json<'a> {
             }
             Some(b'{') => {
                 let Entries(entries) = serde_json::from_str(raw)?;
-                let entries = entries.into_iter();
-                let nodes = entries.map(|(key, value)| {
-                    let key = self.node(key, level + 1)?;
-                    Ok((key, self.node(value, level + 1)?))
+                let nodes = entries.into_iter().map(|(key, value)| {
+                    Ok((self.node(key, level + 1)?, self.node(value, level + 1)?))
                 });
                 Data::Map(nodes.collect::<serde_json::Result<_>>()?)
             }

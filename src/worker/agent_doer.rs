@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::WorkerEvent;
 use super::coding_agent_run::SessionRun;
-use super::command_claim::Claim;
-use super::worker_loop::{
-    Doer, Finished, HeartbeatSource, LOOK, RUNS_ON, Result, RunVitals, WorkStop, Worker, chain,
+use super::{
+    Claim, Doer, Finished, HeartbeatSource, LOOK, RUNS_ON, Result, RunVitals, WorkStop, Worker,
+    WorkerEvent, chain,
 };
 use crate::agents::{Agent, AgentJob, AgentProcess, MOST_PRINTED, ProcessEnd};
 use crate::exec::{self, ChildOutput, ChildSpec, GRACE, stop_group};
@@ -18,7 +17,8 @@ use crate::plan::CommandId;
 use crate::plan_time::{TimeAllowance, wall};
 use crate::store::StorePlace;
 use crate::volumes::{EXCHANGE, Folder, Heartbeat, Volumes, VolumesError};
-use crate::wire::command_file::{CommandFile, title};
+use crate::wire::CommandFile;
+use crate::wire::command_file::title;
 
 /// Between asking and ending an agent when the worker itself is to end.
 const SHORT_GRACE: Duration = Duration::from_millis(500);
@@ -94,8 +94,7 @@ impl AgentDoer {
             },
             Agent::Relay => return Ok(Finished::default()),
             Agent::Command(template) => {
-                let ended = run.run_all(vec![template.step(&job)]).await?;
-                template.report(&job, &ended)
+                template.report(&job, &run.run_all(vec![template.step(&job)]).await?)
             }
         };
         Ok(match volumes.reported(id).unwrap_or(false) {
@@ -267,6 +266,5 @@ fn grace(halt: &WorkStop) -> Duration {
 }
 
 fn still_runs(err: &Path) -> VolumesError {
-    let busy = io::Error::new(RUNS_ON, "its agent still runs");
-    VolumesError::new("open", err, busy)
+    VolumesError::new("open", err, io::Error::new(RUNS_ON, "its agent still runs"))
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::agents::{AgentAct, acts};
 use crate::exec;
 use crate::plan::ModelCost;
-use crate::wire::text::{clip, one_line};
+use crate::wire::{clip, one_line};
 
 /// Bytes that are read together.
 const PIECE: usize = 256 * 1024;

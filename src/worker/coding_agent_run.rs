@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::agent_doer::CommandRun;
-use super::worker_loop::{Finished, HeartbeatSource, Result, RunVitals};
-use super::{WorkerEvent, allowed_commands};
+use super::{
+    CommandRun, Finished, HeartbeatSource, Result, RunVitals, WorkerEvent, allowed_commands,
+};
 use crate::agents::{
     AgentProcess, CodingAgentSetup, MOST_PRINTED, ModelFault, NextRun, PromptKind, RunOutcome,
     RunOutput, RunReading, RunSession, used_since,
@@ -18,8 +18,7 @@ use crate::exec::{self, ChildExit};
 use crate::plan::{ModelCost, SessionId, Time};
 use crate::plan_time::wall;
 use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes};
-use crate::wire::command_file::{CommandFile, CommandType};
-use crate::wire::text::one_line;
+use crate::wire::{CommandFile, CommandType, one_line};
 
 /// The most that is read of what a run printed: the end of it says what is needed.
 const MOST_OUT: usize = 8 * 1024 * 1024;

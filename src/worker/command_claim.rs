@@ -6,13 +6,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::time::{Duration, Instant};
 
-use super::RoleFilter;
-use super::agent_doer::end_left_behind;
-use super::worker_loop::RUNS_ON;
+use super::{RUNS_ON, RoleFilter, end_left_behind};
 use crate::own_files;
 use crate::plan::{CommandId, PlanId};
 use crate::volumes::{Folder, Heartbeat, Result, Volumes, VolumesError};
-use crate::wire::text::one_line;
+use crate::wire::one_line;
 
 /// The most of a role that is written into a lock, in characters: more than the name of any that a team has.
 const MAX_ROLE: usize = 80;

@@ -21,18 +21,20 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
+use self::agent_doer::{AgentDoer, CommandRun, end_left_behind};
+use self::worker_loop::{
+    Doer, Finished, HeartbeatSource, LOOK, RUNS_ON, Result, RunVitals, WorkStop, Worker, chain,
+};
 use crate::agents::Agent;
 use crate::config::Config;
 use crate::plan::{PlanId, ReportStatus, Time};
 use crate::store::StorePlace;
 use crate::volumes::{Volumes, VolumesError};
-use agent_doer::AgentDoer;
 pub use agent_log::{AgentLog, AgentNow};
 pub use command_claim::{Claim, left_behind};
 use relayed_command::RelayDoer;
 pub use relayed_command::{RelayedLife, RelayedPlans};
 pub use role_filter::RoleFilter;
-use worker_loop::Worker;
 
 /// What a worker works with.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use super::agent_log::from_folder;
 use crate::agents::{AgentAct, acts};
 use crate::plan::counted;
 use crate::view::{Paint, Style};
-use crate::wire::text::{clip, one_line, printable};
+use crate::wire::{clip, one_line, printable};
 
 /// Lines of the result of a tool that are shown, and characters of each line.
 const RESULT_LINES: usize = 5;

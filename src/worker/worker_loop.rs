@@ -12,9 +12,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 
 use super::agent_activity::Pulse;
-use super::agent_doer::end_left_behind;
-use super::command_claim::{Claim, Claimer, PassedOver};
-use super::{RoleFilter, WorkerError, WorkerEvent, WorkerHealth};
+use super::command_claim::{Claimer, PassedOver};
+use super::{Claim, RoleFilter, WorkerError, WorkerEvent, WorkerHealth, end_left_behind};
 use crate::agents::{CodingAgent, MOST_PRINTED};
 use crate::config::Config;
 use crate::exec::ChildOutput;
@@ -23,9 +22,8 @@ use crate::plan_time::{time_of, wall};
 use crate::volumes::{
     Folder, Heartbeat, Inbox, LogPosition, Volumes, VolumesError, Watch, machine,
 };
-use crate::wire::Problem;
-use crate::wire::command_file::{CommandFile, CommandType};
-use crate::wire::report_file::{ReportFile, render};
+use crate::wire::report_file::render;
+use crate::wire::{CommandFile, CommandType, Problem, ReportFile};
 
 /// How often the heartbeat is renewed while the agent does something.
 const BEAT: Duration = Duration::from_secs(10);
@@ -185,8 +183,7 @@ impl Worker {
     /// The agent cannot work as it is set up.
     pub(super) async fn work(&self, doer: &impl Doer) -> Result<(), WorkerError> {
         let wake = Arc::new(Notify::new());
-        let from = self.role.from(&self.volumes);
-        let mut watch = Watch::for_worker(&from, Arc::clone(&wake));
+        let mut watch = Watch::for_worker(&self.role.from(&self.volumes), Arc::clone(&wake));
         let (mut changes, mut stopping) = (self.changes.clone(), self.stopping.clone());
         let interval = self.config.timing.work;
         let mut pause = interval;
@@ -231,8 +228,7 @@ impl Worker {
         passed: &mut PassedOver,
     ) -> Result<bool, WorkerError> {
         let first = doer.first();
-        let next = self.claimer(doer).next(&self.volumes, passed, &first)?;
-        let Some(claim) = next else {
+        let Some(claim) = self.claimer(doer).next(&self.volumes, passed, &first)? else {
             return Ok(false);
         };
         let id = claim.id().clone();
@@ -283,8 +279,7 @@ impl Worker {
                     Some(report) => self.submit(claim, report, left).await?,
                     None => claim.finish()?,
                 }
-                let status = report.map(|file| file.report.status);
-                self.notify(WorkerEvent::Reported(status));
+                self.notify(WorkerEvent::Reported(report.map(|file| file.report.status)));
                 match stop {
                     Some(said) => Err(WorkerError::Unfit {
                         agent: doer.name().to_owned(),
@@ -462,8 +457,7 @@ impl Worker {
 }
 
 fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<CommandFile, String> {
-    let text = volumes.read_command(folder, id).map_err(chain)?;
-    let command = CommandFile::parse(&text);
+    let command = CommandFile::parse(&volumes.read_command(folder, id).map_err(chain)?);
     let command = command.map_err(|problems| Problem::join(&problems, "; "))?;
     match command.id == *id {
         true => Ok(command),

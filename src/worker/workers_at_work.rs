@@ -10,8 +10,7 @@ use crate::plan_time::{time_of, wall};
 use crate::store::{KnownRelay, ListedPlan, Result, Store};
 use crate::view::agent_of;
 use crate::volumes::Volumes;
-use crate::wire::command_file::CommandFile;
-use crate::wire::text::{one_line, time_text};
+use crate::wire::{CommandFile, one_line, time_text};
 
 /// A relay that was not heard of for so long has lost its commands.
 const LOST: Duration = Duration::from_secs(60);

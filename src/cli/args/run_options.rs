@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use super::{AGENT, TEAM};
-use crate::wire::text::quoted;
+use crate::wire::quoted;
 
 /// The agents that are built in, with what they are.
 pub(super) const AGENTS: [(&str, &str); 9] = [

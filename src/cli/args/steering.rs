@@ -2,8 +2,7 @@
 
 use clap::Args;
 
-use super::OnTask;
-use super::value_parsers::{not_empty, task_number};
+use super::{OnTask, not_empty, task_number};
 use crate::plan::TaskId;
 
 #[derive(Debug, Args)]

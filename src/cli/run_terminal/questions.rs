@@ -1,15 +1,13 @@
 //! The questions on the terminal of a running plan: put one after the other, explained, answered.
 
-use super::super::Failure;
 use super::super::answer_words::{Typed, explanation, keys, offer, read};
 use super::super::edit_plan::{unchanged, with_comments, without_comments};
 use super::super::editor::Editor;
-use super::Foreground;
+use super::{Failure, Foreground};
 use crate::plan::{Draft, HumanQuestion, HumanQuestionKind, ModelQuestion, Plan, QuestionId};
 use crate::store::StoreError;
 use crate::view::{self, AtWork, Paint, Style};
-use crate::wire::plan_file::PlanToEdit;
-use crate::wire::text::{one_line, printable};
+use crate::wire::{PlanToEdit, one_line, printable};
 
 /// The longest name of a task in a prompt, in characters.
 const NAME: usize = 30;

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::MOST;
-use crate::exec::process_group::ExecError;
-use crate::exec::repository_config;
+use crate::exec::{ExecError, repository_config};
 
 /// Why git did not do what was asked.
 #[derive(Debug, thiserror::Error)]

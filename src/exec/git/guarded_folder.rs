@@ -12,17 +12,7 @@ use crate::own_files::remove_if_there;
 use crate::plan::Repository;
 
 /// What this program's folder shares with the repository: nothing in it names a program.
-const SHARED: [&str; 9] = [
-    "HEAD",
-    "info/exclude",
-    "logs",
-    "objects",
-    "packed-refs",
-    "refs",
-    "reftable",
-    "shallow",
-    "worktrees",
-];
+const SHARED: &str = "HEAD info/exclude logs objects packed-refs refs reftable shallow worktrees";
 
 /// Creates this program's folder: the recorded configuration and attributes, and links to what is only data.
 pub(super) fn lay_out(repository: &Repository, ours: &Path) -> io::Result<()> {
@@ -31,7 +21,7 @@ pub(super) fn lay_out(repository: &Repository, ours: &Path) -> io::Result<()> {
     keep_as(&ours.join("config"), configuration(repository).as_bytes())?;
     let attributes = ours.join("info/attributes");
     keep_as(&attributes, repository.attributes.as_bytes())?;
-    for name in SHARED {
+    for name in SHARED.split(' ') {
         let (link, target) = (ours.join(name), common.join(name));
         if fs::read_link(&link).is_ok_and(|found| found == target) {
             continue;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::llm::quoting::one_line;
+use crate::llm::one_line;
 
 /// Characters: a longer name is cut, longer texts of a task are refused as runaway answers.
 pub(super) const MAX_NAME: usize = 120;

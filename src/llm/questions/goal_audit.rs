@@ -4,15 +4,10 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::answer_fields::{MAX_NAME, MAX_REASON, cut};
-use super::new_tasks::TaskNames;
-use super::{LONG_ANSWER, Unrendered, unrendered};
-use crate::llm::Schema;
-use crate::llm::prompt_context;
-use crate::llm::prompts::PromptTemplate;
-use crate::llm::quoting::one_line;
+use super::{LONG_ANSWER, MAX_NAME, MAX_REASON, TaskNames, Unrendered, cut, unrendered};
+use crate::llm::{PromptTemplate, Schema, one_line, prompt_context};
 use crate::plan::{Plan, Task, TaskSpec, TaskState};
-use crate::wire::team_file::Team;
+use crate::wire::Team;
 
 /// The pointer to a task that is not shown, where there are too many.
 const NOT_SHOWN: &str = "more";

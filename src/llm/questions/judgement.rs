@@ -6,16 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::answer_fields::{MAX_REASON, cut};
-use super::{SHORT_ANSWER, Unrendered, unrendered};
-use crate::llm::Schema;
-use crate::llm::prompt_context::{self, facts, obstacle, shown_criteria};
-use crate::llm::prompts::PromptTemplate;
+use super::{MAX_REASON, SHORT_ANSWER, Unrendered, cut, unrendered};
+use crate::llm::prompt_context::{facts, obstacle, shown_criteria};
+use crate::llm::{PromptTemplate, Schema, prompt_context};
 use crate::plan::{
     Attempt, BelievedCriterion, CriterionResult, CriterionState, DecidedBy, Decision, Plan, Task,
     Verdict, proof,
 };
-use crate::wire::text::known_word;
+use crate::wire::known_word;
 
 /// Characters at which feedback, summaries and pointers are cut.
 const MAX_FEEDBACK: usize = 8_000;

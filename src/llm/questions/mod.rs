@@ -14,10 +14,10 @@ mod workflows;
 use minijinja::value::Value;
 use serde::Deserialize;
 
-use self::answer_fields::{bounded, cut, name};
+use self::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name, pairs};
 pub use self::goal_audit::{Audit, audit};
 pub use self::judgement::judge;
-use self::new_tasks::TaskNames;
+use self::new_tasks::{NO_CHECK, TaskNames, at_most};
 use self::replan_edits::{ReplanAnswer, ReplanScope, edit_schema};
 use self::workflows::PlanOrWorkflow;
 use super::answer_extraction;
@@ -28,8 +28,7 @@ use super::prompts::{PromptTemplate, Prompts};
 use super::typed_questions::{Read, TypedQuestion};
 use super::{Request, Schema};
 use crate::plan::{Plan, PlanSpec, ReplanEdit, TaskId, TaskSpec};
-use crate::wire::Problem;
-use crate::wire::team_file::Team;
+use crate::wire::{Problem, Team};
 
 /// Characters at which the summary of a plan is cut.
 const MAX_OUTCOME: usize = 6_000;

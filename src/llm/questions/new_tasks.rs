@@ -5,14 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use super::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name};
-use crate::llm::Schema;
-use crate::llm::quoting::one_line;
+use super::{MAX_NAME, MAX_REASON, bounded, cut, name};
+use crate::llm::{Schema, one_line};
 use crate::plan::{
     Criteria, Criterion, Origin, Proof, TaskRef, TaskSpec, cycle_among, within_workspace,
 };
-use crate::wire::team_file::Team;
-use crate::wire::text::joined;
+use crate::wire::{Team, joined};
 
 /// The most tasks, or edits, of one answer.
 const MAX_TASKS: usize = 50;

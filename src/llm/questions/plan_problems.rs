@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::plan::{TaskRef, TaskSpec};
+use crate::wire::has_word;
 
 /// First words of tasks that make nothing, if no file is to come of them; in Chinese, beginnings.
 const ONLY_READS: &str = "read analyse analyze review think design understand study explore investigate examine inspect \
@@ -25,7 +26,7 @@ pub(super) fn problems(tasks: &[TaskSpec]) -> Vec<String> {
         };
         let name = task.name.to_lowercase();
         let first = name.split(|letter: char| !letter.is_alphanumeric()).next();
-        let reads = is_word(ONLY_READS, first.unwrap_or_default())
+        let reads = has_word(ONLY_READS, first.unwrap_or_default())
             || ONLY_READS_ZH.split(' ').any(|word| name.starts_with(word));
         if reads && task.produces.is_empty() {
             let way = "put it into the task that needs it, or say in `produces` what it writes";
@@ -42,15 +43,11 @@ pub(super) fn problems(tasks: &[TaskSpec]) -> Vec<String> {
     found
 }
 
-fn is_word(list: &str, word: &str) -> bool {
-    list.split(' ').any(|known| known == word)
-}
-
 fn says_nothing(text: &str) -> bool {
     let zh = EMPTY_ZH.split(' ');
     let text = zh.fold(text.to_lowercase(), |text, word| text.replace(word, " "));
     let mut words = text.split(|letter: char| !letter.is_alphanumeric());
-    words.all(|word| word.is_empty() || is_word(EMPTY_WORDS, word))
+    words.all(|word| word.is_empty() || has_word(EMPTY_WORDS, word))
 }
 
 /// Finds tasks that name a file which another one produces, where neither waits for the other.

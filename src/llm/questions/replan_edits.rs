@@ -7,16 +7,14 @@ use std::ops::Range;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut};
-use super::new_tasks::{NO_CHECK, TaskNames, at_most, produced};
-use crate::llm::Schema;
+use super::new_tasks::produced;
+use super::{MAX_NAME, MAX_REASON, NO_CHECK, TaskNames, at_most, bounded, cut};
 use crate::llm::prompt_context::editable;
-use crate::llm::quoting::one_line;
+use crate::llm::{Schema, one_line};
 use crate::plan::{
     Criteria, Plan, ReplanEdit, Task, TaskChanges, TaskId, TaskRef, TaskSpec, find_cycle,
 };
-use crate::wire::team_file::Team;
-use crate::wire::text::joined;
+use crate::wire::{Team, joined};
 
 #[derive(Deserialize)]
 pub(super) struct ReplanAnswer {

@@ -3,13 +3,13 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name, pairs};
-use super::{LONG_ANSWER, SHORT_ANSWER, Unrendered, unrendered};
-use crate::llm::Schema;
+use super::{
+    LONG_ANSWER, MAX_NAME, MAX_REASON, SHORT_ANSWER, Unrendered, bounded, cut, name, pairs,
+    unrendered,
+};
 use crate::llm::prompt_context::role as view;
 pub use crate::llm::prompt_context::{DoneStep, Offer, OfferKind, RoleContext};
-use crate::llm::prompts::PromptTemplate;
-use crate::llm::quoting::one_line;
+use crate::llm::{PromptTemplate, Schema, one_line};
 
 /// The longest answer of a model at a step, in characters.
 const MAX_ANSWER: usize = 100_000;
@@ -138,8 +138,7 @@ fn no_params() -> Value {
 impl StepAnswer {
     fn read(self, offered: &[String], place: &str) -> Result<PlannedStep, String> {
         // `coder` means the role of this name where nothing else has it.
-        let role = format!("{ROLE_PREFIX}{}", self.uses);
-        let named = [self.uses.clone(), role].into_iter();
+        let named = [self.uses.clone(), format!("{ROLE_PREFIX}{}", self.uses)].into_iter();
         let Some(uses) = named.into_iter().find(|name| offered.contains(name)) else {
             let uses = one_line(&self.uses, MAX_NAME);
             return Err(format!("{place}: `{uses}` is not offered"));

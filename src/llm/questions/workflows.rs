@@ -3,15 +3,10 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::PlanAnswer;
-use super::answer_fields::{bounded, cut, pairs};
-use super::new_tasks::TaskNames;
-use crate::llm::Schema;
-use crate::llm::quoting::one_line;
+use super::{PlanAnswer, TaskNames, bounded, cut, pairs};
+use crate::llm::{Schema, one_line};
 use crate::plan::{Origin, PlanSpec, TaskSpec};
-use crate::wire::Problem;
-use crate::wire::team_file::Team;
-use crate::wire::text::joined;
+use crate::wire::{Problem, Team, joined};
 
 /// The longest refusal of an answer, in characters.
 const MAX_REFUSAL: usize = 2_000;
@@ -63,8 +58,7 @@ impl PlanOrWorkflow {
             let wrong = "but `tasks` holds tasks: give one or the other";
             return Err(format!("`workflow` is `{id}`, {wrong}"));
         }
-        let given = values(self.parameters)?;
-        let file = team.plan(workflow, &given);
+        let file = team.plan(workflow, &values(self.parameters)?);
         let mut plan = file.map_err(|problems| problem_text(&problems))?.plan;
         for task in &mut plan.tasks {
             for check in &task.checks {

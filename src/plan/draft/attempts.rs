@@ -2,7 +2,7 @@
 
 use super::without_daemon::BY_HAND;
 use super::*;
-use crate::plan::due_steps::waits_for_checks;
+use crate::plan::waits_for_checks;
 
 /// The most repairs of unreadable reports; after them the attempt has failed.
 const MAX_REPAIRS: u32 = 2;

@@ -42,8 +42,7 @@ impl Draft<'_> {
             |question| matches!(question.about, HumanQuestionKind::Budget(other) if other != limit),
         );
         self.pause(&reason)?;
-        let portion = self.plan.head().policy.budget.set(limit).unwrap_or(0.0);
-        let more = limit.counted(portion);
+        let more = limit.counted(self.plan.head().policy.budget.set(limit).unwrap_or(0.0));
         let asked = format!("{reason}; nothing new starts. `more` allows another {more}");
         self.ask(HumanQuestionKind::Budget(limit), None, &asked)
     }

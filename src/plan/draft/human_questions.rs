@@ -1,7 +1,6 @@
 //! Operations around the human: asking, answering, carrying out the answer.
 
-use super::verdicts::acceptable;
-use super::*;
+use super::{acceptable, *};
 
 /// Why a task is left out by a person who says no more.
 pub(super) const SKIPPED: &str = "skipped by a person";
@@ -255,8 +254,7 @@ impl Draft<'_> {
         let attempt = self.plan.current_attempt(task).filter(|_| task.is_soft());
         let failing = attempt.into_iter().flat_map(Attempt::failing);
         let names = failing.map(|check| check.name.clone());
-        let own = names.filter(|name| own.contains(name) && !of_all.contains(name));
-        own.collect()
+        (names.filter(|name| own.contains(name) && !of_all.contains(name))).collect()
     }
 
     /// Takes the failing checks and files that a model chose from a task, and lets its last result be judged again without them.

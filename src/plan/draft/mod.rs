@@ -26,6 +26,7 @@ use super::model::*;
 use super::plan_in_memory::{Plan, Row, RowKey};
 use super::produced_files::MAX_PRODUCED;
 
+use crate::plan::unless_empty;
 pub use adoption::NewHome;
 pub use attempts::{AppliedReport, NewCommand};
 pub use imported_history::{PlanPast, TaskPast};
@@ -172,9 +173,7 @@ fn some_of(tasks: &[TaskId], between: &str, show: impl Fn(&TaskId) -> String) ->
     let left_out = tasks.len().saturating_sub(NAMED);
     let (first, last) = tasks.split_at(tasks.len().min(NAMED / 2));
     let mut shown: Vec<String> = first.iter().map(&show).collect();
-    if left_out > 0 {
-        shown.push(format!("… ({left_out} more)"));
-    }
+    shown.extend((left_out > 0).then(|| format!("… ({left_out} more)")));
     shown.extend(last[left_out..].iter().map(show));
     shown.join(between)
 }
@@ -190,10 +189,7 @@ fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
 }
 
 fn said_by(by: &str) -> String {
-    match by {
-        "" => String::new(),
-        by => format!(" (by {by})"),
-    }
+    unless_empty(by, |by| format!(" (by {by})"))
 }
 
 /// What a change did: the changed rows, and the events to report.
@@ -292,9 +288,7 @@ impl<'a> Draft<'a> {
 
     fn insert(&mut self, row: impl Into<Row>) {
         let row = row.into();
-        let key = row.key();
-        let old = self.plan.put(row);
-        self.undo.push((key, old));
+        self.undo.push((row.key(), self.plan.put(row)));
     }
 
     fn insert_attempt(&mut self, mut attempt: Attempt) {

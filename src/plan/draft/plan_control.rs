@@ -88,8 +88,7 @@ impl Draft<'_> {
             let status = TaskState::Pending;
             self.insert(Task { status, ..task });
         }
-        let outcome = format!("Ended early: {reason}");
-        self.end(PlanState::Abandoned, &outcome);
+        self.end(PlanState::Abandoned, &format!("Ended early: {reason}"));
         Ok(())
     }
 
@@ -100,8 +99,7 @@ impl Draft<'_> {
     pub fn settle(&mut self, outcome: &str) -> Result {
         self.not_settled()?;
         let status = self.plan.counts().outcome();
-        let status = status.ok_or_else(|| self.plan_is())?;
-        self.end(status, outcome);
+        self.end(status.ok_or_else(|| self.plan_is())?, outcome);
         Ok(())
     }
 

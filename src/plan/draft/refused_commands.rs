@@ -88,16 +88,14 @@ impl Draft<'_> {
     /// Answers the other questions that are only about commands which every agent may run now.
     fn answer_the_same(&mut self, question: &HumanQuestion) -> Result {
         let allowed = &self.plan.head().allowed;
-        let others = self.plan.open_questions();
-        let same = others.filter(|other| {
+        let same = self.plan.open_questions().filter(|other| {
             let offered = other.choices.contains(&AnswerChoice::AllowAlways);
             offered && other.refused.iter().all(|one| allowed.contains(one))
         });
         let same: Vec<QuestionId> = same.map(|other| other.id.clone()).collect();
         let by = question.answer.as_ref().map(|answer| answer.by.clone());
         for id in same {
-            let open = self.plan.question(&id).is_some_and(HumanQuestion::open);
-            if open {
+            if self.plan.question(&id).is_some_and(HumanQuestion::open) {
                 let by = by.as_deref().unwrap_or_default();
                 self.answer(&id, AnswerChoice::AllowAlways, "", by)?;
             }

@@ -59,8 +59,7 @@ impl Draft<'_> {
         let mut task = then.clone();
         // The numbering of attempts continues; it includes attempts that this earlier state does not know.
         task.attempts = task.attempts.max(self.last_attempt(task.number));
-        let carried_out = self.plan.head().owner == DAEMON;
-        if task.status == TaskState::InProgress && carried_out {
+        if task.status == TaskState::InProgress && self.plan.head().owner == DAEMON {
             task.status = TaskState::Pending;
             task.current = None;
             task.failures = 0;

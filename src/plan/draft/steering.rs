@@ -201,8 +201,7 @@ impl Draft<'_> {
                 _ => None,
             });
             let after = after.max_by_key(|after| (after.position, after.number));
-            let after = after.map(|after| after.number);
-            return Ok(self.add_tasks(vec![task], after)?[0]);
+            return Ok(self.add_tasks(vec![task], after.map(|after| after.number))?[0]);
         };
         let waits = self.editable(before)?;
         let added = self.add_tasks_before(vec![task], before)?[0];

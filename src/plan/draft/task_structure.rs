@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::*;
-use crate::plan::dependency_cycles::find_cycle;
-use crate::plan::produced_files::{MAX_PRODUCED, within_workspace};
+use crate::plan::{MAX_PRODUCED, find_cycle, within_workspace};
 
 /// Room between neighbours: twenty tasks fit one after the other into the same gap before other tasks are moved apart.
 const GAP: i64 = 1 << 20;

@@ -115,8 +115,7 @@ impl Attempt {
 
     /// Returns the checks that fail on its result.
     pub fn failing(&self) -> impl Iterator<Item = &CheckResult> {
-        let checks = self.checks.iter().flatten();
-        checks.filter(|check| !check.passed)
+        self.checks.iter().flatten().filter(|check| !check.passed)
     }
 
     /// Returns its checks that say nothing.

@@ -12,7 +12,6 @@ mod questions;
 mod queue_entry;
 mod ran_command;
 mod role_request;
-mod run_options;
 mod task;
 mod words;
 
@@ -27,6 +26,5 @@ pub use questions::*;
 pub use queue_entry::*;
 pub use ran_command::*;
 pub use role_request::*;
-pub use run_options::*;
 pub use task::*;
 pub(crate) use words::words;

@@ -9,7 +9,7 @@ use super::{
     Budget, Granted, IntegrationBranch, Language, PlanId, QueueEntry, Repository, ResultsMove,
     RunOptions, TaskId, Time, Usage, words,
 };
-use crate::plan::day_budget::{DayBudget, DayGrant};
+use crate::plan::{DayBudget, DayGrant};
 
 /// Characters of a goal's first line that are the name of its plan.
 const NAME: usize = 80;
@@ -409,8 +409,7 @@ impl PlanHead {
 
     /// Returns what a queued plan waits for before a daemon begins it, if one has said so: `for plan … to end`.
     pub fn queued_for(&self) -> Option<&str> {
-        let entry = self.queue.as_deref()?;
-        let waits = entry.waits.as_deref();
+        let waits = self.queue.as_deref()?.waits.as_deref();
         waits.filter(|_| self.status == crate::plan::PlanState::Idle)
     }
 

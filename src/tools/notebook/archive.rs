@@ -49,8 +49,7 @@ impl Archive {
         offset: usize,
         limit: usize,
     ) -> Result<(Vec<String>, usize), StorageError> {
-        let archived = self.0.store().archived(OWNER, offset, limit);
-        let (listed, total) = archived.await?;
+        let (listed, total) = self.0.store().archived(OWNER, offset, limit).await?;
         let entries = listed.iter().filter_map(|listed| {
             let head = &listed.head;
             let was = head.in_history()?;

@@ -282,8 +282,7 @@ pub(super) fn parse_time(text: &str) -> Option<Time> {
 }
 
 fn or_now<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    let given = Option::<String>::deserialize(from)?;
-    Ok(given.unwrap_or_else(now_text))
+    Ok(Option::<String>::deserialize(from)?.unwrap_or_else(now_text))
 }
 
 pub(super) fn now_text() -> String {

@@ -73,8 +73,7 @@ pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<PreparedSubTas
         };
         Ok((task, past))
     });
-    let prepared = prepared.collect::<Result<Vec<_>>>()?;
-    let (tasks, pasts) = prepared.into_iter().unzip();
+    let (tasks, pasts) = prepared.collect::<Result<Vec<_>>>()?.into_iter().unzip();
     Ok(PreparedSubTasks { tasks, pasts })
 }
 

@@ -86,8 +86,7 @@ impl PlanNotebook {
             Ok(())
         };
         let (dialect, why) = (Dialect::Notebook, "load_state_dict");
-        let loaded = self.toolbox.replace(dialect, head, exists, why, load);
-        match loaded.await {
+        match self.toolbox.replace(dialect, head, exists, why, load).await {
             Ok(_) => Ok(()),
             Err(error) => Err(self.overtaken(error).await),
         }

@@ -224,8 +224,7 @@ impl PlanNotebook {
         let plan = self.current().await?;
         let changed = self.toolbox.change(&plan, why, move |draft| {
             in_use(draft)?;
-            let text = change(draft)?;
-            Ok::<_, NotebookError>((text, draft.has_changed()))
+            Ok::<_, NotebookError>((change(draft)?, draft.has_changed()))
         });
         let (text, changed) = changed.await?;
         match changed {
@@ -465,9 +464,7 @@ fn view(plan: &Plan, indices: &[i64]) -> ToolResponse {
         let named = joined(named.chain(more), ", ");
         shown.push(format!("Invalid subtask_idx '[{named}]'. {range}"));
     }
-    if indices.is_empty() {
-        shown.push(format!("No subtask_idx is given. {range}"));
-    }
+    shown.extend((indices.is_empty()).then(|| format!("No subtask_idx is given. {range}")));
     let text = shown.join("\n\n");
     let failure = wrong.len() == indices.len();
     let mut response = ToolResponse::new(text, failure.then_some(InvalidIndex));

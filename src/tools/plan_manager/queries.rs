@@ -40,10 +40,7 @@ impl PlanManager {
         page: Page,
     ) -> Result<TaskList> {
         self.read_plan(move |plan| {
-            let tasks = match status_filter {
-                Some(status) => status.tasks(plan),
-                None => plan.tasks(),
-            };
+            let tasks = status_filter.map_or(plan.tasks(), |status| status.tasks(plan));
             let filtered = tasks.len();
             let part = listed(plan, page, 0, tasks);
             TaskList {

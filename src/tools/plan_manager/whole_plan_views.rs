@@ -111,9 +111,7 @@ pub(super) fn prompt(plan: &Plan) -> String {
     lines.push("Tasks:".to_owned());
     let tasks = mission::window(plan, WINDOW, BEFORE);
     let earlier = tasks.first().map_or(0, |first| plan.index_of(first));
-    if earlier > 0 {
-        lines.push(format!("… {earlier} before these"));
-    }
+    lines.extend((earlier > 0).then(|| format!("… {earlier} before these")));
     let used: usize = lines.iter().map(|line| line.len() + 1).sum();
     // The part below the list needs some room, too.
     let mut room = PROMPT.saturating_sub(used + 60);
@@ -124,9 +122,7 @@ pub(super) fn prompt(plan: &Plan) -> String {
         Some(line)
     }));
     let later = counts.total() - earlier - (lines.len() - before);
-    if later > 0 {
-        lines.push(format!("… {later} after these"));
-    }
+    lines.extend((later > 0).then(|| format!("… {later} after these")));
     lines.join("\n") + "\n"
 }
 

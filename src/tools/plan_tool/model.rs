@@ -6,8 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::plan::{EmptyStep, Plan, PlanState, Task, TaskId, TaskState, is_default};
 use crate::tools::paging::Page;
-use crate::wire::plan_file::Structure;
-use crate::wire::text::{clip, one_line, time_text};
+use crate::wire::{Structure, clip, one_line, time_text};
 
 /// Characters of a text in a list.
 const CLIPPED: usize = 300;
@@ -218,8 +217,7 @@ pub(super) fn entries(plan: &Plan, offset: usize) -> impl Iterator<Item = StepEn
             return Some(Err(step));
         }
         at += 1;
-        let task = tasks.next().map(Ok);
-        task.or_else(|| steps.next().map(Err))
+        tasks.next().map(Ok).or_else(|| steps.next().map(Err))
     })
 }
 

@@ -35,8 +35,7 @@ pub(super) fn check_header(header: &str, first_line: usize) -> Result<Option<Pro
         return Err(too_deep(first_line));
     }
     let lines = || (first_line..).zip(header.lines());
-    let first = lines().find(|(_, line)| significant(line));
-    if let Some((number, line)) = first
+    if let Some((number, line)) = lines().find(|(_, line)| significant(line))
         && (line.starts_with('[') || line.strip_prefix('-').is_some_and(ends_word))
     {
         let message = "the front matter is a list, not fields such as `key: value`";
@@ -111,8 +110,7 @@ fn check_line(line: &str, number: usize) -> Result<(), Problem> {
         let problem = at(place + 1, "a control character in the front matter");
         return Err(problem.with_hint("write plain text"));
     }
-    let indent = line.len() - line.trim_start().len();
-    if indent > MAX_INDENT || levels(line) > MAX_MARKERS {
+    if line.len() - line.trim_start().len() > MAX_INDENT || levels(line) > MAX_MARKERS {
         return Err(too_deep(number));
     }
     if line.starts_with('%') {
@@ -152,8 +150,7 @@ fn surrogate_escape(line: &str) -> Option<usize> {
 /// word.
 fn merge_key(text: &str, plain: bool) -> bool {
     let quote = |c| matches!(c, '"' | '\'');
-    let key = text.strip_prefix(quote).unwrap_or(text);
-    let Some(rest) = key.strip_prefix("<<") else {
+    let Some(rest) = text.strip_prefix(quote).unwrap_or(text).strip_prefix("<<") else {
         return false;
     };
     let rest = rest.strip_prefix(quote).unwrap_or(rest).trim_start();
@@ -182,8 +179,7 @@ fn find_indicator(header: &str, first_line: usize) -> Result<Option<Problem>, Pr
                 (Some(b'!'), _) => "tag",
                 _ => continue,
             };
-            let message = format!("a YAML {what} in the front matter");
-            let problem = Problem::at(number, place, message);
+            let problem = Problem::at(number, place, format!("a YAML {what} in the front matter"));
             let problem = problem.with_hint("put the text in double quotes");
             if what == "alias" && plain && indent == 0 && !line.starts_with(['-', '?', '*']) {
                 emphasis.get_or_insert(problem);
@@ -258,8 +254,7 @@ fn behind_quotes(value: &str) -> Option<&str> {
 
 /// Returns whether the line ends in `|` or `>` (with modifiers): indented lines after it are text.
 fn opens_literal(line: &str) -> bool {
-    let value = first_value(line);
-    let mut chars = value.chars();
+    let mut chars = first_value(line).chars();
     matches!(chars.next(), Some('|' | '>')) && chars.all(|c| "+-0123456789".contains(c))
 }
 

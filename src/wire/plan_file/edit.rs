@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{PlanFile, Reference, TaskDraft, check_paths, markdown_tasks, named, render};
 use crate::plan::{Plan, PlanSpec, Task, TaskEdit, TaskId, TaskRef, TaskSpec, TaskState};
-use crate::wire::problem::Problems;
-use crate::wire::text::quote;
-use crate::wire::{Problem, front_matter};
+use crate::wire::{Problem, Problems, front_matter, quote};
 
 /// What a person gets to edit.
 #[derive(Clone, Debug)]
@@ -43,8 +41,7 @@ impl PlanToEdit {
         let place = |task: &Task| (task.number, task.number.0 as usize);
         let numbers: HashMap<TaskId, usize> = plan.tasks().map(place).collect();
         let shown = |task: &&Task| only.is_none_or(|only| task.number == only);
-        let shown = plan.tasks().filter(shown);
-        let body = render::body(shown, &numbers);
+        let body = render::body(plan.tasks().filter(shown), &numbers);
         Self {
             text: match only {
                 Some(_) => body,

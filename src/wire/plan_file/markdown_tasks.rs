@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{PlanFileHead, Reference, TaskDraft, nearest, order, suggestion};
 use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec, lock_problem};
 use crate::wire::markdown::{Fences, heading};
-use crate::wire::problem::{Place, Problems};
-use crate::wire::text::quote;
-use crate::wire::{Problem, criterion_text, front_matter};
+use crate::wire::{Place, Problem, Problems, criterion_text, front_matter, has_word, quote};
 
 /// The front matter of a plan file.
 #[derive(Default, Serialize, Deserialize)]
@@ -30,31 +28,11 @@ pub(super) struct PlanHeader {
     pub(super) workspace: Option<String>,
 }
 
-const FIELDS: [&str; 7] = [
-    "name",
-    "goal",
-    "description",
-    "expected_outcome",
-    "constraints",
-    "order",
-    "workspace",
-];
+const FIELDS: &str = "name goal description expected_outcome constraints order workspace";
 
 /// The attributes of a task, as written in a list below its heading.
-pub(super) const ATTRIBUTES: [&str; 12] = [
-    "after",
-    "assignee",
-    "expected",
-    "constraints",
-    "checks",
-    "produces",
-    "may_change",
-    "locks",
-    "optional",
-    "step",
-    "done",
-    "skipped",
-];
+pub(super) const ATTRIBUTES: &str = "after assignee expected constraints checks produces may_change locks optional step \
+                                     done skipped";
 
 /// Reads a plan file. Tasks with problems are still returned, and their problems are collected.
 pub(super) fn read(
@@ -62,9 +40,9 @@ pub(super) fn read(
     problems: &Problems,
 ) -> Result<(PlanFileHead, Vec<TaskDraft>), Problem> {
     let front = front_matter::split_any(text)?;
-    for (line, key) in front.keys().filter(|(_, key)| !FIELDS.contains(key)) {
+    for (line, key) in front.keys().filter(|(_, key)| !has_word(FIELDS, key)) {
         let problem = Problem::at(line, 1, format!("unknown field {}", quote(key)));
-        problems.add(problem.with_hint(suggestion(key, &FIELDS)));
+        problems.add(problem.with_hint(suggestion(key, FIELDS.split(' '))));
     }
     let header: PlanHeader = match front.keys().next() {
         Some(_) => front.parse_long()?,
@@ -122,7 +100,7 @@ pub(super) fn needs_escape(line: &str) -> bool {
 
 fn known(key: &str) -> Option<&'static str> {
     let key = key.to_ascii_lowercase();
-    ATTRIBUTES.into_iter().find(|known| *known == key)
+    ATTRIBUTES.split(' ').find(|known| *known == key)
 }
 
 /// The reader's position below a heading.
@@ -195,14 +173,13 @@ impl Reader<'_> {
         match attribute(line) {
             Some((key, value, at)) => match known(key) {
                 Some(key) => {
-                    let column = line[..at].chars().count() + 1;
-                    self.write_attribute(key, value, number, column);
+                    self.write_attribute(key, value, number, line[..at].chars().count() + 1);
                 }
                 None if leading && self.looks_meant(key) => {
                     let problem =
                         Problem::at(number, 3, format!("unknown attribute {}", quote(key)));
                     self.problems
-                        .add(problem.with_hint(suggestion(key, &ATTRIBUTES)));
+                        .add(problem.with_hint(suggestion(key, ATTRIBUTES.split(' '))));
                     self.place = ReaderPosition::Attributes;
                 }
                 None => self.describe(line),
@@ -220,7 +197,7 @@ impl Reader<'_> {
     /// Returns whether an unknown key was meant as an attribute: it stands in a list with known ones, or is close to a known
     /// one.
     fn looks_meant(&self, key: &str) -> bool {
-        self.place == ReaderPosition::Attributes || nearest(key, ATTRIBUTES.into_iter()).is_some()
+        self.place == ReaderPosition::Attributes || nearest(key, ATTRIBUTES.split(' ')).is_some()
     }
 
     fn write_attribute(&mut self, key: &'static str, value: &str, line: usize, column: usize) {
@@ -265,8 +242,7 @@ impl Reader<'_> {
             }
             _ => {
                 let deep = line.strip_prefix("   ").filter(|_| self.numbers);
-                let text = deep.or_else(|| line.strip_prefix("  "));
-                self.describe(text.unwrap_or(line));
+                self.describe(deep.or_else(|| line.strip_prefix("  ")).unwrap_or(line));
             }
         }
     }

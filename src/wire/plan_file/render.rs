@@ -6,8 +6,7 @@ use std::fmt::Write as _;
 use super::markdown_tasks::{PlanHeader, needs_escape};
 use crate::plan::{Criteria, Plan, Task, TaskId, TaskState, word};
 use crate::wire::markdown::Fences;
-use crate::wire::text::{joined, one_line, printable};
-use crate::wire::{criterion_text, front_matter};
+use crate::wire::{criterion_text, front_matter, joined, one_line, printable};
 
 /// Returns the plan file of a plan. Reading it again gives the same tasks with the same dependencies. Tasks are numbered in the
 /// plan's order, and a completed task is done there. One that was skipped or replaced says so, and stays skipped.

@@ -8,11 +8,10 @@ use serde_json::Value;
 
 use super::{PlanFileHead, TaskDraft, finish, nearest, order, sound};
 use crate::plan::{Criteria, EmptyStep, Origin, PlanSpec, TaskOrder, TaskSpec, lock_problem};
-use crate::wire::Problem;
-use crate::wire::criterion_text;
-use crate::wire::problem::Problems;
-use crate::wire::text::{one_line, quote};
-use crate::wire::yaml_tree::{self, YamlFields, YamlNode};
+use crate::wire::yaml_tree::YamlFields;
+use crate::wire::{
+    Problem, Problems, YamlNode, criterion_text, has_word, one_line, quote, yaml_tree,
+};
 
 /// A plan with its steps, as `structure_data`. It may also have fields of other programs; tools describe only the main ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -109,19 +108,17 @@ const NAMED: usize = 10;
 /// Those whose names are close to a known one.
 pub fn drop_unknown(structure: &mut Value) -> Result<Vec<String>, Vec<Problem>> {
     let mut fields = Unknown::default();
-    fields.take(structure, &[&PLAN[..], &OF_WORKFLOW].concat(), "");
+    fields.take(structure, &format!("{PLAN} {OF_WORKFLOW}"), "");
     for (at, step) in list(structure, "steps") {
         let path = format!("steps[{at}].");
-        fields.take(step, &STEP, &path);
+        fields.take(step, STEP, &path);
         for (at, task) in list(step, "tasks") {
-            fields.take(task, &TASK, &format!("{path}tasks[{at}]."));
+            fields.take(task, TASK, &format!("{path}tasks[{at}]."));
         }
     }
     let more = fields.ignored.len().saturating_sub(NAMED);
     fields.ignored.truncate(NAMED);
-    if more > 0 {
-        fields.ignored.push(format!("and {more} more"));
-    }
+    (fields.ignored).extend((more > 0).then(|| format!("and {more} more")));
     match fields.slips {
         none if none.is_empty() => Ok(fields.ignored),
         slips => Err(slips),
@@ -140,21 +137,21 @@ struct Unknown {
 }
 
 impl Unknown {
-    fn take(&mut self, value: &mut Value, known: &[&'static str], path: &str) {
+    fn take(&mut self, value: &mut Value, known: &str, path: &str) {
         let Some(fields) = value.as_object_mut() else {
             return;
         };
         fields.retain(|name, _| {
-            if known.contains(&&**name) {
+            if has_word(known, name) {
                 return true;
             }
             let place = format!("{path}{}", one_line(name, 60));
             // `depends_on` means `dependencies`.
             let begins_as =
-                |other: &&&str| name.get(..5).is_some_and(|begin| other.starts_with(begin));
-            let near = nearest(name, known.iter().copied());
+                |other: &&str| name.get(..5).is_some_and(|begin| other.starts_with(begin));
+            let near = nearest(name, known.split(' '));
             let slip = Problem::new(format!("`{place}` is no field"));
-            match near.or_else(|| known.iter().find(begins_as).copied()) {
+            match near.or_else(|| known.split(' ').find(begins_as)) {
                 Some(near) => (self.slips).push(slip.with_hint(format!("did you mean `{near}`?"))),
                 None => self.ignored.push(place),
             }
@@ -173,36 +170,15 @@ pub(in crate::wire) enum UnknownFields {
     Refused,
 }
 
-const PLAN: [&str; 9] = [
-    "workspace",
-    "name",
-    "description",
-    "workflow_template_source",
-    "goal",
-    "expected_outcome",
-    "constraints",
-    "order",
-    "steps",
-];
+const PLAN: &str = "workspace name description workflow_template_source goal expected_outcome constraints order steps";
 
 /// Fields that a workflow has in addition to those of a plan's structure.
-pub(crate) const OF_WORKFLOW: [&str; 2] = ["id", "parameters"];
+pub(crate) const OF_WORKFLOW: &str = "id parameters";
 
-const STEP: [&str; 3] = ["step_id", "name", "tasks"];
+const STEP: &str = "step_id name tasks";
 
-const TASK: [&str; 11] = [
-    "task_id",
-    "name",
-    "assignee",
-    "description",
-    "expected_outcome",
-    "constraints",
-    "checks",
-    "produces",
-    "locks",
-    "optional",
-    "dependencies",
-];
+const TASK: &str = "task_id name assignee description expected_outcome constraints checks produces locks optional \
+                    dependencies";
 
 /// Reads a structure whose values know their places.
 pub(super) fn of_node(
@@ -228,8 +204,8 @@ pub(super) fn of_node(
     };
     // A workflow says nothing of a folder.
     let known = match others {
-        UnknownFields::Refused => &PLAN[1..],
-        UnknownFields::Ignored | UnknownFields::Fitting => &PLAN,
+        UnknownFields::Refused => PLAN.trim_start_matches("workspace "),
+        UnknownFields::Ignored | UnknownFields::Fitting => PLAN,
     };
     let Some(fields) = open(node, what, known) else {
         return Default::default();
@@ -248,7 +224,7 @@ pub(super) fn of_node(
     fields.need("steps");
     let mut drafts = Vec::new();
     for step in fields.list("steps") {
-        let Some(step) = open(step, "the step", &STEP) else {
+        let Some(step) = open(step, "the step", STEP) else {
             continue;
         };
         let id = word(&step, "step_id");
@@ -262,10 +238,7 @@ pub(super) fn of_node(
                 after: drafts.len(),
             });
         }
-        for fields in tasks
-            .iter()
-            .filter_map(|task| open(task, "the task", &TASK))
-        {
+        for fields in tasks.iter().filter_map(|task| open(task, "the task", TASK)) {
             let mut draft = task_of(&fields);
             draft.task.key = Some(word(&fields, "task_id"));
             draft.task.name = word(&fields, "name");

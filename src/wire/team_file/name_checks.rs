@@ -6,11 +6,8 @@ use super::{
     ONLY_ITS_OWN, PlacedStep, RoleKind, RoleSpec, RoleWorker, StepDoes, Team, placeholders,
 };
 use crate::plan::{PlanSpec, TaskSpec};
-use crate::wire::Problem;
-use crate::wire::plan_file::{nearest, suggestion, unknown_check};
-use crate::wire::problem::{Place, Problems};
-use crate::wire::text::{one_line, quote};
-use crate::wire::yaml_tree::YamlNode;
+use crate::wire::plan_file::{suggestion, unknown_check};
+use crate::wire::{Place, Problem, Problems, YamlNode, nearest, one_line, quote};
 
 /// The actions that every role inside the process has: its model does the task, and another role is asked.
 const ALWAYS: [&str; 2] = ["ask", "RequestCollaboration"];
@@ -120,8 +117,7 @@ impl Team {
             role.kind == RoleKind::Files && role.kind_known && role.worker.is_none()
         };
         let problem = |role: &RoleSpec| {
-            let message = format!("the role `{}` has no agent", role.id);
-            role.place.problem(message).with_hint(
+            role.place.problem(format!("the role `{}` has no agent", role.id)).with_hint(
                 "write `worker: claude`, or another agent; `worker: external` if it is started elsewhere; or name one for all: --agent",
             )
         };
@@ -155,8 +151,7 @@ impl Team {
                 "the task {name} has no assignee, and {ONLY_ITS_OWN}"
             ))
         };
-        let open = tasks.iter().filter(open);
-        let mut problems: Vec<Problem> = open.map(unassigned).collect();
+        let mut problems: Vec<Problem> = tasks.iter().filter(open).map(unassigned).collect();
         // All problems have the same hint; only the last one shows it.
         if let Some(last) = problems.last_mut() {
             last.hint = Some(self.assignee_hint());
@@ -226,13 +221,12 @@ fn role_problems(role: &RoleSpec, known: &KnownNames<'_>, problems: &Problems) {
         let (role_id, shown) = (&role.id, quote(name));
         let message = format!("the role `{role_id}` names {what} {shown}, which is not there");
         let problem = role.place.problem(message);
-        problems.add(problem.with_hint(suggestion(name, words)));
+        problems.add(problem.with_hint(suggestion(name, words.iter().copied())));
     };
     if let Some(RoleWorker::Agent { name, .. }) = &role.worker
         && !known.agents.contains(&name.as_str())
     {
-        let words = [known.agents, &["external"]].concat();
-        unknown("the worker", name, &words);
+        unknown("the worker", name, &[known.agents, &["external"]].concat());
     }
     for action in &role.actions {
         if !known.actions.contains(&action.as_str()) {

@@ -2,9 +2,7 @@
 //! before the braces keeps them unchanged.
 
 use crate::wire::plan_file::suggestion;
-use crate::wire::problem::Problems;
-use crate::wire::text::quote;
-use crate::wire::yaml_tree::YamlNode;
+use crate::wire::{Problems, YamlNode, quote};
 
 /// The names that a step of a template can use, in addition to the results before it.
 const OF_A_STEP: [&str; 3] = ["task.name", "task.description", "context"];
@@ -74,7 +72,7 @@ pub(crate) fn missing(name: &str, number: usize) -> Option<String> {
         )),
         None => Some(suggestion(
             name,
-            &[&OF_A_STEP[..], &["steps.1.result"]].concat(),
+            OF_A_STEP.into_iter().chain(["steps.1.result"]),
         )),
     }
 }

@@ -9,9 +9,8 @@ use super::{
     MAX_ENTRIES, OnTimeout, RoleFolder, RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec,
     StepTemplate, bounded, id, placeholders,
 };
-use crate::wire::problem::{Place, Problems};
-use crate::wire::text::{parse_span, quote};
-use crate::wire::yaml_tree::{YamlFields, YamlNode};
+use crate::wire::yaml_tree::YamlFields;
+use crate::wire::{Place, Problems, YamlNode, has_word, parse_span, quote};
 
 /// How long a role waits for another one if the file does not state it.
 const COLLABORATION: Duration = Duration::from_secs(600);
@@ -28,14 +27,10 @@ const FIELDS: &str = "id kind description folder worker prompt actions tools tem
 /// Fields that apply only to roles inside the process.
 const INSIDE: &str = "actions tools templates collaboration_timeout on_timeout";
 
-fn words(text: &'static str) -> Vec<&'static str> {
-    text.split_whitespace().collect()
-}
-
 /// Reads a role. A role with problems is returned as far as it could be read, so that names which refer to it are no further
 /// problems.
 pub(super) fn read(node: &YamlNode, problems: &Problems) -> Option<RoleSpec> {
-    let fields = YamlFields::of(node, "the role", &words(FIELDS), problems)?;
+    let fields = YamlFields::of(node, "the role", FIELDS, problems)?;
     let id = id(&fields);
     let kind = fields.choice("kind", &RoleKind::ALL, RoleKind::as_str);
     let folder = fields.choice("folder", &RoleFolder::ALL, RoleFolder::as_str);
@@ -46,12 +41,11 @@ pub(super) fn read(node: &YamlNode, problems: &Problems) -> Option<RoleSpec> {
         Some(RoleKind::Files) => (INSIDE, "files", "agent"),
         None => ("", "", ""),
     };
-    let misplaced = words(misplaced);
     let problem = |key: &YamlNode, word: &str| {
         let problem = key.problem(format!("a role of kind `{own}` has no `{word}`"));
         problem.with_hint(format!("take it out, or write `kind: {other}`"))
     };
-    fields.refuse(|word| misplaced.contains(&word), problem);
+    fields.refuse(|word| has_word(misplaced, word), problem);
     let timeout = span(&fields, "timeout");
     let collaboration_timeout = span(&fields, "collaboration_timeout");
     let mut step_places = Vec::new();
@@ -142,7 +136,7 @@ fn worker_of(node: &YamlNode, problems: &Problems) -> Option<RoleWorker> {
             _ => RoleWorker::Agent { name, argv },
         });
     }
-    let fields = YamlFields::of(node, "`worker`", &["agent", "argv"], problems)?;
+    let fields = YamlFields::of(node, "`worker`", "agent argv", problems)?;
     let name = fields.word("agent")?.to_owned();
     let argv = fields.texts("argv").into_iter();
     let argv = argv.map(|argument| argument.word).collect();
@@ -150,8 +144,7 @@ fn worker_of(node: &YamlNode, problems: &Problems) -> Option<RoleWorker> {
 }
 
 fn template(node: &YamlNode, places: &mut Vec<Place>, problems: &Problems) -> Option<StepTemplate> {
-    let known = ["name", "matches", "steps"];
-    let fields = YamlFields::of(node, "the template", &known, problems)?;
+    let fields = YamlFields::of(node, "the template", "name matches steps", problems)?;
     let name = fields.word("name");
     let matches = fields.texts("matches");
     if fields.need("matches").is_some() && matches.is_empty() {
@@ -178,8 +171,8 @@ fn template(node: &YamlNode, places: &mut Vec<Place>, problems: &Problems) -> Op
 }
 
 fn step(node: &YamlNode, number: usize, problems: &Problems) -> Option<(StepSpec, Place)> {
-    let known = words("name action tool ask params description context");
-    let fields = YamlFields::of(node, "the step", &known, problems)?;
+    let known = "name action tool ask params description context";
+    let fields = YamlFields::of(node, "the step", known, problems)?;
     let name = fields.word("name");
     let mut kinds = vec!["action", "tool", "ask"];
     kinds.retain(|key| fields.get(key).is_some());

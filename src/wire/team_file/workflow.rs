@@ -7,11 +7,12 @@ use serde_json::{Map, Value};
 
 use super::{bounded, id, placeholders};
 use crate::plan::{PlanSpec, words};
-use crate::wire::Problem;
-use crate::wire::plan_file::{OF_WORKFLOW, PlanFile, UnknownFields, from_node, suggestion};
-use crate::wire::problem::Problems;
-use crate::wire::text::{is_identifier, joined, one_line, printable, quote};
-use crate::wire::yaml_tree::{self, Data, YamlFields, YamlNode};
+use crate::wire::plan_file::{OF_WORKFLOW, UnknownFields, from_node, suggestion};
+use crate::wire::yaml_tree::{Data, YamlFields};
+use crate::wire::{
+    PlanFile, Problem, Problems, YamlNode, has_word, is_identifier, joined, one_line, printable,
+    quote, yaml_tree,
+};
 
 /// The most characters of a parameter's value.
 const MAX_VALUE: usize = 8_000;
@@ -158,7 +159,7 @@ impl Workflow {
             if !self.parameters.iter().any(|known| known.name == *name) {
                 let (id, word) = (&self.id, quote(name));
                 let message = format!("the workflow `{id}` has no parameter {word}");
-                let hint = suggestion(name, &names(&self.parameters));
+                let hint = suggestion(name, names(&self.parameters).into_iter());
                 problems.push(Problem::new(message).with_hint(hint));
             }
         }
@@ -228,7 +229,7 @@ pub(super) fn read(node: &YamlNode, problems: &Problems) -> Option<Workflow> {
     let parameters = parameters(&fields);
     let mut structure = node.clone();
     if let Data::Map(entries) = &mut structure.data {
-        entries.retain(|(key, _)| !key.text().is_some_and(|key| OF_WORKFLOW.contains(&key)));
+        entries.retain(|(key, _)| !key.text().is_some_and(|key| has_word(OF_WORKFLOW, key)));
     }
     structure.place = fields.place("id");
     check_names(&structure, &parameters, problems);
@@ -241,8 +242,7 @@ pub(super) fn read(node: &YamlNode, problems: &Problems) -> Option<Workflow> {
     };
     let sample = |name: &str| {
         let mut parameters = workflow.parameters.iter();
-        let known = parameters.find(|known| known.name == name)?;
-        Some(known.sample())
+        Some((parameters.find(|known| known.name == name)?).sample())
     };
     if let Err(found) = workflow.made_with(&sample) {
         found.into_iter().for_each(|problem| problems.add(problem));
@@ -256,7 +256,7 @@ fn check_names(structure: &YamlNode, parameters: &[Parameter], problems: &Proble
     structure.each_text(&mut |node, text| {
         for name in placeholders::names(text).filter(|name| !names.contains(name)) {
             let message = format!("there is no parameter {}", quote(name));
-            let hint = match suggestion(name, &names) {
+            let hint = match suggestion(name, names.iter().copied()) {
                 near if near.starts_with("did") => near,
                 _ => "define it under `parameters` of the workflow, or write `\\{{` for the braces themselves".to_owned(),
             };
@@ -320,8 +320,8 @@ fn parameter(key: &YamlNode, node: &YamlNode, problems: &Problems) -> Option<Par
         problems.add(node.problem(message).with_hint(hint));
         return Some(parameter);
     }
-    let known = ["type", "description", "default", "choices"];
-    let fields = YamlFields::of(node, "the parameter", &known, problems)?;
+    let known = "type description default choices";
+    let fields = YamlFields::of(node, "the parameter", known, problems)?;
     match fields.choice("type", &ParameterKind::ALL, ParameterKind::as_str) {
         Some(kind) => parameter.kind = kind,
         None if fields.get("type").is_some_and(|node| node.text().is_some()) => {
@@ -333,8 +333,7 @@ fn parameter(key: &YamlNode, node: &YamlNode, problems: &Problems) -> Option<Par
     let choices = bounded(&fields, "choices");
     let accept = |what: &str, parameter: &Parameter, node: &YamlNode| {
         // Keeps the text in the file: 1.10 is not 1.1.
-        let value = node.text().map_or_else(|| node.value(), Value::from);
-        let accepted = parameter.accept(&value);
+        let accepted = parameter.accept(&node.text().map_or_else(|| node.value(), Value::from));
         let refused = |reason| problems.add(node.problem(format!("{what} {reason}")));
         accepted.map_err(refused).ok()
     };

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::request_timeout::RequestWait;
+use super::RequestWait;
 use crate::plan::CommandId;
 use crate::role::{RequestId, RequestRefused, RoleId};
 

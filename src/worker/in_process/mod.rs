@@ -27,6 +27,7 @@ use crate::role::{Framework, OtherRole, Role, RoleId};
 use crate::store::Store;
 use crate::volumes::Volumes;
 use lane_work::Lane;
+use request_timeout::RequestWait;
 use role_doer::RoleDoer;
 use role_link::RoleLink;
 use shared_context::SharedContext;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::shared_context::SharedContext;
+use super::SharedContext;
 use crate::plan::{CommandId, Time};
 use crate::plan_time::{Clock, TimeAllowance, time_of};
 use crate::role::{RequestId, RoleId};

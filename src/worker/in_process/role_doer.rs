@@ -7,11 +7,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::InProcessRole;
-use super::lane_work::Lane;
-use super::request_timeout::{RequestTimeout, RequestWait, hold, left_of};
+use super::request_timeout::{RequestTimeout, hold, left_of};
 use super::role_link::{RoleLink, message_of};
-use super::shared_context::SharedContext;
+use super::{InProcessRole, Lane, RequestWait, SharedContext};
 use crate::plan::{AttemptState, CommandId, ModelCost, Plan, PlanId, Time};
 use crate::plan_time::wall;
 use crate::role::{
@@ -19,11 +17,10 @@ use crate::role::{
     StructuredMessage, TaskUpdate, asks_person, with_person,
 };
 use crate::store::StoreError;
-use crate::wire::command_file::{CommandFile, sections};
-use crate::worker::command_claim::Claim;
-use crate::worker::worker_loop::{
-    Doer, Finished, HeartbeatSource, LONGEST_PAUSE, Result, RunVitals, WorkStop, Worker,
-};
+use crate::wire::CommandFile;
+use crate::wire::command_file::sections;
+use crate::worker::worker_loop::LONGEST_PAUSE;
+use crate::worker::{Claim, Doer, Finished, HeartbeatSource, Result, RunVitals, WorkStop, Worker};
 
 /// Faults after which a role has failed at something, but for those that pass by themselves.
 const MOST_FAULTS: u32 = 3;
@@ -228,8 +225,7 @@ impl RoleDoer {
                     context.push(said.description);
                 }
                 // A heading is no part of what is to be done.
-                let text = format!("# {name}\n\n{description}");
-                message.description = Some(text.trim().to_owned());
+                message.description = Some(format!("# {name}\n\n{description}").trim().to_owned());
             }
             None => message.description = Some(said.description),
         }
@@ -237,17 +233,14 @@ impl RoleDoer {
             ("Constraints", said.constraints),
             ("Expected output", said.expected_output),
         ] {
-            if !text.trim().is_empty() {
-                context.push(format!("{heading}:\n\n{text}"));
-            }
+            context.extend((!text.trim().is_empty()).then(|| format!("{heading}:\n\n{text}")));
         }
         message.context = Some(context.join("\n\n")).filter(|text| !text.is_empty());
         message
     }
 
     fn role(&self) -> Result<Role, String> {
-        let workspace = self.link.workspace();
-        (self.resident.make)(Arc::clone(&self.link) as _, &workspace)
+        (self.resident.make)(Arc::clone(&self.link) as _, &self.link.workspace())
     }
 
     /// Waits with the role for another one, if it does, and returns how it goes on then; `None` if the work is done.
@@ -271,15 +264,15 @@ impl RoleDoer {
             None => {
                 let asked = asked.unwrap_or_default();
                 let command = state.command();
-                let fresh = self.timeout(&on, request.clone(), asked, command).await;
-                timeout.insert(fresh)
+                timeout.insert(self.timeout(&on, request.clone(), asked, command).await)
             }
         };
         let mut moved = shared.host.store.moved();
         let mut changes = shared.registry.changes();
         let note = |with_person: bool| {
-            let registry = &shared.registry;
-            registry.waits(&self.lane, work, request, &on, with_person);
+            shared
+                .registry
+                .waits(&self.lane, work, request, &on, with_person);
         };
         note(false);
         let mut with_person = false;

@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::RoleHost;
-use super::lane_work::Lane;
-use super::shared_context::SharedContext;
+use super::{Lane, RoleHost, SharedContext};
 use crate::llm::questions::command_body;
 use crate::llm::{BoxFuture, CommandContext, indented};
 use crate::plan::{Collaboration, PlanId, ReportStatus};
@@ -14,10 +12,7 @@ use crate::role::{
     StructuredMessage, TaskUpdate, WaitChain,
 };
 use crate::volumes::{CommandPlace, VolumesError};
-use crate::wire::command_file::CommandFile;
-use crate::wire::plan_file::nearest;
-use crate::wire::report_file;
-use crate::wire::text::{clip_bytes, one_line};
+use crate::wire::{CommandFile, clip_bytes, nearest, one_line, report_file};
 
 /// Bytes of a result that are kept: a report has to stay below what is read of one.
 const RESULT: usize = 256 * 1024;
@@ -124,8 +119,7 @@ impl RoleLink {
     }
 
     fn report_path(&self, request: &RequestId) -> String {
-        let path = self.host().volumes.report(request);
-        path.display().to_string()
+        self.host().volumes.report(request).display().to_string()
     }
 
     /// Returns what a role behind files is asked, in words.
