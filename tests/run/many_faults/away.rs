@@ -203,3 +203,31 @@ fn late_report_of_a_relay_whose_claim_another_one_has_never_counts() {
         lacks(field.person.works(format!("log {plan}")), "late");
     }
 }
+
+#[test]
+fn relay_whose_report_came_too_late_may_do_the_work_again() {
+    let Some(mut field) = by_hand(2) else { return };
+    let plan = field.queue(1);
+    field.relays[0].start();
+    let command = field.relays[0].take(1).remove(0);
+    let pid = Pid::from_child(&field.relays[0].running.as_ref().unwrap().child);
+    freeze(pid);
+    taken_by_another(&mut field, &command);
+    field.relays[0].does(&command, "late");
+    kill_process(pid, Signal::CONT).unwrap();
+    let scene = &field.relays[0].machine.scene;
+    wait_until("the late one is filed", || {
+        scene.names("reports/stale").len() == 1
+    });
+    let agent = scene.env.path("agent.sh").display().to_string();
+    // The other relay is lost with it, and here an agent is at work now.
+    field.relays.truncate(1);
+    field.relays[0].kill();
+    field.relays[0].words = RELAY.replace("agent.sh", &agent);
+    run_sql(&field.url, "UPDATE relayed SET held_until = 1");
+    field.await_completed(&plan);
+    field.check(&plan, 1);
+    let events = field.events(&plan);
+    let reported = events.iter().find(|event| event["event"] == "reported");
+    assert_eq!(reported.unwrap()["command"], command.id);
+}
