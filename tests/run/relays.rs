@@ -1,11 +1,15 @@
 //! Agents on another machine: a relay there claims commands from the server of the plans, and hands back the work.
 
+use std::path::Path;
+
 use ::postgres::{Client, NoTls};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::many_machines::Machine;
 use super::*;
+use crate::common::agent::report;
+use crate::common::env::times;
 use crate::common::git::git;
 use crate::common::postgres::{USER, run_sql};
 
@@ -247,29 +251,34 @@ fn there_is_a_command(url: &str) -> String {
 
 #[test]
 fn work_that_is_not_what_it_says_fails_the_attempt() {
-    let Some((here, _, url)) = Machine::two() else {
+    let Some((here, there, url)) = Machine::two() else {
         return;
     };
+    let config = here.scene.read("config.toml");
+    let config = format!("{config}run.max_attempts = 10\n");
+    here.scene.write("config.toml", &config);
     here.scene.write("shell.md", SHELL);
     let _daemon = here.scene.leave("run --plan shell.md --agent relay");
     let plan = plan_id(&here.scene);
     let before = git(&here.project, "for-each-ref refs/heads/main");
     let mut client = Client::connect(&url, NoTls).unwrap();
-    // A commit that is not there, one that does not go on from the beginning, a pack that is none.
-    let stray = "git commit-tree -m stray 4b825dc642cb6eb9a060e54bf8d69288fbee4904";
-    let stray = git(&here.project, stray.strip_prefix("git ").unwrap());
+    // A commit that is not there, one that does not go on from the beginning, a pack that is none, one that is damaged, and one
+    // that has another commit than is said.
+    let stray = "commit-tree -m stray 4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+    let stray = git(&here.project, stray);
+    let begun = git(&there.project, "rev-parse HEAD");
+    let parent = format!("commit-tree -m good -p {} HEAD^{{tree}}", begun.trim());
+    let good = git(&there.project, parent.as_str());
+    let whole = packed(&there.project, good.trim());
+    let damaged = &whole[..whole.len() / 2];
+    let other = packed(&here.project, stray.trim());
+    let nowhere = "0123456789012345678901234567890123456789";
     let cases = [
-        (
-            "0123456789012345678901234567890123456789",
-            "",
-            "does not go on from",
-        ),
-        (stray.trim(), "", "does not go on from"),
-        (
-            "0123456789012345678901234567890123456789",
-            "bm8gcGFjaw==",
-            "could not be brought here",
-        ),
+        (nowhere, "".as_bytes(), "does not go on from"),
+        (stray.trim(), b"", "does not go on from"),
+        (nowhere, b"no pack", "could not be brought here"),
+        (good.trim(), damaged, "could not be brought here"),
+        (good.trim(), &other, "does not go on from"),
     ];
     for (number, (commit, pack, said)) in (1..).zip(cases) {
         if number > 1 {
@@ -286,7 +295,7 @@ fn work_that_is_not_what_it_says_fails_the_attempt() {
             client
                 .query(
                     "SELECT relay_put('r', $1, $2, 0, $3)",
-                    &[&id, &claim, &pack],
+                    &[&id, &claim, &BASE64.encode(pack)],
                 )
                 .unwrap();
         }
@@ -305,6 +314,18 @@ fn work_that_is_not_what_it_says_fails_the_attempt() {
         has(&why, [said, "All is done."]);
     }
     assert_eq!(git(&here.project, "for-each-ref refs/heads/main"), before);
+}
+
+/// Returns a commit with all that it stands on, as a pack.
+fn packed(project: &Path, commit: &str) -> Vec<u8> {
+    let pack = format!("echo {commit} | git pack-objects --revs --stdout -q");
+    let packed = std::process::Command::new("sh")
+        .args(["-c", &pack])
+        .current_dir(project)
+        .output()
+        .unwrap();
+    assert!(packed.status.success(), "{packed:?}");
+    packed.stdout
 }
 
 /// Claims the command that is offered, as a relay of the owner of the tables.
@@ -349,4 +370,145 @@ fn command_that_was_given_up_is_worked_on_again() {
     begun(2);
     fs::write(go, "").unwrap();
     here.scene.await_status("completed");
+}
+
+/// What the server is asked as a relay with a name.
+struct AsRelay<'a> {
+    client: Client,
+    name: &'a str,
+}
+
+impl AsRelay<'_> {
+    fn number(&mut self, call: &str) -> i64 {
+        let call = call.replace("RELAY", self.name);
+        self.client.query_one(&call, &[]).unwrap().get(0)
+    }
+
+    /// Reports these words on a command under a claim, and returns whether they count.
+    fn reports(&mut self, id: &str, claim: i64, words: &str) -> bool {
+        let report = BASE64.encode(report("SUCCESS", words));
+        self.number(&format!(
+            "SELECT relay_report('RELAY', '{id}', {claim}, '{report}', '', '')"
+        )) == 1
+    }
+}
+
+#[test]
+fn report_under_a_claim_that_is_not_its_own_never_counts() {
+    let Some((here, _, url)) = Machine::two() else {
+        return;
+    };
+    here.scene.write("shell.md", SHELL);
+    let _daemon = here.scene.leave("run --plan shell.md --agent relay");
+    let plan = plan_id(&here.scene);
+    let connect = |url: &str| Client::connect(url, NoTls).unwrap();
+    let as_relay = |url: &str, name| AsRelay {
+        client: connect(url),
+        name,
+    };
+    let (id, claim) = claimed(&mut connect(&url));
+    let (mut first, mut second) = (as_relay(&url, "r"), as_relay(&url, "other"));
+    // Another relay, another claim, and the same name by another login.
+    assert!(!second.reports(&id, claim, "stolen"));
+    for other in [claim - 1, claim + 1, i64::MAX, -1] {
+        assert!(!first.reports(&id, other, "stolen"), "{other}");
+    }
+    let login = format!("thief_{}", std::process::id());
+    run_sql(&url, &format!("CREATE ROLE {login} LOGIN"));
+    here.scene.works(["store", "allow", &login]);
+    let mut thief = as_relay(&url.replace(USER, &login), "r");
+    assert!(!thief.reports(&id, claim, "stolen"));
+    drop(thief);
+    run_sql(&url, &format!("DROP OWNED BY {login}; DROP ROLE {login}"));
+    // It is lost, and the other relay has it.
+    run_sql(&url, "UPDATE relayed SET held_until = 1");
+    let again =
+        second.number("SELECT claim FROM relay_claim('RELAY', '[\"\"]', '[\"app\"]', '[]')");
+    assert_eq!(again, claim + 1);
+    assert!(!first.reports(&id, claim, "late"));
+    assert!(!first.reports(&id, again, "late"));
+    for (call, claim) in [
+        ("SELECT relay_put('RELAY', 'ID', CLAIM, 0, 'x')", claim),
+        (
+            "SELECT count(*) FROM relay_packs('RELAY', 'ID', CLAIM)",
+            claim,
+        ),
+        (
+            "SELECT count(*) FROM relay_beat('RELAY', '{}', '[{\"id\": \"ID\", \"claim\": CLAIM}]')",
+            again,
+        ),
+        (
+            "SELECT count(*) FROM (SELECT relay_release('RELAY', 'ID', CLAIM)) AS r WHERE relay_release IS NOT NULL",
+            again,
+        ),
+    ] {
+        let call = call.replace("ID", &id).replace("CLAIM", &claim.to_string());
+        assert_eq!(first.number(&call), 0, "{call}");
+    }
+    assert!(second.reports(&id, again, "own"));
+    assert!(!second.reports(&id, again, "more"));
+    assert!(!first.reports(&id, claim, "late"));
+    here.scene.await_events("reported", 1);
+    let why = here.scene.works(["why", &plan, "1"]);
+    has(&why, "own");
+    lacks(&why, ["stolen", "late", "more"]);
+}
+
+#[test]
+fn relay_of_another_version_is_refused_at_its_start_and_at_work() {
+    let Some((here, old, url)) = Machine::two() else {
+        return;
+    };
+    let there = here.beside(&format!("{url}&application_name=old"));
+    here.scene.works("store migrate");
+    let _relay = there.scene.start("relay");
+    let _daemon = here.scene.leave("run --plan one.md --agent relay");
+    let command = there.scene.take_task(1);
+    let protocol = |version: i64| {
+        let function = format!(
+            "CREATE OR REPLACE FUNCTION relay_protocol() RETURNS bigint LANGUAGE sql IMMUTABLE AS 'SELECT {version}::bigint'"
+        );
+        run_sql(&url, &function);
+    };
+    protocol(2);
+    let refusal = "its functions for relays are of version 2, and this program knows 1";
+    let way_out = "Hint: give the relays and the daemons the same version of plan-agent, then `plan-agent store migrate`";
+    old.scene.refuses(1, "relay", [refusal, way_out]);
+    // One that is at work says so as well, and keeps what it has.
+    let cut =
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'old'";
+    run_sql(&url, cut);
+    wait_until("the relay at work says so", || {
+        there.scene.read("stderr.txt").contains(refusal)
+    });
+    there.does(&command, "one.txt");
+    protocol(1);
+    here.scene.await_status("completed");
+    assert_eq!(here.scene.events_named("reported").len(), 1);
+}
+
+/// The words of its report are kept. It takes a while to make so much.
+#[test]
+fn result_that_is_too_large_fails_the_attempt() {
+    if times(true, false) {
+        return skip("only in the long form");
+    }
+    let Some((here, there, _)) = Machine::two() else {
+        return;
+    };
+    here.scene.works("store migrate");
+    let config = here.scene.read("config.toml");
+    let config = format!("{config}run.max_attempts = 1\n");
+    here.scene.write("config.toml", &config);
+    let large = "head -c 70000000 /dev/urandom > one.txt; echo so large";
+    let plan = SHELL.replace("echo one > one.txt", large);
+    here.scene.write("shell.md", &plan);
+    let _relay = there.scene.start("relay --agent shell");
+    let _daemon = here.scene.leave("run --plan shell.md --agent relay");
+    let plan = plan_id(&here.scene);
+    here.scene.await_events("asked", 1);
+    has(
+        here.scene.works(["why", &plan, "1"]),
+        ["could not be brought here", "more than 64 MiB", "so large"],
+    );
 }
