@@ -1,6 +1,7 @@
 //! Relays that cannot reach the server for long, while their agents work on.
 
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 use super::*;
 
@@ -109,6 +110,12 @@ fn relay_that_is_cut_off_stops_its_agent_before_another_one_may_begin() {
         let cut_off: fn(&mut Field, [&Command; 2]) = times(as_if_cut_off, await_stop);
         cut_off(&mut field, [&obeys, &late]);
         field.relays[1].does(&late, &late.task().to_string());
+        let report = format!("reports/pending/report-{}.md", late.id);
+        let report = field.relays[1].machine.scene.path(report);
+        // A relay that is started now takes it for whole at its first look.
+        let old = SystemTime::now() - Duration::from_secs(10);
+        let report = File::options().write(true).open(report).unwrap();
+        report.set_modified(old).unwrap();
         for relay in &mut field.relays {
             relay.proxy.heal();
         }
