@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::common::core::{block_on, new_command, new_report, new_task};
-use crate::common::env::{has, row, skip};
+use crate::common::env::{has, row};
 use crate::common::postgres::{self, empty_store};
 use plan_agent::config::{Environment, StoreConfig, StoreUrl};
 use plan_agent::plan::{

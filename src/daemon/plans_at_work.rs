@@ -261,7 +261,9 @@ impl PlansAtWork {
 
     /// Notes at a plan what it waits for, for whoever queued it.
     async fn note_wait(&mut self, head: &PlanHead, waits: String) -> Result<(), StoreError> {
-        if head.queue.as_ref().and_then(|e| e.waits.as_ref()) == Some(&waits) {
+        let noted = head.queue.as_ref().and_then(|e| e.waits.as_ref());
+        // A daemon that has just taken it writes it alone.
+        if noted == Some(&waits) || self.store.held_elsewhere().await?.contains_key(&head.id) {
             return Ok(());
         }
         let here = self.store.clone();

@@ -281,7 +281,8 @@ impl Relay {
             Ok(held) => {
                 (self.options.notice)(&format!("took {}", title(&held.text, &held.id)));
                 self.until.insert(held.id.clone(), since_boot() + CLAIM);
-                // It was here under an earlier claim, and its agent was asked to stop.
+                // It was here under an earlier claim: its agent was asked to stop, or its report came too late.
+                self.volumes.set_report_aside(&held.id)?;
                 if self.volumes.whereabouts(&held.id)? == CommandPlace::Processed {
                     self.volumes.release(&held.id)?;
                 }

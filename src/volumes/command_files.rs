@@ -127,6 +127,22 @@ impl Volumes {
         Ok(false)
     }
 
+    /// Gives the archived report of a command, if there is one, another name: the command is to be worked on again.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub fn set_report_aside(&self, id: &CommandId) -> Result<()> {
+        for folder in [ReportsProcessed, ReportsStale, ReportsRejected] {
+            for path in self.reports(id, [folder]) {
+                unless(
+                    io::ErrorKind::NotFound,
+                    move_aside(&path, &self.path(folder)),
+                )?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns whether a report for a command lies among those that have not been moved to an archive folder.
     ///
     /// # Errors
@@ -138,7 +154,11 @@ impl Volumes {
     }
 
     /// Returns where the report of a command may be in some folders: with its id, or with that without `task-`.
-    fn reports(&self, id: &CommandId, folders: [Folder; 3]) -> impl Iterator<Item = PathBuf> {
+    fn reports<const N: usize>(
+        &self,
+        id: &CommandId,
+        folders: [Folder; N],
+    ) -> impl Iterator<Item = PathBuf> {
         let short = id.as_str().strip_prefix("task-").unwrap_or(id.as_str());
         folders.into_iter().flat_map(move |folder| {
             let folder = self.path(folder);

@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod browser;
 pub mod core;
+pub mod disk;
 pub mod env;
 pub mod git;
 pub mod hostile;

@@ -205,7 +205,7 @@ fn program(name: &str) -> Option<PathBuf> {
 }
 
 /// Returns the user and the group that the server runs as, where it must not be this one: it refuses root.
-fn owner() -> Result<Option<(u32, u32)>, String> {
+pub fn owner() -> Result<Option<(u32, u32)>, String> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }

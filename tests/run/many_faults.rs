@@ -5,6 +5,7 @@ mod away;
 mod clocks;
 mod history;
 mod proxy;
+mod servers;
 
 use std::fmt::Write as _;
 use std::time::Duration;

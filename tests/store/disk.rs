@@ -1,6 +1,7 @@
 //! What a commit writes to the disk, and what is there after an interruption.
 
 use super::*;
+use crate::common::disk::SmallDisk;
 
 /// The write-ahead log of an SQLite file: a header, then one frame for each page.
 struct Wal(Vec<u8>);
@@ -102,18 +103,14 @@ async fn crash_at_any_point_leaves_committed_state() {
 
 #[tokio::test]
 async fn full_disk_is_reported_and_loses_nothing() {
-    let Some(disk) = SmallDisk::mount() else {
+    let Some(disk) = SmallDisk::mount("size=512k") else {
         return;
     };
-    let path = disk.0.path().join("plans.db");
+    let path = disk.path().join("plans.db");
     let store = Store::open(&path, now).await.unwrap();
     make(&store, "aaaaaaaa").await;
-    let filler = disk.0.path().join("filler");
     for round in 0..3 {
-        let mut file = fs::File::create(&filler).unwrap();
-        // Ends when the disk is full.
-        std::io::copy(&mut std::io::repeat(b'x'), &mut file).unwrap_err();
-        drop(file);
+        disk.fill();
         let mut committed = state(&store).await;
         let failure = loop {
             match store
@@ -126,7 +123,7 @@ async fn full_disk_is_reported_and_loses_nothing() {
         };
         assert!(matches!(failure, StoreError::Database(_)), "{failure}");
         assert_eq!(state(&store).await, committed, "round {round}");
-        fs::remove_file(&filler).unwrap();
+        disk.make_room();
         assert_eq!(
             state(&Store::open(&path, now).await.unwrap()).await,
             committed
@@ -136,32 +133,6 @@ async fn full_disk_is_reported_and_loses_nothing() {
     }
     let (seq, rows) = state(&store).await;
     assert_eq!(self::rows(&store.at(&plan(), seq).await.unwrap()), rows);
-}
-
-/// A file system of half a mebibyte.
-struct SmallDisk(TempDir);
-
-impl SmallDisk {
-    fn mount() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=512k", "plan-agent-test"])
-            .arg(folder.path())
-            .stderr(Stdio::null())
-            .status();
-        if mounted.is_ok_and(|status| status.success()) {
-            return Some(Self(folder));
-        }
-        skip("a full disk: only root can mount a small one");
-        None
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // The rest is an empty folder that the next boot of the machine removes.
-        drop(Command::new("umount").arg("-l").arg(self.0.path()).status());
-    }
 }
 
 #[tokio::test]

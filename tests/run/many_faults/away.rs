@@ -1,6 +1,7 @@
 //! Relays that cannot reach the server for long, while their agents work on.
 
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 use super::*;
 
@@ -109,6 +110,12 @@ fn relay_that_is_cut_off_stops_its_agent_before_another_one_may_begin() {
         let cut_off: fn(&mut Field, [&Command; 2]) = times(as_if_cut_off, await_stop);
         cut_off(&mut field, [&obeys, &late]);
         field.relays[1].does(&late, &late.task().to_string());
+        let report = format!("reports/pending/report-{}.md", late.id);
+        let report = field.relays[1].machine.scene.path(report);
+        // A relay that is started now takes it for whole at its first look.
+        let old = SystemTime::now() - Duration::from_secs(10);
+        let report = File::options().write(true).open(report).unwrap();
+        report.set_modified(old).unwrap();
         for relay in &mut field.relays {
             relay.proxy.heal();
         }
@@ -202,4 +209,32 @@ fn late_report_of_a_relay_whose_claim_another_one_has_never_counts() {
         field.check(&plan, 1);
         lacks(field.person.works(format!("log {plan}")), "late");
     }
+}
+
+#[test]
+fn relay_whose_report_came_too_late_may_do_the_work_again() {
+    let Some(mut field) = by_hand(2) else { return };
+    let plan = field.queue(1);
+    field.relays[0].start();
+    let command = field.relays[0].take(1).remove(0);
+    let pid = Pid::from_child(&field.relays[0].running.as_ref().unwrap().child);
+    freeze(pid);
+    taken_by_another(&mut field, &command);
+    field.relays[0].does(&command, "late");
+    kill_process(pid, Signal::CONT).unwrap();
+    let scene = &field.relays[0].machine.scene;
+    wait_until("the late one is filed", || {
+        scene.names("reports/stale").len() == 1
+    });
+    let agent = scene.env.path("agent.sh").display().to_string();
+    // The other relay is lost with it, and here an agent is at work now.
+    field.relays.truncate(1);
+    field.relays[0].kill();
+    field.relays[0].words = RELAY.replace("agent.sh", &agent);
+    run_sql(&field.url, "UPDATE relayed SET held_until = 1");
+    field.await_completed(&plan);
+    field.check(&plan, 1);
+    let events = field.events(&plan);
+    let reported = events.iter().find(|event| event["event"] == "reported");
+    assert_eq!(reported.unwrap()["command"], command.id);
 }

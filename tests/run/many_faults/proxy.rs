@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub struct Proxy {
 
 #[derive(Default)]
 struct Shared {
-    server: u16,
+    server: AtomicU16,
     fault: Mutex<Option<Fault>>,
     /// How often the fault was met; a connection that is silent meets it at each look.
     met: AtomicUsize,
@@ -49,6 +49,8 @@ struct Shared {
 struct Pair {
     client: TcpStream,
     server: TcpStream,
+    /// Which one that is.
+    port: u16,
     gone: AtomicBool,
 }
 
@@ -58,7 +60,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let shared = Arc::new(Shared {
-            server,
+            server: server.into(),
             ..Shared::default()
         });
         let accepting = Arc::clone(&shared);
@@ -71,6 +73,11 @@ impl Proxy {
             }
         });
         Self { shared, port }
+    }
+
+    /// Leads to another server from now on. Connections that are there end.
+    pub fn lead_to(&self, server: u16) {
+        self.shared.server.store(server, SeqCst);
     }
 
     /// Begins a fault.
@@ -101,7 +108,8 @@ impl Drop for Proxy {
 impl Shared {
     fn join(self: &Arc<Self>, client: TcpStream) {
         // A server that is gone refuses: the client sees its connection end.
-        let Ok(server) = TcpStream::connect(("127.0.0.1", self.server)) else {
+        let port = self.server.load(SeqCst);
+        let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else {
             return;
         };
         for stream in [&client, &server] {
@@ -111,6 +119,7 @@ impl Shared {
         let pair = Arc::new(Pair {
             client,
             server,
+            port,
             gone: AtomicBool::new(false),
         });
         for way in [Way::ToServer, Way::ToClient] {
@@ -131,6 +140,9 @@ impl Shared {
         };
         let (mut bytes, mut said) = (vec![0; 16 * 1024], Vec::new());
         while !pair.gone.load(SeqCst) && !self.over.load(SeqCst) {
+            if pair.port != self.server.load(SeqCst) {
+                return Ok(());
+            }
             let count = match from.peek(&mut bytes) {
                 Ok(0) => return to.shutdown(Shutdown::Both),
                 Ok(count) => count,
