@@ -44,7 +44,8 @@ pub fn run() {
         .build()
         .unwrap();
     let rate = runtime.block_on(changes_a_second(&cluster.schema()));
-    let steps = through_relay(&cluster.schema());
+    let steps = through_relay(&cluster.schema(), true);
+    let plain = through_relay(&cluster.schema(), false);
     let taken = take_over(&cluster.schema());
     let idle = idle_relays(&cluster.schema());
     let most = taken.percentile(100).as_secs_f64();
@@ -64,6 +65,12 @@ pub fn run() {
             row![
                 "… against the commit of one row",
                 against(ratio(steps.p50(), floor.p50()), 3.0)
+            ],
+            row!["the same without git, p50", ms(plain.p50())],
+            row!["… p99", ms(plain.p99())],
+            row![
+                "… against the commit of one row",
+                against(ratio(plain.p50(), floor.p50()), 3.0)
             ],
             row![
                 "take-over after the last renewal, p50",
@@ -167,6 +174,19 @@ impl Machine {
         }
     }
 
+    /// One whose project is a folder without git.
+    fn plain(url: &str) -> Self {
+        let folder = disk::folder();
+        fs::create_dir(folder.path().join("project")).unwrap();
+        let config = "run.workspace = 'project'\nprojects.app = 'project'\n";
+        fs::write(folder.path().join("config.toml"), config).unwrap();
+        Self {
+            folder,
+            state: tempfile::tempdir().unwrap(),
+            url: url.to_owned(),
+        }
+    }
+
     fn project(&self) -> PathBuf {
         self.folder.path().join("project")
     }
@@ -248,9 +268,15 @@ fn take_over(url: &str) -> Times {
 }
 
 /// Returns how long the next command of a relay takes to come after a report there.
-fn through_relay(url: &str) -> Times {
-    let here = Machine::new(url, None);
-    let there = Machine::new(url, Some(&here.project()));
+fn through_relay(url: &str, git: bool) -> Times {
+    let [here, there] = match git {
+        true => {
+            let here = Machine::new(url, None);
+            let there = Machine::new(url, Some(&here.project()));
+            [here, there]
+        }
+        false => [Machine::plain(url), Machine::plain(url)],
+    };
     here.runs("store migrate");
     let pending = there.folder.path().join("volumes/commands/pending");
     fs::create_dir_all(&pending).unwrap();

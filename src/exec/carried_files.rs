@@ -35,7 +35,7 @@ impl CarriedFiles {
     /// Reads files of a workspace; what is not there is left out.
     ///
     /// # Errors
-    /// One is larger than 16 MiB, no plain file or behind a link, or cannot be read.
+    /// One is larger than 16 MiB, out of the workspace, no plain file or behind a link, or cannot be read.
     pub async fn read(
         folder: &Path,
         paths: Vec<String>,
@@ -45,6 +45,7 @@ impl CarriedFiles {
         let read = move || {
             let mut files = Vec::new();
             for path in paths {
+                within(&path)?;
                 let bytes = match link_free_access::read(&folder, &path, MOST, &[]) {
                     Ok((bytes, length)) if bytes.len() as u64 == length => bytes,
                     Ok(_) => return Err(of(&path, &io::Error::other("it has more than 16 MiB"))),
@@ -91,7 +92,8 @@ impl CarriedFiles {
         } = place;
         let write = move || {
             for (path, bytes) in self.files {
-                if within_workspace(&path).as_deref() != Ok(&*path) || !accepted(&path) {
+                within(&path)?;
+                if !accepted(&path) {
                     let foreign = io::Error::other("it is none of the files that are produced");
                     return Err(of(&path, &foreign));
                 }
@@ -113,7 +115,70 @@ impl CarriedFiles {
     }
 }
 
+/// Refuses a path that leads out of a workspace: it may come from another machine.
+fn within(path: &str) -> io::Result<()> {
+    match within_workspace(path).as_deref() {
+        Ok(known) if known == path => Ok(()),
+        Ok(_) => Err(of(path, &io::Error::other("it is written otherwise"))),
+        Err(why) => Err(of(path, &io::Error::other(*why))),
+    }
+}
+
 /// Says of which file an error is.
 fn of(path: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("`{path}`: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn files_of_a_stranger_stay_within_their_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, outside) = (folder.path().join("own"), folder.path().join("secret"));
+        std::fs::create_dir(&own).unwrap();
+        std::fs::write(&outside, "secret").unwrap();
+        let place = LandingPlace {
+            folder: own.clone(),
+            closed: Vec::new(),
+            replace: true,
+        };
+        for path in ["../secret", "/etc/passwd", "./a", ""] {
+            let read = CarriedFiles::read(&own, vec![path.to_owned()], Vec::new());
+            assert!(read.await.is_err(), "{path}");
+            let carried = CarriedFiles {
+                files: vec![(path.to_owned(), BASE64.encode("x"))],
+                ..CarriedFiles::default()
+            };
+            let laid = carried.lay_down(place.clone(), |_| true);
+            assert!(laid.await.is_err(), "{path}");
+        }
+        assert_eq!(std::fs::read_to_string(outside).unwrap(), "secret");
+        assert!(CarriedFiles::parse(b"no files").is_err());
+    }
+
+    #[tokio::test]
+    async fn another_file_is_replaced_only_if_that_is_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        for (folder, text) in [(&from, "new"), (&to, "old")] {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("a.txt"), text).unwrap();
+        }
+        let paths = vec!["a.txt".to_owned(), "missing.txt".to_owned()];
+        let pack = CarriedFiles::read(&from, paths, Vec::new()).await.unwrap();
+        for (replace, text) in [(false, "old"), (true, "new"), (false, "new")] {
+            let place = LandingPlace {
+                folder: to.clone(),
+                closed: Vec::new(),
+                replace,
+            };
+            let laid = CarriedFiles::parse(&pack)
+                .unwrap()
+                .lay_down(place, |_| true);
+            assert_eq!(laid.await.is_ok(), text == "new");
+            assert_eq!(std::fs::read_to_string(to.join("a.txt")).unwrap(), text);
+        }
+    }
 }

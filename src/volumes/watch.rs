@@ -171,6 +171,8 @@ impl Watch {
                 self.handler.wake.notify_one();
                 true
             }
+            // Plans on a server have no file here; it may come, and is looked for at each check.
+            Err(_) if path == self.handler.store && !path.exists() => false,
             Err(error) => {
                 self.complain(&error);
                 false

@@ -508,6 +508,24 @@ fn daemon_that_is_cut_off_writes_nothing_more() {
     assert_eq!(held[0], ["daemon1", "daemon2"]);
 }
 
+/// As where the other end of a tunnel is gone: what is sent is acknowledged, and never answered.
+#[test]
+fn daemon_that_gets_no_answers_connects_anew() {
+    let Some(mut field) = Field::new(1, 1) else {
+        return;
+    };
+    let mut work = Work::begin(&mut field, 6);
+    let plan = work.plan().to_owned();
+    work.until(&mut field, "a daemon has it", |field| {
+        field.holder(&plan).is_some()
+    });
+    field.daemons[0].proxy.strand();
+    let running = field.daemons[0].running.as_ref().unwrap().child.id();
+    work.end(&mut field);
+    let daemon = field.daemons[0].running.as_ref().unwrap();
+    assert_eq!(daemon.child.id(), running, "it was not started again");
+}
+
 /// Makes a daemon, and so many relays whose agent is the test.
 fn by_hand(relays: usize) -> Option<Field> {
     let mut field = Field::new(1, relays)?;

@@ -43,6 +43,9 @@ struct Shared {
     /// How often the fault was met; a connection that is silent meets it at each look.
     met: AtomicUsize,
     over: AtomicBool,
+    /// The connections that were made, and how many of them pass nothing on any more.
+    made: AtomicUsize,
+    stranded: AtomicUsize,
 }
 
 /// A connection of a client with its one to the server.
@@ -51,6 +54,7 @@ struct Pair {
     server: TcpStream,
     /// Which one that is.
     port: u16,
+    number: usize,
     gone: AtomicBool,
 }
 
@@ -91,6 +95,12 @@ impl Proxy {
         self.shared.met.load(SeqCst)
     }
 
+    /// Lets the connections that are there stay, and pass nothing on for ever; later ones work.
+    pub fn strand(&self) {
+        let made = self.shared.made.load(SeqCst);
+        self.shared.stranded.store(made, SeqCst);
+    }
+
     /// Ends the fault. What was withheld comes through.
     pub fn heal(&self) {
         *self.shared.fault.lock().unwrap() = None;
@@ -120,6 +130,7 @@ impl Shared {
             client,
             server,
             port,
+            number: self.made.fetch_add(1, SeqCst),
             gone: AtomicBool::new(false),
         });
         for way in [Way::ToServer, Way::ToClient] {
@@ -153,6 +164,10 @@ impl Shared {
                 }
                 Err(error) => return Err(error),
             };
+            if pair.number < self.stranded.load(SeqCst) {
+                thread::sleep(LOOK);
+                continue;
+            }
             let fault = *self.fault.lock().unwrap();
             match fault {
                 Some(Fault::Silent(only)) if only.is_none_or(|only| only == way) => {
