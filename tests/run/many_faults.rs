@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::many_machines::Machine;
 use super::*;
-use crate::common::env::{row, times};
+use crate::common::env::{row, times, wait_at_most};
 use crate::common::git::git;
 use crate::common::postgres::{empty_store, own_cluster, run_sql};
 use crate::common::random::Random;
@@ -523,7 +523,9 @@ impl Post {
     /// Takes so many commands.
     fn take(&self, count: usize) -> Vec<Command> {
         let scene = &self.machine.scene;
-        wait_until(&format!("{count} commands are there"), || {
+        // Hundreds of worktrees are made one after the other.
+        let most = times(1, 5) * DEADLINE;
+        wait_at_most(most, &format!("{count} commands are there"), || {
             scene.pending().len() == count
         });
         let commands = scene.pending();

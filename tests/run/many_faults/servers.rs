@@ -64,7 +64,7 @@ fn server_whose_disk_is_full_makes_everybody_wait() {
             &format!("ALTER TABLE {table} SET TABLESPACE small"),
         );
     }
-    let mut work = Work::begin(&mut field, times(12, 60));
+    let mut work = Work::begin(&mut field, times(12, 24));
     for _ in 0..times(1, 5) {
         work.goes_on(&mut field);
         disk.fill();
