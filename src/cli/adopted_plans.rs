@@ -58,7 +58,7 @@ impl App {
         leased.change(&head.id, self.by, GONE, adopt).await?;
         // What begins anew does so under other commands.
         for (id, _) in others {
-            leased.take_back(&id).await?;
+            leased.take_back(&holder, &id).await?;
         }
         Ok(())
     }

@@ -261,26 +261,28 @@ impl PlansAtWork {
 
     /// Notes at a plan what it waits for, for whoever queued it.
     async fn note_wait(&mut self, head: &PlanHead, waits: String) -> Result<(), StoreError> {
-        let noted = head.queue.as_ref().and_then(|e| e.waits.as_ref());
-        // A daemon that has just taken it writes it alone.
-        if noted == Some(&waits) || self.store.held_elsewhere().await?.contains_key(&head.id) {
+        if head.queue.as_ref().and_then(|e| e.waits.as_ref()) == Some(&waits) {
             return Ok(());
         }
-        let here = self.store.clone();
-        let note = self.store.change(&head.id, BY, "it waits", move |draft| {
-            if here.require_home(draft.plan().head()).is_err() {
-                return Ok(());
-            }
-            draft.change_head(|head| {
-                if let Some(entry) = &mut head.queue {
-                    entry.waits = Some(waits);
-                }
+        // A daemon that has just taken the plan over writes it alone.
+        let holder = self.folder.volumes.holder();
+        let note = async {
+            let leased = self.store.carry_out(&head.id, &holder).await?;
+            let noted = leased.change(&head.id, BY, "it waits", move |draft| {
+                draft.change_head(|head| {
+                    if let Some(entry) = &mut head.queue {
+                        entry.waits = Some(waits);
+                    }
+                });
+                Ok(())
             });
-            Ok(())
-        });
+            let noted = noted.await;
+            leased.release().await;
+            noted
+        };
         match note.await {
             Err(error @ (StoreError::Database(_) | StoreError::Panicked(_))) => Err(error),
-            // It was deleted meanwhile.
+            // It was deleted meanwhile, or is another daemon's.
             _ => Ok(()),
         }
     }

@@ -27,8 +27,13 @@ async fn write_plan(
     let program = settings.program.clone();
     let read = move |plan: &Plan, seq| (mission::render(plan, carried_out, now, &program), seq);
     let (text, seq) = store.read(&settings.plan, read).await?;
-    let folder = settings.mission.clone();
-    effect_work::blocking(move || write_mission(&folder, &text)).await?;
+    let (folder, store) = (settings.mission.clone(), store.clone());
+    let write = move || match store.holds() {
+        true => write_mission(&folder, &text),
+        // It stood still meanwhile, and another daemon has the plan.
+        false => Ok(()),
+    };
+    effect_work::blocking(write).await?;
     Ok(seq)
 }
 

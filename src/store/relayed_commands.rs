@@ -116,13 +116,15 @@ impl Store {
         self.ask(move |tables| tables.parts(id.as_str(), 0)).await
     }
 
-    /// Takes an offered command back: a relay that works on it ends the work. What it reported is forgotten.
+    /// Takes an offered command back: a relay that works on it ends the work. What it reported is forgotten. Nothing happens where
+    /// another daemon than `holder` has taken the plan over: it may go on with the command.
     ///
     /// # Errors
     /// A failure of the database.
-    pub async fn take_back(&self, id: &CommandId) -> Result<()> {
-        let id = id.clone();
-        self.ask(move |tables| tables.take_back(&id)).await
+    pub async fn take_back(&self, holder: &str, id: &CommandId) -> Result<()> {
+        let (id, holder) = (id.clone(), holder.to_owned());
+        let take = move |tables: &mut Tables| tables.take_back(&holder, &id);
+        self.ask(|tables| tables.transaction(take)).await
     }
 
     /// Returns the commands of a plan that are offered, with their roles; an empty one stands for none.
@@ -241,13 +243,14 @@ impl Tables {
         self.database.rows(&known, &[], relay)
     }
 
-    fn take_back(&mut self, id: &CommandId) -> Answer<()> {
+    /// Within a transaction.
+    fn take_back(&mut self, holder: &str, id: &CommandId) -> Answer<()> {
         let id = id.as_str();
-        for delete in [
-            "DELETE FROM relayed WHERE id = $1",
-            "DELETE FROM relayed_parts WHERE command = $1",
-        ] {
-            self.database.execute(delete, &[&id])?;
+        let command = "DELETE FROM relayed WHERE id = $1 \
+            AND plan IN (SELECT plans.id FROM plans WHERE plans.holder = $2)";
+        if self.database.execute(command, &[&id, &holder])? > 0 {
+            let parts = "DELETE FROM relayed_parts WHERE command = $1";
+            self.database.execute(parts, &[&id])?;
         }
         Ok(())
     }

@@ -69,10 +69,11 @@ impl Doer for RelayDoer {
 
     async fn run(&self, worker: &Worker, claim: &Claim, command: &CommandFile) -> Result<Finished> {
         let (volumes, id) = (&worker.volumes, claim.id());
+        let holder = volumes.holder();
         let (store, mut bell) = self.plans().await.map_err(|error| fault(volumes, error))?;
         let fault = |error: StoreError| fault(volumes, error);
         if volumes.reported(id)? {
-            store.take_back(id).await.map_err(fault)?;
+            store.take_back(&holder, id).await.map_err(fault)?;
             return Ok(Finished::default());
         }
         let (started, mut offered) = (wall(), false);
@@ -80,7 +81,7 @@ impl Doer for RelayDoer {
         let mut stopping = worker.stopping.clone();
         loop {
             if volumes.cancel_mark(id).exists() {
-                store.take_back(id).await.map_err(fault)?;
+                store.take_back(&holder, id).await.map_err(fault)?;
                 return Err(WorkStop::Cancelled);
             }
             if *stopping.borrow_and_update() {
@@ -104,7 +105,7 @@ impl Doer for RelayDoer {
             if let Some(report) = relayed.report {
                 take(&store, volumes, command, report).await?;
                 // Only now: a kill before this, and the report is taken again.
-                store.take_back(id).await.map_err(fault)?;
+                store.take_back(&holder, id).await.map_err(fault)?;
                 return Ok(Finished::default());
             }
             let life: RelayedLife = serde_json::from_str(&relayed.life).unwrap_or_default();

@@ -141,6 +141,12 @@ fn daemon_that_stood_still_does_nothing_any_more() {
     let plan = plan_id(&here.scene);
     let first = here.scene.take_task(1);
     here.scene.await_events("claimed", 1);
+    // Nothing of what it has begun is on its way to the disk.
+    wait_until("the claim is on the page", || {
+        here.scene
+            .read("volumes/MISSION.md")
+            .contains("is being worked on")
+    });
     daemon.freeze();
     // Its report would be the next thing to be judged there.
     here.does(&first, "one.txt");
