@@ -108,7 +108,7 @@ fn machine_of_an_agent_is_said() {
     here.scene.works("store migrate");
     let plan_file = SHELL.replace(
         "echo one > one.txt",
-        "echo one > one.txt; until test -e go; do sleep 0.05; done",
+        "echo one > one.txt; until test -e go; do test -e \"$PWD\"; sleep 0.05; done",
     );
     here.scene.write("shell.md", &plan_file);
     let _daemon = here.scene.leave("run --plan shell.md --agent relay");
