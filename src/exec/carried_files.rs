@@ -13,6 +13,9 @@ use crate::plan::within_workspace;
 /// The most bytes of one file.
 const MOST: usize = 16 * 1024 * 1024;
 
+/// The most bytes of them all as they travel, as of a pack of git.
+const MOST_TOGETHER: usize = 64 * 1024 * 1024;
+
 /// Some files, and which are wanted back.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CarriedFiles {
@@ -35,7 +38,7 @@ impl CarriedFiles {
     /// Reads files of a workspace; what is not there is left out.
     ///
     /// # Errors
-    /// One is larger than 16 MiB, out of the workspace, no plain file or behind a link, or cannot be read.
+    /// They are too much for a pack, or one is larger than 16 MiB, out of the workspace, no plain file or behind a link, or cannot be read.
     pub async fn read(
         folder: &Path,
         paths: Vec<String>,
@@ -54,7 +57,11 @@ impl CarriedFiles {
                 };
                 files.push((path, BASE64.encode(bytes)));
             }
-            Ok(serde_json::to_vec(&Self { files, wanted })?)
+            let pack = serde_json::to_vec(&Self { files, wanted })?;
+            match pack.len() <= MOST_TOGETHER {
+                true => Ok(pack),
+                false => Err(io::Error::other("the files have more than 64 MiB together")),
+            }
         };
         tokio::task::spawn_blocking(read).await?
     }

@@ -223,6 +223,7 @@ async fn offer(store: &Store, volumes: &Volumes, command: &CommandFile) -> Resul
             mut made,
             wanted,
         } => {
+            made.retain(|path| !wanted.contains(path));
             made.extend(wanted.iter().cloned());
             let pack = CarriedFiles::read(&folder, made, wanted).await?;
             OfferedCommand { pack, ..plain }
