@@ -73,11 +73,9 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
     ));
     let (stop, stopping) = watch::channel(false);
     let mut workers = JoinSet::new();
-    for _ in 0..args.lanes {
-        if let Some(agent) = agent.clone() {
-            let options = worker_pools::of_relay(agent, &app);
-            workers.spawn(worker::run(options, stopped(&stopping)));
-        }
+    if let Some(agent) = agent {
+        let options = worker_pools::of_relay(agent, args.lanes, &app);
+        workers.spawn(worker::run(options, stopped(&stopping)));
     }
     let (config, clock) = (Arc::new(app.config.clone()), app.clock);
     let app = Arc::new(app);

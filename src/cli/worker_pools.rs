@@ -35,7 +35,6 @@ pub struct TeamWorkers {
 struct WorkerPool {
     /// The role whose commands they take; `None` if they take what no role has a worker for.
     role: Option<String>,
-    lanes: u32,
     options: WorkerOptions,
 }
 
@@ -84,9 +83,11 @@ impl TeamWorkers {
             let (agent, id) = (of_roles.remove(&role.id)?, role.id.clone());
             Some(WorkerPool {
                 role: Some(id.clone()),
-                // The plan never has more under way.
-                lanes: role.concurrency.min(most),
-                options: options(agent, RoleFilter::Only(id), role.timeout, app),
+                options: WorkerOptions {
+                    // The plan never has more under way.
+                    lanes: role.concurrency.min(most) as usize,
+                    ..options(agent, RoleFilter::Only(id), role.timeout, app)
+                },
             })
         };
         let mut pools: Vec<WorkerPool> = roles().filter_map(of_role).collect();
@@ -101,8 +102,10 @@ impl TeamWorkers {
         };
         pools.extend(general.clone().map(|agent| WorkerPool {
             role: None,
-            lanes: most,
-            options: options(agent, takes, None, app),
+            options: WorkerOptions {
+                lanes: most as usize,
+                ..options(agent, takes, None, app)
+            },
         }));
         Ok(Self {
             general,
@@ -165,10 +168,11 @@ impl TeamWorkers {
                 plan: Some(daemon.plan.clone()),
                 ..pool.options.clone()
             };
-            let lane = |_| worker::run(options.clone(), stopped(stop));
-            let (lanes, report) = ((0..pool.lanes).map(lane).collect(), report.clone());
+            let (work, report) = (worker::run(options, stopped(stop)), report.clone());
             ends.spawn(async move {
-                until_ended(lanes, role.as_deref()).await;
+                if let Err(error) = work.await {
+                    tell_end(error, role.as_deref());
+                }
                 if *lost.borrow() {
                     report.send_if_modified(|gone| gone.insert(role));
                 }
@@ -184,20 +188,12 @@ impl TeamWorkers {
     }
 }
 
-/// Waits for the lanes of a pool, and says why the first one of those that failed ended.
-async fn until_ended(mut lanes: JoinSet<Result<(), WorkerError>>, role: Option<&str>) {
-    let mut reported = false;
-    while let Some(ended) = lanes.join_next().await {
-        // A panic has printed itself.
-        if let Ok(Err(error)) = ended
-            && !std::mem::replace(&mut reported, true)
-        {
-            let error = one_line(&format!("{:#}", anyhow!(error)), 400);
-            tracing::error!(error, role, "the worker ended");
-            let of_role = role.map_or(String::new(), |role| format!(" of `{role}`"));
-            complain(&format!("! no more tasks{of_role} are taken: {error}\n"));
-        }
-    }
+/// Says why the workers of a role ended by themselves.
+fn tell_end(error: WorkerError, role: Option<&str>) {
+    let error = one_line(&format!("{:#}", anyhow!(error)), 400);
+    tracing::error!(error, role, "the worker ended");
+    let of_role = role.map_or(String::new(), |role| format!(" of `{role}`"));
+    complain(&format!("! no more tasks{of_role} are taken: {error}\n"));
 }
 
 /// Finds the agents of the roles, by the ids of these, and everything for which a team cannot work here: what is wrong in its
@@ -292,8 +288,11 @@ pub async fn alone(args: &WorkerArgs, app: &App) -> Result<WorkerOptions> {
 }
 
 /// Returns what a worker of a relay needs to know: the relay takes only what is its own, so its workers take all.
-pub fn of_relay(agent: Agent, app: &App) -> WorkerOptions {
-    options(agent, RoleFilter::All, None, app)
+pub fn of_relay(agent: Agent, lanes: usize, app: &App) -> WorkerOptions {
+    WorkerOptions {
+        lanes,
+        ..options(agent, RoleFilter::All, None, app)
+    }
 }
 
 fn role_behind_files<'a>(id: &str, file: &'a TeamFile) -> Result<&'a RoleSpec> {
@@ -317,6 +316,7 @@ fn options(agent: Agent, role: RoleFilter, timeout: Option<Duration>, app: &App)
         agent,
         role,
         plan: None,
+        lanes: 1,
         deadline: timeout.unwrap_or(app.config.run.task_deadline),
         path: app.environment.get("PATH").map(str::to_owned),
         store: app.place.clone(),

@@ -1,5 +1,5 @@
 //! The side of the CodingAgent: takes commands from the volumes, runs an agent for each, and writes the report. It
-//! speaks through the files alone, inside the daemon's process as well as in one of its own, and one command at a time.
+//! speaks through the files alone, inside the daemon's process as well as in one of its own.
 
 mod agent_activity;
 mod agent_doer;
@@ -45,6 +45,8 @@ pub struct WorkerOptions {
     pub role: RoleFilter,
     /// The plan whose commands it takes; `None` for those of all.
     pub plan: Option<PlanId>,
+    /// How many commands it works on simultaneously.
+    pub lanes: usize,
     /// An agent may work that long on a command.
     pub deadline: Duration,
     /// The `PATH` by which the agent is found and works; `None` for that of this process.
@@ -125,6 +127,7 @@ pub async fn run(
         config: options.config,
         role: options.role,
         plan: options.plan,
+        lanes: options.lanes,
         health: options.health,
         events: options.events,
         changes: watch::channel(0).1,
@@ -136,7 +139,7 @@ pub async fn run(
                 place: options.store,
                 plans: options.relayed,
             };
-            until_ended(&worker, &doer, stop, shutdown).await
+            until_ended(worker, doer, stop, shutdown).await
         }
         agent => {
             let doer = AgentDoer {
@@ -145,22 +148,23 @@ pub async fn run(
                 path: options.path,
                 store: options.store,
             };
-            until_ended(&worker, &doer, stop, shutdown).await
+            until_ended(worker, doer, stop, shutdown).await
         }
     }
 }
 
 async fn until_ended(
-    worker: &Worker,
-    doer: &impl worker_loop::Doer,
+    worker: Worker,
+    doer: impl Doer,
     stop: watch::Sender<bool>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), WorkerError> {
+    let health = worker.health.clone();
     let mut working = std::pin::pin!(worker.work(doer));
     tokio::select! {
         ended = &mut working => return ended,
         () = shutdown => {}
-        () = worker.health.lost() => {}
+        () = health.lost() => {}
     }
     stop.send_replace(true);
     working.await

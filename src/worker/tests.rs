@@ -31,6 +31,16 @@ struct Running {
 }
 
 impl Running {
+    fn start(options: WorkerOptions) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(run(options, async move {
+            if stopped.await.is_err() {
+                pending::<()>().await;
+            }
+        }));
+        Self { stop, task }
+    }
+
     async fn stop(self) {
         self.stop.send(()).unwrap();
         timeout(LONG, self.task).await.unwrap().unwrap().unwrap();
@@ -89,25 +99,23 @@ impl Given {
     }
 
     fn start_as(&self, role: RoleFilter, agent: Agent, deadline: Duration) -> Running {
-        let options = WorkerOptions {
+        Running::start(self.options(role, agent, deadline))
+    }
+
+    fn options(&self, role: RoleFilter, agent: Agent, deadline: Duration) -> WorkerOptions {
+        WorkerOptions {
             config: self.config(),
             agent,
             role,
             plan: None,
+            lanes: 1,
             deadline,
             path: None,
             store: StorePlace::of_file(self.volumes.database()),
             relayed: RelayedPlans::default(),
             health: WorkerHealth::default(),
             events: None,
-        };
-        let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(run(options, async move {
-            if stopped.await.is_err() {
-                pending::<()>().await;
-            }
-        }));
-        Running { stop, task }
+        }
     }
 
     fn publish(&self, id: &str, front: &str, script: &str) -> CommandId {
@@ -270,6 +278,7 @@ async fn stopping_worker_claims_only_end_commands() {
     let worker = Worker {
         role: RoleFilter::All,
         plan: None,
+        lanes: 1,
         volumes: given.volumes.clone(),
         config: given.config(),
         health: WorkerHealth::default(),
@@ -283,7 +292,7 @@ async fn stopping_worker_claims_only_end_commands() {
         path: None,
         store: StorePlace::of_file(given.volumes.database()),
     };
-    worker.work(&doer).await.unwrap();
+    worker.work(doer).await.unwrap();
     assert_eq!(given.whereabouts(&work_left), CommandPlace::Pending);
     assert_eq!(given.whereabouts(&end), CommandPlace::Processed);
     given.at_rest().await;
@@ -451,6 +460,28 @@ async fn two_workers_share_commands() {
     for worker in workers {
         worker.stop().await;
     }
+}
+
+#[tokio::test]
+async fn worker_has_as_many_agents_as_lanes() {
+    let given = Given::new();
+    let script = "echo begun >> made; until test -e go; do sleep 0.01; done";
+    let ids = ["task-1", "task-2", "task-3"].map(|id| given.of_person(id, script));
+    let running = Running::start(WorkerOptions {
+        lanes: 2,
+        ..given.options(RoleFilter::All, shell(), LONG)
+    });
+    until("not two begun", || {
+        given.work_file("made") == "begun\n".repeat(2)
+    })
+    .await;
+    assert_eq!(given.whereabouts(&ids[2]), CommandPlace::Pending);
+    fs::write(given.volumes.path(Folder::Workspace).join("go"), "").unwrap();
+    for id in &ids {
+        given.report(id).await;
+    }
+    assert_eq!(given.work_file("made"), "begun\n".repeat(3));
+    running.stop().await;
 }
 
 #[tokio::test]

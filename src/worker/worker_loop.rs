@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::agent_activity::Pulse;
@@ -40,7 +41,7 @@ pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 pub(super) const RUNS_ON: io::ErrorKind = io::ErrorKind::ResourceBusy;
 
 /// Does the commands that a worker takes.
-pub(super) trait Doer {
+pub(super) trait Doer: Send + Sync + 'static {
     /// Who takes the commands, as their locks say.
     fn name(&self) -> &str;
 
@@ -61,13 +62,15 @@ pub(super) trait Doer {
     fn forget(&self, _: &Worker, _: &CommandFile) {}
 }
 
-/// A worker: takes the commands of a role out of the files, one at a time.
+/// A worker: takes the commands of a role out of the files.
 pub(super) struct Worker {
     pub(super) volumes: Volumes,
     pub(super) config: Arc<Config>,
     pub(super) role: RoleFilter,
     /// The plan whose commands it takes; `None` for those of all.
     pub(super) plan: Option<PlanId>,
+    /// How many commands it works on simultaneously.
+    pub(super) lanes: usize,
     pub(super) health: WorkerHealth,
     pub(super) events: Option<UnboundedSender<WorkerEvent>>,
     /// Moves when there may be something to do although no file has come.
@@ -177,37 +180,62 @@ pub(super) enum HeartbeatSource<'a> {
 }
 
 impl Worker {
-    /// Has commands done until the worker is to end. Faults on the way are logged, and the work goes on when it can.
+    /// Has commands done, as many at a time as it has lanes, until the worker is to end. Faults on the way are logged, and the work
+    /// goes on when it can.
     ///
     /// # Errors
     /// The agent cannot work as it is set up.
-    pub(super) async fn work(&self, doer: &impl Doer) -> Result<(), WorkerError> {
+    pub(super) async fn work(self, doer: impl Doer) -> Result<(), WorkerError> {
+        let (worker, doer) = (Arc::new(self), Arc::new(doer));
         let wake = Arc::new(Notify::new());
-        let mut watch = Watch::for_worker(&self.role.from(&self.volumes), Arc::clone(&wake));
-        let (mut changes, mut stopping) = (self.changes.clone(), self.stopping.clone());
-        let interval = self.config.timing.work;
-        let mut pause = interval;
-        let mut passed = PassedOver::default();
-        while !*stopping.borrow_and_update() && !self.health.is_lost() {
+        let mut watch = Watch::for_worker(&worker.role.from(&worker.volumes), Arc::clone(&wake));
+        let (mut changes, mut stopping) = (worker.changes.clone(), worker.stopping.clone());
+        let interval = worker.config.timing.work;
+        let (mut pause, mut passed) = (interval, PassedOver::default());
+        let (mut lanes, mut busy) = (worker.lanes, JoinSet::new());
+        let mut unfit = None;
+        while lanes > 0 && !*stopping.borrow_and_update() && !worker.health.is_lost() {
             changes.borrow_and_update();
-            pause = match self.work_once(doer, &mut passed).await {
-                Ok(true) => continue,
-                Ok(false) => interval,
-                Err(unfit @ WorkerError::Unfit { .. }) => return Err(unfit),
-                Err(error) => {
-                    tracing::warn!(error = chain(error), "the worker tries again");
-                    (pause * 2).min(LONGEST_PAUSE)
-                }
-            };
+            let free = busy.len() < lanes;
+            if free {
+                let claimer = worker.claimer(&*doer);
+                pause = match claimer.next(&worker.volumes, &passed, &doer.first()) {
+                    Ok(Some(claim)) => {
+                        busy.spawn(Arc::clone(&worker).carry_on(Arc::clone(&doer), claim));
+                        continue;
+                    }
+                    Ok(None) => interval,
+                    Err(error) => {
+                        tracing::warn!(error = chain(error), "the worker tries again");
+                        (pause * 2).min(LONGEST_PAUSE)
+                    }
+                };
+            }
             tokio::select! {
-                () = wake.notified() => {}
-                Ok(()) = changes.changed() => {}
-                () = sleep(pause) => {}
+                Some(ended) = busy.join_next() => match ended {
+                    Ok((_, Ok(()))) => {}
+                    Ok((_, Err(error @ WorkerError::Unfit { .. }))) => drop(unfit.get_or_insert(error)),
+                    Ok((id, Err(error))) => {
+                        tracing::warn!(command = %id, error = chain(error), "tried again later");
+                        passed.note(id);
+                    }
+                    // It would break the next one down as well.
+                    Err(_) => lanes -= 1,
+                },
+                () = wake.notified(), if free => {}
+                Ok(()) = changes.changed(), if free => {}
+                () = sleep(pause), if free => {}
                 _ = stopping.changed() => {}
             }
             watch.check();
         }
-        if let Err(error) = self.take_ends(doer).await {
+        while let Some(ended) = busy.join_next().await {
+            if let Ok((_, Err(error @ WorkerError::Unfit { .. }))) = ended {
+                unfit.get_or_insert(error);
+            }
+        }
+        unfit.map_or(Ok(()), Err)?;
+        if let Err(error) = worker.take_ends(&*doer).await {
             tracing::warn!(%error, "commands that end a session wait for another worker");
         }
         Ok(())
@@ -221,30 +249,18 @@ impl Worker {
         }
     }
 
-    /// Has the next command done; false if there is none.
-    async fn work_once(
-        &self,
-        doer: &impl Doer,
-        passed: &mut PassedOver,
-    ) -> Result<bool, WorkerError> {
-        let first = doer.first();
-        let Some(claim) = self.claimer(doer).next(&self.volumes, passed, &first)? else {
-            return Ok(false);
-        };
+    /// Has a claimed command done, whoever had it before.
+    async fn carry_on(
+        self: Arc<Self>,
+        doer: Arc<impl Doer>,
+        claim: Claim,
+    ) -> (CommandId, Result<(), WorkerError>) {
         let id = claim.id().clone();
         let carried = async {
-            let claim = self.take_over(doer, claim).await?;
-            self.carry_out(doer, claim).await
+            let claim = self.take_over(&*doer, claim).await?;
+            self.carry_out(&*doer, claim).await
         };
-        match carried.await {
-            Err(WorkerError::Volumes(error)) if error.kind() == RUNS_ON => {
-                tracing::warn!(command = %id, "passed over: its agent still runs");
-                passed.note(id);
-            }
-            carried => carried?,
-        }
-        // There may be other work.
-        Ok(true)
+        (id, carried.await)
     }
 
     /// Ends what a dead worker of another agent left running for a command, which is this worker's then.

@@ -77,3 +77,24 @@ fn one_and_ten_lanes_give_same_result() {
     // Two of five need two.
     assert_eq!(attempts, u64::from(TASKS + 2 * TASKS / 5));
 }
+
+/// Agents that each wait until all of them are at work. However many there may be, one watch of the folders serves them.
+#[test]
+fn agents_side_by_side_need_one_watch() {
+    let scene = Scene::by_rules("run.max_parallel = 200\n");
+    scene.write("many.md", &many(12));
+    let all = scene.env.path("at-work");
+    fs::create_dir_all(&all).unwrap();
+    let agent = format!(
+        "cd '{}'; touch \"$$\"; while [ $(ls | wc -l) -lt 12 ]; do sleep 0.02; done
+printf -- '---\nstatus: SUCCESS\n---\n\n## Core results\n\nAll met.\n' > \"$1\"",
+        all.display()
+    );
+    scene.write("agent.sh", &agent);
+    let agent = scene.env.path("agent.sh").display().to_string();
+    scene.exits(
+        0,
+        format!("run --plan many.md --agent command -- sh {agent} {{report}}"),
+    );
+    lacks(scene.daemon_log(), "watched");
+}

@@ -119,6 +119,7 @@ impl InProcessRoles {
                     config: Arc::clone(&host.config),
                     role: RoleFilter::Only(resident.id.to_string()),
                     plan: Some(host.plan.clone()),
+                    lanes: 1,
                     health: WorkerHealth::default(),
                     events: None,
                     changes: self.shared.registry.changes(),
@@ -126,7 +127,7 @@ impl InProcessRoles {
                 };
                 let lane = Lane::of(resident, index);
                 let doer = RoleDoer::new(Arc::clone(&self.shared), lane, resident.clone());
-                lanes.spawn(async move { worker.work(&doer).await });
+                lanes.spawn(worker.work(doer));
             }
         }
         while let Some(ended) = lanes.join_next().await {
