@@ -85,10 +85,6 @@ impl RelayNotes {
         self.held().find(|held| held.id == *id)
     }
 
-    pub(super) fn has_given_up(&self, id: &CommandId) -> bool {
-        self.get(id).is_some_and(|held| held.given_up)
-    }
-
     pub(super) fn sessions(&self) -> &[String] {
         &self.noted.sessions
     }

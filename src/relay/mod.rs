@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::config::Config;
@@ -90,12 +91,20 @@ pub async fn run(
     }
 }
 
+/// A command that was claimed, and for which a folder is made ready: that may take longer than a claim lasts.
+struct NewCommand {
+    claimed: ClaimedCommand,
+    /// The one task that does it, which ends with this.
+    making: JoinSet<Result<HeldCommand, RelayError>>,
+}
+
 struct Relay {
     options: RelayOptions,
     volumes: Volumes,
     wake: Arc<Notify>,
     watch: Watch,
     scanner: Scanner,
+    new: Vec<NewCommand>,
     /// Until when a command is the relay's, by the clock since boot.
     until: BTreeMap<CommandId, Duration>,
     /// What was last seen of each agent, and since when, by that clock: the one of the files may be another.
@@ -119,6 +128,7 @@ impl Relay {
             wake,
             watch,
             scanner,
+            new: Vec::new(),
             until: BTreeMap::new(),
             seen: BTreeMap::new(),
             beaten: None,
@@ -183,12 +193,15 @@ impl Relay {
         if self.beaten.is_none_or(|at| since_boot() >= at + BEAT) {
             self.beat().await?;
         }
+        self.take_what_is_ready().await?;
         self.publish_missing()?;
-        while self.options.notes.held().count() < self.options.most {
-            let Some(command) = self.claim().await? else {
+        while self.options.notes.held().count() + self.new.len() < self.options.most {
+            let asked = since_boot();
+            let Some(claimed) = self.claim().await? else {
                 return Ok(());
             };
-            self.take(command).await?;
+            self.until.insert(claimed.id.clone(), asked + CLAIM);
+            self.make_ready(claimed);
         }
         Ok(())
     }
@@ -204,26 +217,35 @@ impl Relay {
 
     /// Says that the relay lives, and gives up what is not its own any more.
     async fn beat(&mut self) -> Result<(), RelayError> {
-        let beat = |held: &HeldCommand| HeldBeat {
-            id: held.id.clone(),
-            claim: held.claim,
-            life: self.life(&held.id),
+        let held = |held: &HeldCommand| (held.id.clone(), held.claim, held.given_up);
+        let held: Vec<_> = self.options.notes.held().map(held).collect();
+        let new = self.new.iter().map(|new| &new.claimed);
+        let new = new.map(|new| (&new.id, new.claim));
+        let kept = held.iter().filter(|(.., given_up)| !given_up);
+        let kept = kept.map(|(id, claim, _)| (id, *claim));
+        let beat = |(id, claim): (&CommandId, i64)| HeldBeat {
+            id: id.clone(),
+            claim,
+            life: self.life(id),
         };
-        let beats: Vec<HeldBeat> = self.options.notes.held().map(beat).collect();
+        let beats: Vec<HeldBeat> = kept.chain(new).map(beat).collect();
         let asked = since_boot();
         let kept = self.options.link.beat(&self.options.about, &beats).await?;
         self.beaten = Some(asked);
-        for beat in beats {
-            if !kept.contains(&beat.id) {
-                self.volumes.recall(&beat.id)?;
-                tracing::info!(command = %beat.id, "taken back");
-                self.let_go(&beat.id)?;
-            } else if self.options.notes.has_given_up(&beat.id) {
-                self.options.link.release(&beat.id, beat.claim).await?;
-                self.let_go(&beat.id)?;
+        self.new.retain(|new| kept.contains(&new.claimed.id));
+        self.until = (kept.iter().cloned())
+            .map(|id| (id, asked + CLAIM))
+            .collect();
+        for (id, claim, given_up) in held {
+            if given_up {
+                self.options.link.release(&id, claim).await?;
+            } else if kept.contains(&id) {
+                continue;
             } else {
-                self.until.insert(beat.id, asked + CLAIM);
+                self.volumes.recall(&id)?;
+                tracing::info!(command = %id, "taken back");
             }
+            self.let_go(&id)?;
         }
         Ok(())
     }
@@ -259,75 +281,59 @@ impl Relay {
         Ok(self.options.link.claim(roles, &projects, sessions).await?)
     }
 
-    /// Makes ready what a claimed command needs, and lays it into the folder.
-    async fn take(&mut self, command: ClaimedCommand) -> Result<(), RelayError> {
-        let beat = [HeldBeat {
-            id: command.id.clone(),
-            claim: command.claim,
-            life: self.life(&command.id),
-        }];
-        let (link, about) = (self.options.link.clone(), self.options.about.clone());
-        let ready = {
-            // A large project takes longer than a claim lasts.
-            let mut ready = std::pin::pin!(self.ready(&command));
-            loop {
-                tokio::select! {
-                    ready = &mut ready => break ready,
-                    () = sleep(BEAT) => drop(link.beat(&about, &beat).await?),
-                }
-            }
-        };
-        match ready {
-            Ok(held) => {
-                (self.options.notice)(&format!("took {}", title(&held.text, &held.id)));
-                self.until.insert(held.id.clone(), since_boot() + CLAIM);
-                // It was here under an earlier claim: its agent was asked to stop, or its report came too late.
-                self.volumes.set_report_aside(&held.id)?;
-                if self.volumes.whereabouts(&held.id)? == CommandPlace::Processed {
-                    self.volumes.release(&held.id)?;
-                }
-                self.options.notes.add(held)?;
-                self.publish_missing()
-            }
-            Err(error @ RelayError::Store(_)) => Err(error),
-            Err(error) => {
-                let project = &command.project;
-                (self.options.notice)(&format!("project `{project}` cannot be used: {error}"));
-                let until = since_boot() + TROUBLE;
-                self.trouble.insert(project.clone(), until);
-                Ok(self
-                    .options
-                    .link
-                    .release(&command.id, command.claim)
-                    .await?)
-            }
-        }
+    /// Begins to make ready what a claimed command needs. Reports are handed back meanwhile.
+    fn make_ready(&mut self, claimed: ClaimedCommand) {
+        let config = Arc::clone(&self.options.config);
+        let (volumes, link) = (self.volumes.clone(), self.options.link.clone());
+        let root = config.project(&claimed.project);
+        let worktrees = |root: PathBuf| ((self.options.worktrees)(&claimed.plan, &root), root);
+        let (place, wake) = (root.map(worktrees), Arc::clone(&self.wake));
+        let command = claimed.clone();
+        let mut making = JoinSet::new();
+        making.spawn(async move {
+            let ready = ready(&config, &volumes, &link, &command, place).await;
+            wake.notify_one();
+            ready
+        });
+        self.new.push(NewCommand { claimed, making });
     }
 
-    async fn ready(&self, command: &ClaimedCommand) -> Result<HeldCommand, RelayError> {
-        let root = self.options.config.project(&command.project);
-        let root =
-            root.ok_or_else(|| RelayError::Other("it is not among [projects]".to_owned()))?;
-        let folder = (self.options.worktrees)(&command.plan, &root);
-        let unread = |_| RelayError::Other(format!("command `{}` cannot be read", command.id));
-        let mut file = CommandFile::parse(&command.text).map_err(unread)?;
-        let task = file.task.unwrap_or_default();
-        let marks = self.volumes.path(Folder::Active);
-        let config = &self.options.config;
-        let make_ready = (config.run.prepare.as_ref(), &*marks);
-        let how = (make_ready, config.remotes.get(&command.project));
-        let link = &self.options.link;
-        let work = own_clone::lay_out(link, command, task, &root, &folder, how).await?;
-        file.id = command.id.clone();
-        file.workspace = work.folder.display().to_string();
-        file.report = self.volumes.report(&command.id).display().to_string();
-        Ok(HeldCommand {
-            id: command.id.clone(),
-            claim: command.claim,
-            text: file.render(),
-            work,
-            given_up: false,
-        })
+    /// Lays the commands into the folder for which everything is ready.
+    async fn take_what_is_ready(&mut self) -> Result<(), RelayError> {
+        let mut at = 0;
+        while let Some(new) = self.new.get_mut(at) {
+            let Some(ended) = new.making.try_join_next() else {
+                at += 1;
+                continue;
+            };
+            let claimed = self.new.remove(at).claimed;
+            let why = match ended {
+                Ok(Ok(held)) => {
+                    self.take(held)?;
+                    continue;
+                }
+                Ok(Err(error @ RelayError::Store(_))) => return Err(error),
+                Ok(Err(error)) => error.to_string(),
+                // A panic has printed itself.
+                Err(_) => "an error of the program".to_owned(),
+            };
+            let project = claimed.project;
+            (self.options.notice)(&format!("project `{project}` cannot be used: {why}"));
+            self.trouble.insert(project, since_boot() + TROUBLE);
+            let link = &self.options.link;
+            link.release(&claimed.id, claimed.claim).await?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, held: HeldCommand) -> Result<(), RelayError> {
+        (self.options.notice)(&format!("took {}", title(&held.text, &held.id)));
+        // It was here under an earlier claim: its agent was asked to stop, or its report came too late.
+        self.volumes.set_report_aside(&held.id)?;
+        if self.volumes.whereabouts(&held.id)? == CommandPlace::Processed {
+            self.volumes.release(&held.id)?;
+        }
+        self.options.notes.add(held)
     }
 
     /// Publishes what is noted and not in the folder: it was claimed a moment ago, or this is the next relay after a kill.
@@ -382,6 +388,35 @@ impl Relay {
         let session = session.as_ref().map(SessionId::as_str);
         self.options.notes.remove(&id, session)
     }
+}
+
+/// Makes ready what a claimed command needs; `place` is the folder of the worktrees of its plan, and the clone of its project.
+async fn ready(
+    config: &Config,
+    volumes: &Volumes,
+    link: &RelayLink,
+    command: &ClaimedCommand,
+    place: Option<(PathBuf, PathBuf)>,
+) -> Result<HeldCommand, RelayError> {
+    let (worktrees, root) =
+        place.ok_or_else(|| RelayError::Other("it is not among [projects]".to_owned()))?;
+    let unread = |_| RelayError::Other(format!("command `{}` cannot be read", command.id));
+    let mut file = CommandFile::parse(&command.text).map_err(unread)?;
+    let task = file.task.unwrap_or_default();
+    let marks = volumes.path(Folder::Active);
+    let prepare = (config.run.prepare.as_ref(), &*marks);
+    let how = (prepare, config.remotes.get(&command.project));
+    let work = own_clone::lay_out(link, command, task, &root, &worktrees, how).await?;
+    file.id = command.id.clone();
+    file.workspace = work.folder.display().to_string();
+    file.report = volumes.report(&command.id).display().to_string();
+    Ok(HeldCommand {
+        id: command.id.clone(),
+        claim: command.claim,
+        text: file.render(),
+        work,
+        given_up: false,
+    })
 }
 
 /// Why a relay does not get on.

@@ -14,7 +14,7 @@ use super::{PART, Result, StoreError, StorePlace};
 use crate::plan::{CommandId, PlanId};
 
 /// What this version and the functions on the server agree on.
-const PROTOCOL: i64 = 1;
+const PROTOCOL: i64 = 2;
 
 /// The most bytes of a result: its parts are kept in rows.
 pub const MOST_WORK: usize = 64 * PART;
@@ -156,24 +156,29 @@ impl RelayLink {
         .await
     }
 
-    /// Returns one of these packs; 0 stands for the work on the task so far.
+    /// Returns one of these packs; 0 stands for the work on the task so far. It comes in parts: the relay can say meanwhile that
+    /// it lives.
     ///
     /// # Errors
     /// As [`RelayLink::beat`].
     pub async fn pack(&self, id: &CommandId, claim: i64, place: i64) -> Result<Vec<u8>> {
-        let id = id.to_string();
-        self.call(move |database, name| {
-            let parts = "SELECT part FROM relay_pack($1, $2, $3, $4) AS part";
-            let values: [&dyn Param; 4] = [&name, &id, &claim, &place];
-            let rows = database.at_length(|database| database.query(parts, &values));
-            let mut pack = Vec::new();
-            for mut row in rows? {
-                // What cannot be read makes it a pack that git refuses.
-                pack.extend(BASE64.decode(row.text(0)?).unwrap_or_default());
-            }
-            Ok(pack)
-        })
-        .await
+        let mut pack = Vec::new();
+        for at in 0_i64.. {
+            let id = id.to_string();
+            let part = self.call(move |database, name| {
+                let part = "SELECT part FROM relay_pack($1, $2, $3, $4, $5) AS part";
+                let values: [&dyn Param; 5] = [&name, &id, &claim, &place, &at];
+                let rows = database.at_length(|database| database.query(part, &values))?;
+                rows.into_iter()
+                    .next()
+                    .map(|mut row| row.text(0))
+                    .transpose()
+            });
+            let Some(part) = part.await? else { break };
+            // What cannot be read makes it a pack that git refuses.
+            pack.extend(BASE64.decode(part).unwrap_or_default());
+        }
+        Ok(pack)
     }
 
     /// Reports on a command, with the commit of the work and what that has beyond `head`; or with the reason why there is none.

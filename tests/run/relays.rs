@@ -83,6 +83,34 @@ fn relay_does_the_work_in_its_own_clone() {
         .refuses(1, ["discard", &plan], "belongs to another folder");
 }
 
+#[test]
+fn report_goes_back_while_another_worktree_is_made_ready() {
+    let Some((here, there, _)) = Machine::two() else {
+        return;
+    };
+    let config = here.scene.read("config.toml");
+    let config = format!("{config}run.max_parallel = 2\n");
+    here.scene.write("config.toml", &config);
+    here.scene.write("both.md", &many(2));
+    let [begun, go] = ["begun", "go"].map(|file| there.scene.env.path(file).display().to_string());
+    let script = format!(
+        "case $PWD in *task-2) touch '{begun}'; until test -e '{go}'; do sleep 0.05; done;; esac"
+    );
+    let prepare = format!("run.prepare.run = ['sh', '-c', \"{script}\"]\n");
+    let config = there.scene.read("config.toml") + &prepare;
+    there.scene.write("config.toml", &config);
+    here.scene.works("store migrate");
+    let _relay = there.scene.start("relay --lanes 2");
+    let _daemon = here.scene.leave("run --plan both.md --agent relay");
+    let first = there.scene.take_task(1);
+    wait_until("it prepares", || Path::new(&begun).exists());
+    there.does(&first, "one.txt");
+    here.scene.await_events("reported", 1);
+    File::create(&go).unwrap();
+    there.does(&there.scene.take_task(2), "two.txt");
+    here.scene.await_status("completed");
+}
+
 /// Another machine, by its name.
 const ELSEWHERE: [&str; 5] = [
     "unshare",
@@ -212,7 +240,7 @@ fn login_of_a_relay_can_do_nothing_else() {
             0,
         ),
         (
-            format!("SELECT count(*) FROM relay_pack('r', '{others}', 1, 0)"),
+            format!("SELECT count(*) FROM relay_pack('r', '{others}', 1, 0, 0)"),
             0,
         ),
         (format!("SELECT relay_put('r', '{others}', 1, 0, 'x')"), 0),
@@ -472,8 +500,8 @@ fn relay_of_another_version_is_refused_at_its_start_and_at_work() {
         );
         run_sql(&url, &function);
     };
-    protocol(2);
-    let refusal = "its functions for relays are of version 2, and this program knows 1";
+    protocol(3);
+    let refusal = "its functions for relays are of version 3, and this program knows 2";
     let way_out = "Hint: give the relays and the daemons the same version of plan-agent, then `plan-agent store migrate`";
     old.scene.refuses(1, "relay", [refusal, way_out]);
     // One that is at work says so as well, and keeps what it has.
@@ -484,7 +512,7 @@ fn relay_of_another_version_is_refused_at_its_start_and_at_work() {
         there.scene.read("stderr.txt").contains(refusal)
     });
     there.does(&command, "one.txt");
-    protocol(1);
+    protocol(2);
     here.scene.await_status("completed");
     assert_eq!(here.scene.events_named("reported").len(), 1);
 }

@@ -3,7 +3,7 @@
 -- gives is data of a stranger. The search path is pinned, with that of temporary tables last.
 
 CREATE OR REPLACE FUNCTION relay_protocol() RETURNS bigint
-LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS 'SELECT 1::bigint';
+LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS 'SELECT 2::bigint';
 
 CREATE OR REPLACE FUNCTION relay_now() RETURNS bigint
 LANGUAGE sql VOLATILE SET search_path FROM CURRENT AS 'SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)';
@@ -97,14 +97,14 @@ LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
     WHERE r.id = command AND relay_holds($1, command, number) ORDER BY 1
 $$;
 
--- Returns the parts of one of these packs; 0 is the one with the work of the task so far.
-CREATE OR REPLACE FUNCTION relay_pack(relay text, command text, number bigint, wanted bigint) RETURNS SETOF text
+-- Returns a part of one of these packs, if it has that many; 0 is the pack with the work of the task so far.
+CREATE OR REPLACE FUNCTION relay_pack(relay text, command text, number bigint, wanted bigint, nth bigint) RETURNS SETOF text
 LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
     SELECT body FROM (
         SELECT w.part, w.body FROM work AS w JOIN relayed AS r ON r.plan = w.plan WHERE r.id = command AND w.place = wanted
         UNION ALL
         SELECT p.part, p.body FROM relayed_parts AS p WHERE p.command = $2 AND p.claim = 0 AND wanted = 0
-    ) AS parts WHERE relay_holds($1, command, number) ORDER BY part
+    ) AS parts WHERE part = nth AND relay_holds($1, command, number)
 $$;
 
 -- Keeps a part of the pack with the work of a command. What an earlier try left is replaced.
@@ -154,7 +154,7 @@ BEGIN
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO plan_relays', current_schema());
     GRANT EXECUTE ON FUNCTION relay_protocol(), relay_beat(text, text, text), relay_claim(text, text, text, text),
-        relay_release(text, text, bigint), relay_packs(text, text, bigint), relay_pack(text, text, bigint, bigint),
+        relay_release(text, text, bigint), relay_packs(text, text, bigint), relay_pack(text, text, bigint, bigint, bigint),
         relay_put(text, text, bigint, bigint, text), relay_report(text, text, bigint, text, text, text) TO plan_relays;
     EXECUTE format('GRANT plan_relays TO %I', login);
     INSERT INTO relay_rights VALUES ($1, $2) ON CONFLICT DO NOTHING;
@@ -164,5 +164,5 @@ END $$;
 REVOKE ALL ON FUNCTION relay_allow(text, text), relay_protocol(), relay_now(), relay_caller(text), relay_may(text),
     relay_holds(text, text, bigint), relay_beat(text, text, text), relay_claim(text, text, text, text),
     relay_release(text, text, bigint),
-    relay_packs(text, text, bigint), relay_pack(text, text, bigint, bigint), relay_put(text, text, bigint, bigint, text),
+    relay_packs(text, text, bigint), relay_pack(text, text, bigint, bigint, bigint), relay_put(text, text, bigint, bigint, text),
     relay_report(text, text, bigint, text, text, text) FROM PUBLIC;
