@@ -7,7 +7,7 @@ mod own_clone;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -91,6 +91,42 @@ pub async fn run(
     }
 }
 
+/// Until when commands are the relay's, by the clock since boot. Clones share it: claims end while the server is asked, too.
+#[derive(Clone, Debug, Default)]
+struct Claims(Arc<Mutex<BTreeMap<CommandId, Duration>>>);
+
+impl Claims {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<CommandId, Duration>> {
+        // A panic leaves it whole: each change is one call.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, id: &CommandId, until: Duration) {
+        self.all().insert(id.clone(), until);
+    }
+
+    /// Returns until when a command is the relay's; one that an earlier process had counts from now on.
+    fn of(&self, id: &CommandId) -> Duration {
+        *self.all().entry(id.clone()).or_insert(since_boot() + CLAIM)
+    }
+
+    fn forget(&self, id: &CommandId) {
+        self.all().remove(id);
+    }
+
+    /// Resolves when an agent is to be stopped.
+    async fn soon_over(&self) {
+        loop {
+            let first = self.all().values().min().copied();
+            let left = first.map(|until| until.saturating_sub(since_boot() + MARGIN));
+            if left.is_some_and(|left| left.is_zero()) {
+                return;
+            }
+            sleep(left.unwrap_or(LOOK).min(LOOK)).await;
+        }
+    }
+}
+
 /// A command that was claimed, and for which a folder is made ready: that may take longer than a claim lasts.
 struct NewCommand {
     claimed: ClaimedCommand,
@@ -105,8 +141,7 @@ struct Relay {
     watch: Watch,
     scanner: Scanner,
     new: Vec<NewCommand>,
-    /// Until when a command is the relay's, by the clock since boot.
-    until: BTreeMap<CommandId, Duration>,
+    until: Claims,
     /// What was last seen of each agent, and since when, by that clock: the one of the files may be another.
     seen: BTreeMap<CommandId, (WorkerSign, Duration)>,
     beaten: Option<Duration>,
@@ -129,7 +164,7 @@ impl Relay {
             watch,
             scanner,
             new: Vec::new(),
-            until: BTreeMap::new(),
+            until: Claims::default(),
             seen: BTreeMap::new(),
             beaten: None,
             trouble: BTreeMap::new(),
@@ -140,9 +175,19 @@ impl Relay {
     async fn turn(&mut self) {
         self.watch.check();
         self.stop_what_may_be_anothers();
-        let said = match self.exchange().await {
-            Ok(()) => String::new(),
-            Err(error) => error.to_string(),
+        let claims = self.until.clone();
+        let said = tokio::select! {
+            exchanged = self.exchange() => match exchanged {
+                Ok(()) => String::new(),
+                Err(error) => error.to_string(),
+            },
+            () = claims.soon_over() => {
+                // A server may let a call wait for longer than the claims last. What was to be handed back is read again.
+                let hints = self.watch.hints();
+                self.scanner = Scanner::new(&self.volumes, hints, self.options.config.timing.scan);
+                self.wake.notify_one();
+                "the server of the plans does not answer".to_owned()
+            }
         };
         if said != self.said {
             match said.is_empty() {
@@ -155,17 +200,22 @@ impl Relay {
 
     /// Asks the agents to stop whose commands another relay may take soon: the server was not reached for that long.
     fn stop_what_may_be_anothers(&mut self) {
-        let now = since_boot();
+        let soon = since_boot() + MARGIN;
+        let over = |id: &CommandId| self.until.of(id) <= soon;
+        self.new.retain(|new| !over(&new.claimed.id));
         for held in self.options.notes.held_mut() {
-            let until = *self.until.entry(held.id.clone()).or_insert(now + CLAIM);
-            if held.given_up || now + MARGIN < until {
+            if held.given_up || !over(&held.id) {
                 continue;
             }
             match self.volumes.recall(&held.id) {
                 Ok(_) => held.given_up = true,
-                Err(error) => tracing::warn!(command = %held.id, %error, "not stopped"),
+                Err(error) => {
+                    tracing::warn!(command = %held.id, %error, "not stopped");
+                    self.until.set(&held.id, soon + LOOK);
+                }
             }
         }
+        self.until.all().retain(|_, until| *until > soon);
     }
 
     async fn exchange(&mut self) -> Result<(), RelayError> {
@@ -200,7 +250,7 @@ impl Relay {
             let Some(claimed) = self.claim().await? else {
                 return Ok(());
             };
-            self.until.insert(claimed.id.clone(), asked + CLAIM);
+            self.until.set(&claimed.id, asked + CLAIM);
             self.make_ready(claimed);
         }
         Ok(())
@@ -233,9 +283,8 @@ impl Relay {
         let kept = self.options.link.beat(&self.options.about, &beats).await?;
         self.beaten = Some(asked);
         self.new.retain(|new| kept.contains(&new.claimed.id));
-        self.until = (kept.iter().cloned())
-            .map(|id| (id, asked + CLAIM))
-            .collect();
+        let until = |id: &CommandId| (id.clone(), asked + CLAIM);
+        *self.until.all() = kept.iter().map(until).collect();
         for (id, claim, given_up) in held {
             if given_up {
                 self.options.link.release(&id, claim).await?;
@@ -251,7 +300,7 @@ impl Relay {
     }
 
     fn let_go(&mut self, id: &CommandId) -> Result<(), RelayError> {
-        self.until.remove(id);
+        self.until.forget(id);
         self.options.notes.remove(id, None)
     }
 
@@ -374,8 +423,15 @@ impl Relay {
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => Err(error.to_string()),
         };
-        let link = &self.options.link;
-        let counts = link.report(&id, held.claim, &bytes, work).await?;
+        let link = self.options.link.clone();
+        let mut reporting = std::pin::pin!(link.report(&id, held.claim, &bytes, work));
+        let counts = loop {
+            // A large result takes longer than a claim lasts.
+            tokio::select! {
+                counts = &mut reporting => break counts?,
+                () = sleep(BEAT) => self.beat().await?,
+            }
+        };
         let (filed, what) = match counts {
             true => (ReportDisposition::Processed, "reported"),
             false => (ReportDisposition::Stale, "too late"),
@@ -384,7 +440,7 @@ impl Relay {
         (self.options.notice)(&format!("{what}: {title}"));
         let session = report_file::parse(name, &bytes).ok();
         let session = session.and_then(|file| file.report.session);
-        self.until.remove(&id);
+        self.until.forget(&id);
         let session = session.as_ref().map(SessionId::as_str);
         self.options.notes.remove(&id, session)
     }
