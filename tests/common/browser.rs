@@ -35,19 +35,10 @@ impl Browser {
     /// # Errors
     /// There is none here; this says which part of it.
     pub async fn launch() -> Result<Self, String> {
-        let mut driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .map_err(|error| format!("no chromedriver: {error}"))?;
-        let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
-        let said = lines.map_while(Result::ok).find_map(|line| {
-            let port = line.split_once("successfully on port ")?.1.to_owned();
-            Some(port.trim_end_matches('.').to_owned())
-        });
-        let address = format!("http://127.0.0.1:{}", said.unwrap());
+        let (mut driver, port) = (0..5)
+            .find_map(|_| start_driver().transpose())
+            .ok_or("chromedriver does not start")??;
+        let address = format!("http://127.0.0.1:{port}");
         let flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
                      --disable-component-update --disable-sync --disable-dev-shm-usage --force-color-profile=srgb";
         let flags: Vec<&str> = flags.split_whitespace().collect();
@@ -122,6 +113,30 @@ impl Browser {
     pub async fn devtools(&self, name: &'static str, params: Value) -> Value {
         let command = Devtools { name, params };
         self.client.issue_cmd(command).await.unwrap()
+    }
+}
+
+/// Starts the browser's driver, and returns its port; `None` if it has ended: it wants a free port twice, once for each version of
+/// IP, and another program may have taken it in between.
+fn start_driver() -> Result<Option<(Child, String)>, String> {
+    let mut driver = Command::new("chromedriver")
+        .arg("--port=0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| format!("no chromedriver: {error}"))?;
+    let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+    let port = lines.map_while(Result::ok).find_map(|line| {
+        let port = line.split_once("successfully on port ")?.1.to_owned();
+        Some(port.trim_end_matches('.').to_owned())
+    });
+    match port {
+        Some(port) => Ok(Some((driver, port))),
+        None => {
+            drop(driver.wait());
+            Ok(None)
+        }
     }
 }
 
