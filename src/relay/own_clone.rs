@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::RelayError;
+use crate::bounded_read;
 use crate::config::CheckConfig;
 use crate::exec::{
     CarriedFiles, GitError, LandingPlace, MarkKind, Project, TaskWorktree, check_marked,
@@ -16,6 +17,9 @@ use crate::own_files;
 use crate::plan::{CommandId, TaskId};
 use crate::store::{ClaimedCommand, MOST_WORK, RelayLink};
 use crate::wire::text::one_line;
+
+/// The most bytes of what is noted of a repository.
+const MOST_NOTED: usize = 16 * 1024 * 1024;
 
 /// Where the work on a command is done.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,9 +45,21 @@ impl WorkFolder {
     }
 }
 
+/// Opens the clone with its repository as it was when the plan's first command came: agents can configure programs there since.
 async fn open(root: &Path, worktrees: &Path) -> Result<Project, RelayError> {
-    let (repository, _) = project_head(root, None).await?;
     own_files::make_folder(worktrees).map_err(GitError::from)?;
+    let noted = worktrees.join("repository.json");
+    let known = bounded_read::read_file(&noted, MOST_NOTED).ok();
+    let known = known.and_then(|text| serde_json::from_str(&text).ok());
+    let repository = match known {
+        Some(known) => known,
+        None => {
+            let (repository, _) = project_head(root, None).await?;
+            let text = serde_json::to_vec(&repository).expect("texts only");
+            own_files::replace(&noted, &text).map_err(GitError::from)?;
+            repository
+        }
+    };
     let project = Project::open(root, &repository, worktrees).await?;
     Ok(project.one_at_a_time())
 }

@@ -111,6 +111,28 @@ fn report_goes_back_while_another_worktree_is_made_ready() {
     here.scene.await_status("completed");
 }
 
+/// Git runs such a program for each file that is committed.
+#[test]
+fn program_that_an_agent_of_a_relay_configures_is_not_run() {
+    let Some((here, there, _)) = Machine::two() else {
+        return;
+    };
+    here.scene.works("store migrate");
+    let _relay = there.scene.start("relay");
+    let _daemon = here.scene.leave("run --plan chain.md --agent relay");
+    let ran = there.scene.env.path("ran");
+    let filter = format!("sh -c 'touch {}; cat'", ran.display());
+    for (task, file) in [(1, "one.txt"), (2, "two.txt"), (3, "three.txt")] {
+        let command = there.scene.take_task(task);
+        let folder = PathBuf::from(command.field("workspace").unwrap());
+        git(&folder, ["config", "filter.own.clean", &filter]);
+        fs::write(folder.join(".gitattributes"), "* filter=own\n").unwrap();
+        there.does(&command, file);
+    }
+    here.scene.await_status("completed");
+    assert!(!ran.exists());
+}
+
 /// Another machine, by its name.
 const ELSEWHERE: [&str; 5] = [
     "unshare",
