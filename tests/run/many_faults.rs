@@ -4,6 +4,7 @@
 mod away;
 mod clocks;
 mod history;
+mod nat;
 mod proxy;
 mod servers;
 

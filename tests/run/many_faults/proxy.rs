@@ -61,7 +61,11 @@ struct Pair {
 impl Proxy {
     /// Makes one before the port of a server.
     pub fn before(server: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), server)
+    }
+
+    /// Makes one that listens somewhere else.
+    pub fn on(listener: TcpListener, server: u16) -> Self {
         let port = listener.local_addr().unwrap().port();
         let shared = Arc::new(Shared {
             server: server.into(),
