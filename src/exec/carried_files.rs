@@ -46,7 +46,8 @@ impl CarriedFiles {
     ) -> io::Result<Vec<u8>> {
         let folder = folder.to_owned();
         let read = move || {
-            let mut files = Vec::new();
+            let too_much = || io::Error::other("the files have more than 64 MiB together");
+            let (mut files, mut together) = (Vec::new(), 0);
             for path in paths {
                 within(&path)?;
                 let bytes = match link_free_access::read(&folder, &path, MOST, &[]) {
@@ -55,12 +56,17 @@ impl CarriedFiles {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => return Err(of(&path, &error)),
                 };
-                files.push((path, BASE64.encode(bytes)));
+                let bytes = BASE64.encode(bytes);
+                together += bytes.len();
+                if together > MOST_TOGETHER {
+                    return Err(too_much());
+                }
+                files.push((path, bytes));
             }
             let pack = serde_json::to_vec(&Self { files, wanted })?;
             match pack.len() <= MOST_TOGETHER {
                 true => Ok(pack),
-                false => Err(io::Error::other("the files have more than 64 MiB together")),
+                false => Err(too_much()),
             }
         };
         tokio::task::spawn_blocking(read).await?
@@ -163,6 +169,26 @@ mod tests {
         }
         assert_eq!(std::fs::read_to_string(outside).unwrap(), "secret");
         assert!(CarriedFiles::parse(b"no files").is_err());
+    }
+
+    #[tokio::test]
+    async fn files_are_bounded_each_and_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let mebibytes = |name: &str, count: u64| {
+            let file = std::fs::File::create(folder.path().join(name)).unwrap();
+            file.set_len(count * 1024 * 1024).unwrap();
+            name.to_owned()
+        };
+        let read = |paths| CarriedFiles::read(folder.path(), paths, Vec::new());
+        let large = mebibytes("large", 17);
+        let error = read(vec![large]).await.unwrap_err().to_string();
+        assert_eq!(error, "`large`: it has more than 16 MiB");
+        // As they travel each three bytes are four.
+        let most: Vec<String> = ["a", "b", "c"].map(|name| mebibytes(name, 15)).to_vec();
+        read(most.clone()).await.unwrap();
+        let more = [&*most, &[mebibytes("d", 4)]].concat();
+        let error = read(more).await.unwrap_err().to_string();
+        assert_eq!(error, "the files have more than 64 MiB together");
     }
 
     #[tokio::test]

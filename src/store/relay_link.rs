@@ -174,9 +174,13 @@ impl RelayLink {
                     .map(|mut row| row.text(0))
                     .transpose()
             });
-            let Some(part) = part.await? else { break };
+            let part = part.await?.unwrap_or_default();
             // What cannot be read makes it a pack that git refuses.
-            pack.extend(BASE64.decode(part).unwrap_or_default());
+            let part = BASE64.decode(part).unwrap_or_default();
+            pack.extend(&part);
+            if part.len() < PART {
+                break;
+            }
         }
         Ok(pack)
     }
