@@ -5,7 +5,7 @@
 mod held_commands;
 mod own_clone;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -140,6 +140,8 @@ struct Relay {
     wake: Arc<Notify>,
     watch: Watch,
     scanner: Scanner,
+    /// The names of the reports that are being handed back.
+    handing: VecDeque<String>,
     new: Vec<NewCommand>,
     until: Claims,
     /// What was last seen of each agent, and since when, by that clock: the one of the files may be another.
@@ -163,6 +165,7 @@ impl Relay {
             wake,
             watch,
             scanner,
+            handing: VecDeque::new(),
             new: Vec::new(),
             until: Claims::default(),
             seen: BTreeMap::new(),
@@ -182,13 +185,15 @@ impl Relay {
                 Err(error) => error.to_string(),
             },
             () = claims.soon_over() => {
-                // A server may let a call wait for longer than the claims last. What was to be handed back is read again.
-                let hints = self.watch.hints();
-                self.scanner = Scanner::new(&self.volumes, hints, self.options.config.timing.scan);
+                // A server may let a call wait for longer than the claims last.
                 self.wake.notify_one();
                 "the server of the plans does not answer".to_owned()
             }
         };
+        // They are there as long as they are not filed.
+        for name in self.handing.drain(..) {
+            self.scanner.forget(&name);
+        }
         if said != self.said {
             match said.is_empty() {
                 true => (self.options.notice)("the server of the plans answers again"),
@@ -226,15 +231,11 @@ impl Relay {
             .map(|held| held.id.clone())
             .collect();
         let mut scan = self.scanner.scan(&held, &[], MOST_REPORTS)?;
-        let mut reports = std::mem::take(&mut scan.reports).into_iter();
-        while let Some(report) = reports.next() {
-            let name = report.name.clone();
-            if let Err(error) = self.hand_back(report).await {
-                // They are there as long as they are not filed.
-                self.scanner.forget(&name);
-                reports.for_each(|later| self.scanner.forget(&later.name));
-                return Err(error);
-            }
+        let reports = std::mem::take(&mut scan.reports);
+        self.handing = reports.iter().map(|it| it.name.clone()).collect();
+        for report in reports {
+            self.hand_back(report).await?;
+            self.handing.pop_front();
         }
         if scan.waiting || scan.more {
             self.wake.notify_one();
@@ -271,14 +272,13 @@ impl Relay {
         let held: Vec<_> = self.options.notes.held().map(held).collect();
         let new = self.new.iter().map(|new| &new.claimed);
         let new = new.map(|new| (&new.id, new.claim));
-        let kept = held.iter().filter(|(.., given_up)| !given_up);
-        let kept = kept.map(|(id, claim, _)| (id, *claim));
         let beat = |(id, claim): (&CommandId, i64)| HeldBeat {
             id: id.clone(),
             claim,
             life: self.life(id),
         };
-        let beats: Vec<HeldBeat> = kept.chain(new).map(beat).collect();
+        let all = held.iter().map(|(id, claim, _)| (id, *claim)).chain(new);
+        let beats: Vec<HeldBeat> = all.map(beat).collect();
         let asked = since_boot();
         let kept = self.options.link.beat(&self.options.about, &beats).await?;
         self.beaten = Some(asked);
@@ -286,13 +286,14 @@ impl Relay {
         let until = |id: &CommandId| (id.clone(), asked + CLAIM);
         *self.until.all() = kept.iter().map(until).collect();
         for (id, claim, given_up) in held {
-            if given_up {
-                self.options.link.release(&id, claim).await?;
-            } else if kept.contains(&id) {
-                continue;
-            } else {
+            if !kept.contains(&id) {
                 self.volumes.recall(&id)?;
                 tracing::info!(command = %id, "taken back");
+            } else if given_up && !self.volumes.is_unread(&id)? {
+                self.options.link.release(&id, claim).await?;
+            } else {
+                // Also what was given up, and reported before that.
+                continue;
             }
             self.let_go(&id)?;
         }
@@ -405,7 +406,10 @@ impl Relay {
         };
         let name = &report.name;
         let Some(held) = self.options.notes.get(&id).cloned() else {
-            if self.volumes.whereabouts(&id)? != CommandPlace::Reported {
+            if self.new.iter().any(|new| new.claimed.id == id) {
+                // Its agent was asked to stop, and the command has come back: the report counts as soon as it is noted here.
+                self.scanner.forget(name);
+            } else if self.volumes.whereabouts(&id)? != CommandPlace::Reported {
                 self.volumes.file_report(name, &ReportDisposition::Stale)?;
             }
             return Ok(());
@@ -418,17 +422,20 @@ impl Relay {
             }
         };
         let title = title(&held.text, &id);
-        let work = match own_clone::commit(&held.work, &title).await {
-            Ok(work) => Ok(work),
-            Err(error) if error.is_passing() => return Err(error),
-            Err(error) => Err(error.to_string()),
-        };
         let link = self.options.link.clone();
-        let mut reporting = std::pin::pin!(link.report(&id, held.claim, &bytes, work));
+        let handing = async {
+            let work = match own_clone::commit(&held.work, &title).await {
+                Ok(work) => Ok(work),
+                Err(error) if error.is_passing() => return Err(error),
+                Err(error) => Err(error.to_string()),
+            };
+            Ok(link.report(&id, held.claim, &bytes, work).await?)
+        };
+        let mut handing = std::pin::pin!(handing);
         let counts = loop {
             // A large result takes longer than a claim lasts.
             tokio::select! {
-                counts = &mut reporting => break counts?,
+                counts = &mut handing => break counts?,
                 () = sleep(BEAT) => self.beat().await?,
             }
         };

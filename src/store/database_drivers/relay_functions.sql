@@ -83,10 +83,10 @@ BEGIN
     END IF;
 END $$;
 
--- Gives a command back that the relay does not work on.
+-- Gives a command back that the relay does not work on. A beat that comes late, over an earlier connection, holds it no more.
 CREATE OR REPLACE FUNCTION relay_release(relay text, command text, number bigint) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
-    UPDATE relayed AS r SET held_until = 0
+    UPDATE relayed AS r SET held_until = 0, relay = ''
     WHERE r.id = command AND r.claim = number AND r.relay = relay_caller($1) AND r.reported = 0 RETURNING r.claim
 $$;
 
