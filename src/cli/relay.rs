@@ -94,10 +94,21 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
             complain(&format!("{time} {text}\n"));
         }),
     };
-    let worked = crate::relay::run(options, async { exit = ended.await }).await;
+    let mut gone = None;
+    let over = async {
+        tokio::select! {
+            ended = ended => exit = ended,
+            // The agent cannot work as it is set up: others may take what comes.
+            Some(worked) = workers.join_next() => gone = Some(worked),
+        }
+    };
+    let worked = crate::relay::run(options, over).await;
     stop.send_replace(true);
     while workers.join_next().await.is_some() {}
     drop(lock);
     worked?;
+    if let Some(Ok(worked)) = gone {
+        worked?;
+    }
     Ok(exit)
 }

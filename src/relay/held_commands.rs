@@ -90,6 +90,7 @@ impl RelayNotes {
     }
 
     pub(super) fn add(&mut self, command: HeldCommand) -> Result<(), RelayError> {
+        self.noted.held.retain(|held| held.id != command.id);
         self.noted.held.push(command);
         self.save()
     }

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -23,7 +24,7 @@ use crate::volumes::{
     Volumes, VolumesError, Watch, WorkerSign,
 };
 use crate::wire::command_file::{CommandFile, title};
-use crate::wire::report_file;
+use crate::wire::{clip, report_file};
 use crate::worker::RelayedLife;
 use held_commands::HeldCommand;
 pub use held_commands::RelayNotes;
@@ -45,6 +46,9 @@ const SILENT: Duration = Duration::from_secs(30);
 
 /// A project that cannot be used here is left to others for so long.
 const TROUBLE: Duration = Duration::from_secs(60);
+
+/// The most characters of why the work cannot be handed back.
+const REFUSED: usize = 2_000;
 
 /// Returns the folder for the worktrees of a plan in a clone.
 pub type WorktreeFolder = dyn Fn(&PlanId, &Path) -> PathBuf + Send + Sync;
@@ -130,8 +134,9 @@ impl Claims {
 /// A command that was claimed, and for which a folder is made ready: that may take longer than a claim lasts.
 struct NewCommand {
     claimed: ClaimedCommand,
+    made: oneshot::Receiver<Result<HeldCommand, RelayError>>,
     /// The one task that does it, which ends with this.
-    making: JoinSet<Result<HeldCommand, RelayError>>,
+    _making: JoinSet<()>,
 }
 
 struct Relay {
@@ -233,28 +238,37 @@ impl Relay {
         let mut scan = self.scanner.scan(&held, &[], MOST_REPORTS)?;
         let reports = std::mem::take(&mut scan.reports);
         self.handing = reports.iter().map(|it| it.name.clone()).collect();
+        let mut failed = None;
         for report in reports {
-            self.hand_back(report).await?;
+            self.beat_if_due().await?;
+            let name = report.name.clone();
+            match self.hand_back(report).await {
+                Ok(()) => {}
+                Err(error @ RelayError::Store(_)) => return Err(error),
+                Err(error) => {
+                    // The others do not wait for it.
+                    self.scanner.forget(&name);
+                    failed.get_or_insert(error);
+                }
+            }
             self.handing.pop_front();
         }
         if scan.waiting || scan.more {
             self.wake.notify_one();
         }
         self.see(scan.signs);
-        if self.beaten.is_none_or(|at| since_boot() >= at + BEAT) {
-            self.beat().await?;
-        }
+        self.beat_if_due().await?;
         self.take_what_is_ready().await?;
         self.publish_missing()?;
         while self.options.notes.held().count() + self.new.len() < self.options.most {
             let asked = since_boot();
             let Some(claimed) = self.claim().await? else {
-                return Ok(());
+                break;
             };
             self.until.set(&claimed.id, asked + CLAIM);
             self.make_ready(claimed);
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     fn see(&mut self, signs: BTreeMap<CommandId, WorkerSign>) {
@@ -263,6 +277,19 @@ impl Relay {
             if self.seen.get(&id).is_none_or(|(last, _)| *last != sign) {
                 self.seen.insert(id, (sign, since_boot()));
             }
+        }
+    }
+
+    /// Returns after how long the relay is to say again that it lives.
+    fn next_beat(&self) -> Duration {
+        let due = self.beaten.map_or(Duration::ZERO, |at| at + BEAT);
+        due.saturating_sub(since_boot())
+    }
+
+    async fn beat_if_due(&mut self) -> Result<(), RelayError> {
+        match self.next_beat().is_zero() {
+            true => self.beat().await,
+            false => Ok(()),
         }
     }
 
@@ -281,7 +308,6 @@ impl Relay {
         let beats: Vec<HeldBeat> = all.map(beat).collect();
         let asked = since_boot();
         let kept = self.options.link.beat(&self.options.about, &beats).await?;
-        self.beaten = Some(asked);
         self.new.retain(|new| kept.contains(&new.claimed.id));
         let until = |id: &CommandId| (id.clone(), asked + CLAIM);
         *self.until.all() = kept.iter().map(until).collect();
@@ -297,6 +323,8 @@ impl Relay {
             }
             self.let_go(&id)?;
         }
+        // Last: where something failed on the way, what is held is asked for again.
+        self.beaten = Some(asked);
         Ok(())
     }
 
@@ -339,38 +367,58 @@ impl Relay {
         let worktrees = |root: PathBuf| ((self.options.worktrees)(&claimed.plan, &root), root);
         let (place, wake) = (root.map(worktrees), Arc::clone(&self.wake));
         let command = claimed.clone();
+        let (done, made) = oneshot::channel();
         let mut making = JoinSet::new();
         making.spawn(async move {
-            let ready = ready(&config, &volumes, &link, &command, place).await;
+            drop(done.send(ready(&config, &volumes, &link, &command, place).await));
             wake.notify_one();
-            ready
         });
-        self.new.push(NewCommand { claimed, making });
+        self.new.push(NewCommand {
+            claimed,
+            made,
+            _making: making,
+        });
     }
 
     /// Lays the commands into the folder for which everything is ready.
     async fn take_what_is_ready(&mut self) -> Result<(), RelayError> {
         let mut at = 0;
         while let Some(new) = self.new.get_mut(at) {
-            let Some(ended) = new.making.try_join_next() else {
-                at += 1;
-                continue;
+            let made = match new.made.try_recv() {
+                Err(TryRecvError::Empty) => {
+                    at += 1;
+                    continue;
+                }
+                made => made,
             };
             let claimed = self.new.remove(at).claimed;
-            let why = match ended {
+            let why = match made {
                 Ok(Ok(held)) => {
                     self.take(held)?;
                     continue;
                 }
-                Ok(Err(error @ RelayError::Store(_))) => return Err(error),
+                Ok(Err(error @ RelayError::Store(_))) => {
+                    self.until.forget(&claimed.id);
+                    return Err(error);
+                }
                 Ok(Err(error)) => error.to_string(),
                 // A panic has printed itself.
                 Err(_) => "an error of the program".to_owned(),
             };
+            self.until.forget(&claimed.id);
+            let link = &self.options.link;
+            let beat = HeldBeat {
+                id: claimed.id.clone(),
+                claim: claimed.claim,
+                life: self.life(&claimed.id),
+            };
+            if link.beat(&self.options.about, &[beat]).await?.is_empty() {
+                // It was taken back meanwhile, and so nothing came any more.
+                continue;
+            }
             let project = claimed.project;
             (self.options.notice)(&format!("project `{project}` cannot be used: {why}"));
             self.trouble.insert(project, since_boot() + TROUBLE);
-            let link = &self.options.link;
             link.release(&claimed.id, claimed.claim).await?;
         }
         Ok(())
@@ -427,7 +475,7 @@ impl Relay {
             let work = match own_clone::commit(&held.work, &title).await {
                 Ok(work) => Ok(work),
                 Err(error) if error.is_passing() => return Err(error),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(clip(&error.to_string(), REFUSED)),
             };
             Ok(link.report(&id, held.claim, &bytes, work).await?)
         };
@@ -436,7 +484,7 @@ impl Relay {
             // A large result takes longer than a claim lasts.
             tokio::select! {
                 counts = &mut handing => break counts?,
-                () = sleep(BEAT) => self.beat().await?,
+                () = sleep(self.next_beat()) => self.beat().await?,
             }
         };
         let (filed, what) = match counts {

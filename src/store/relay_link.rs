@@ -19,6 +19,9 @@ const PROTOCOL: i64 = 2;
 /// The most bytes of a result: its parts are kept in rows.
 pub const MOST_WORK: usize = 64 * PART;
 
+/// The most parts of a pack that are fetched: of a larger one the rest is missing, and git refuses it.
+const MOST_PARTS: i64 = 1_024;
+
 /// The connection of a relay, as the relay with a name. Clones share it; a thread of its own has it, which ends with the last one.
 #[derive(Clone)]
 pub struct RelayLink {
@@ -163,7 +166,7 @@ impl RelayLink {
     /// As [`RelayLink::beat`].
     pub async fn pack(&self, id: &CommandId, claim: i64, place: i64) -> Result<Vec<u8>> {
         let mut pack = Vec::new();
-        for at in 0_i64.. {
+        for at in 0..MOST_PARTS {
             let id = id.to_string();
             let part = self.call(move |database, name| {
                 let part = "SELECT part FROM relay_pack($1, $2, $3, $4, $5) AS part";

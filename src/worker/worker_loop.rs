@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -194,7 +195,7 @@ impl Worker {
         let (mut pause, mut passed) = (interval, PassedOver::default());
         let (mut lanes, mut busy) = (worker.lanes, JoinSet::new());
         let mut unfit = None;
-        while lanes > 0 && !*stopping.borrow_and_update() && !worker.health.is_lost() {
+        while !*stopping.borrow_and_update() && !worker.health.is_lost() {
             changes.borrow_and_update();
             let free = busy.len() < lanes;
             if free {
@@ -219,8 +220,12 @@ impl Worker {
                         tracing::warn!(command = %id, error = chain(error), "tried again later");
                         passed.note(id);
                     }
-                    // It would break the next one down as well.
-                    Err(_) => lanes -= 1,
+                    Err(panic) if lanes == 1 => resume_unwind(panic.into_panic()),
+                    // What broke it down may do so to the next one as well.
+                    Err(panic) => {
+                        tracing::error!(%panic, "a lane broke down");
+                        lanes -= 1;
+                    }
                 },
                 () = wake.notified(), if free => {}
                 Ok(()) = changes.changed(), if free => {}
