@@ -602,27 +602,20 @@ pub fn peak_memory(pid: u32) -> u64 {
     kilobytes.unwrap_or_default()
 }
 
-/// Waits until a process is idle: then it reads no more of its input.
+/// Waits until a process reads no more of its input. What it reads of other files meanwhile is little.
 pub fn await_standstill(pid: u32) {
-    let used = || {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // The time of the processor in the program and in the kernel, in ticks.
-        stat.rsplit_once(") ").map(|(_, rest)| {
-            rest.split(' ')
-                .skip(11)
-                .take(2)
-                .collect::<Vec<_>>()
-                .join(" ")
-        })
+    const LITTLE: u64 = 4096;
+    let read = || {
+        let counts = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+        let read = counts.lines().find_map(|line| line.strip_prefix("rchar: "));
+        read.map_or(0, |count| count.parse::<u64>().unwrap())
     };
-    let mut seen = Vec::new();
-    while seen.len() < 20 {
-        let now = (used(), peak_memory(pid));
-        if seen.last().is_some_and(|last| *last != now) {
-            seen.clear();
-        }
-        seen.push(now);
+    let (mut last, mut looks) = (read(), 0);
+    while looks < 20 {
         thread::sleep(Duration::from_millis(50));
+        let now = read();
+        looks = if now > last + LITTLE { 0 } else { looks + 1 };
+        last = now;
     }
 }
 

@@ -279,10 +279,16 @@ fn signal_or_plan_end_closes_editor() {
         }
         assert_eq!(running.wait().code(), Some(code), "{}", terminal.shown());
         assert!(!lives(&editor), "the editor is left on the terminal");
+        let said = "what you had written is in `";
+        // What was printed last is still on its way through the terminal.
+        wait_until("it says where the text is", || {
+            terminal
+                .shown()
+                .split_once(said)
+                .is_some_and(|(_, rest)| rest.contains('`'))
+        });
         let shown = terminal.shown();
-        let kept = shown
-            .split_once("what you had written is in `")
-            .map(|(_, rest)| rest);
+        let kept = shown.split_once(said).map(|(_, rest)| rest);
         let kept = kept
             .and_then(|rest| rest.split('`').next())
             .unwrap_or_else(|| panic!("{shown}"));
