@@ -171,7 +171,7 @@ impl Watch {
                 self.handler.wake.notify_one();
                 true
             }
-            // Plans on a server have no file here; it may come, and is looked for at each check.
+            // Plans on a server have no file here; it may come, and each check looks for it.
             Err(_) if path == self.handler.store && !path.exists() => false,
             Err(error) => {
                 self.complain(&error);

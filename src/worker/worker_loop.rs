@@ -254,7 +254,7 @@ impl Worker {
         }
     }
 
-    /// Has a claimed command done, whoever had it before.
+    /// Has a claimed command done, also one that a dead worker had.
     async fn carry_on(
         self: Arc<Self>,
         doer: Arc<impl Doer>,
