@@ -610,8 +610,10 @@ pub fn await_standstill(pid: u32) {
         let read = counts.lines().find_map(|line| line.strip_prefix("rchar: "));
         read.map_or(0, |count| count.parse::<u64>().unwrap())
     };
+    let end = Instant::now() + DEADLINE;
     let (mut last, mut looks) = (read(), 0);
     while looks < 20 {
+        assert!(Instant::now() < end, "process {pid} reads on");
         thread::sleep(Duration::from_millis(50));
         let now = read();
         looks = if now > last + LITTLE { 0 } else { looks + 1 };
