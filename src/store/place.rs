@@ -50,7 +50,8 @@ impl StorePlace {
         file: PathBuf,
         environment: &Environment,
     ) -> Result<Self> {
-        let read = |url| ServerAddress::read(url, environment).map(Arc::new);
+        let note = file.with_extension("server");
+        let read = |url| ServerAddress::read(url, note, environment).map(Arc::new);
         let url = store.url.as_ref().map(|url| read(url.secret()));
         let server = url.transpose().map_err(StoreError::Address)?;
         Ok(Self { file, server })

@@ -5,6 +5,12 @@
 CREATE OR REPLACE FUNCTION relay_protocol() RETURNS bigint
 LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS 'SELECT 2::bigint';
 
+-- Which database this is, also after a fail-over or a restore: every process compares it whenever it connects.
+CREATE OR REPLACE FUNCTION store_identity() RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$ SELECT value FROM meta WHERE name = 'identity' $$;
+
+INSERT INTO meta (name, value) VALUES ('identity', (random() * 9e18)::bigint) ON CONFLICT (name) DO NOTHING;
+
 CREATE OR REPLACE FUNCTION relay_now() RETURNS bigint
 LANGUAGE sql VOLATILE SET search_path FROM CURRENT AS 'SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)';
 

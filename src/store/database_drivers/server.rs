@@ -165,6 +165,7 @@ impl Server {
             }
             false => refuse_pooler(address, &link)?,
         }
+        require_same(address, &link)?;
         Ok(Self {
             address: Arc::clone(address),
             read_only,
@@ -245,6 +246,28 @@ impl Server {
             self.statements.remove(text);
         })
     }
+}
+
+/// Refuses another database than the one that answered before: plans that it does not have are not gone.
+fn require_same(address: &ServerAddress, link: &Link) -> Result<()> {
+    let asked = link.ask(async |client| client.query_typed("SELECT store_identity()", &[]).await);
+    let identity: Option<i64> = match asked {
+        // It has no tables yet.
+        Err(DatabaseError::Postgres(error))
+            if error.code() == Some(&SqlState::UNDEFINED_FUNCTION) =>
+        {
+            None
+        }
+        rows => rows?.first().map_or(Ok(None), |row| row.try_get(0))?,
+    };
+    if address.is_same(identity) {
+        return Ok(());
+    }
+    let note = address.note.display();
+    let what =
+        format!("another database answers at this address than before; `{note}` notes which one");
+    let way = "let the address lead to that one; or remove this file, and the other one is used from now on";
+    Err(DatabaseError::Unfit(what, way))
 }
 
 /// Refuses a pooler that gives two connections one process at once, or one connection another process for each transaction.

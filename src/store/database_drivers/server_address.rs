@@ -2,6 +2,7 @@
 //! the address: what stands wrong in it may be part of a password.
 
 use std::fmt;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use tokio_postgres::config::{Host, SslMode};
 
 use crate::bounded_read;
 use crate::config::Environment;
+use crate::own_files;
 
 /// Bytes of a file of passwords.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -33,14 +35,22 @@ pub(in crate::store) struct ServerAddress {
     /// `None` where the connection is not encrypted.
     pub(super) tls: Option<ClientConfig>,
     shown: String,
+    /// The file with the addresses of a folder, each with the database that answered there first.
+    pub(super) note: PathBuf,
 }
 
 impl ServerAddress {
     /// Reads an address. The password is the one in it, else the one in the file of passwords, else that of the environment.
+    /// `note` is where its database
+    /// is noted.
     ///
     /// # Errors
     /// Says what is wrong.
-    pub(in crate::store) fn read(url: &str, environment: &Environment) -> Result<Self, String> {
+    pub(in crate::store) fn read(
+        url: &str,
+        note: PathBuf,
+        environment: &Environment,
+    ) -> Result<Self, String> {
         let (plain, mode, root) = without_tls(url);
         let mut config: tokio_postgres::Config = plain.parse().map_err(|_| FORM.to_owned())?;
         if config.get_hosts().is_empty() {
@@ -93,7 +103,29 @@ impl ServerAddress {
             config.keepalives_interval(SILENCE / 4);
             config.keepalives_retries(2);
         }
-        Ok(Self { config, tls, shown })
+        Ok(Self {
+            config,
+            tls,
+            shown,
+            note,
+        })
+    }
+
+    /// Returns whether a database is the one that answered at this address first.
+    pub(super) fn is_same(&self, identity: Option<i64>) -> bool {
+        let noted = bounded_read::read_file(&self.note, MAX_BYTES).unwrap_or_default();
+        let noted = noted.lines().filter_map(|line| line.rsplit_once(' '));
+        let noted = noted
+            .into_iter()
+            .find(|(address, _)| *address == self.shown);
+        if let Some((_, first)) = noted {
+            return identity.is_some_and(|identity| identity.to_string() == first);
+        }
+        let note = |identity| writeln!(own_files::to_append(&self.note)?, "{self} {identity}");
+        if let Some(Err(error)) = identity.map(note) {
+            tracing::debug!(%error, "the database is not noted");
+        }
+        true
     }
 }
 
@@ -243,7 +275,7 @@ mod tests {
     use super::*;
 
     fn read(url: &str) -> Result<ServerAddress, String> {
-        ServerAddress::read(url, &Environment::default())
+        ServerAddress::read(url, PathBuf::new(), &Environment::default())
     }
 
     #[test]
@@ -302,7 +334,7 @@ mod tests {
         let set = [("PGPASSFILE", &*file), ("PGPASSWORD", "last")];
         let set = set.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let environment = Environment::from_iter(set);
-        let read = |url| ServerAddress::read(url, &environment);
+        let read = |url| ServerAddress::read(url, PathBuf::new(), &environment);
         let password = |url| {
             let address = read(url).unwrap();
             String::from_utf8(address.config.get_password().unwrap().to_vec()).unwrap()
