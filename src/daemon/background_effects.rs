@@ -27,7 +27,7 @@ pub(super) struct Effects<K, D> {
     /// Also effects that have ended, until the caller says how: their results may have to be committed first.
     under_way: BTreeSet<K>,
     waits: BTreeMap<K, (u32, Time)>,
-    reported: BTreeMap<String, String>,
+    reported: BTreeSet<String>,
     /// Reports trouble to a person.
     notice: Arc<dyn Fn(&str) + Send + Sync>,
     /// Whether an effect may begin: the lease of its plan is certain.
@@ -46,7 +46,7 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Effects<K, D> {
             keys: HashMap::new(),
             under_way: BTreeSet::new(),
             waits: BTreeMap::new(),
-            reported: BTreeMap::new(),
+            reported: BTreeSet::new(),
             notice,
         }
     }
@@ -169,7 +169,7 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Effects<K, D> {
         let (what, error) = (what.to_string(), error.to_string());
         tracing::error!(what, error);
         let text = format!("{what}: {error}; trying again");
-        if self.reported.insert(what, error.clone()) != Some(error) {
+        if self.reported.insert(text.clone()) {
             (self.notice)(&text);
         }
     }

@@ -37,6 +37,8 @@ const FINISHED: Duration = UNSEEN.saturating_add(Duration::from_secs(1));
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ExchangeKey {
     Scan,
+    /// To look which plans are queued.
+    Queue,
     ShowQuestion(QuestionId),
     FileQuestion(QuestionId),
     File(String),
@@ -46,6 +48,7 @@ impl fmt::Display for ExchangeKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Scan => "the exchange folder",
+            Self::Queue => "the queue of plans",
             Self::ShowQuestion(_) | Self::FileQuestion(_) => "a question's file",
             Self::File(_) => "filing a report",
         })
@@ -421,7 +424,7 @@ impl Exchange {
             Ok(ExchangeResult::Done) => {}
         }
         match key {
-            ExchangeKey::Scan => {}
+            ExchangeKey::Scan | ExchangeKey::Queue => {}
             ExchangeKey::ShowQuestion(id) => {
                 tracing::warn!(question = %id, "a person is asked; `status` shows what");
                 self.shown.insert(id.clone());

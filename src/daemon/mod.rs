@@ -49,7 +49,7 @@ use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
 use crate::volumes::{DaemonInfo, Folder, Volumes};
 pub use effect_work::make_plan;
-use exchange::Exchange;
+use exchange::{Exchange, ExchangeKey};
 pub use internal_plans::tidy as tidy_internal;
 use plans_at_work::{PlanEvent, PlansAtWork, open};
 pub use recovery::set_torn_aside;
@@ -178,8 +178,10 @@ impl Daemon {
             Ok(()) => self.plans.take_up().await,
             Err(error) => Err(error),
         };
-        if let Err(error) = looked {
-            self.exchange.effects.trouble("the queue of plans", error);
+        let (effects, key) = (&mut self.exchange.effects, ExchangeKey::Queue);
+        match looked {
+            Ok(()) => effects.succeeded(&key),
+            Err(error) => effects.failed(&key, now, &error.to_string()),
         }
     }
 
@@ -285,7 +287,7 @@ impl Daemon {
         if self.exchange.check_watches(now)
             && let Err(error) = self.restore_files().await
         {
-            let what = exchange::ExchangeKey::Scan;
+            let what = ExchangeKey::Scan;
             self.exchange.effects.trouble(what, format!("{error:#}"));
         }
         let Some(found) = self.exchange.scan(now) else {

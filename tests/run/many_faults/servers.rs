@@ -78,6 +78,37 @@ fn server_whose_disk_is_full_makes_everybody_wait() {
     work.end(&mut field);
 }
 
+#[test]
+fn idle_daemon_says_each_trouble_with_its_server_once() {
+    let Some(mut cluster) = own_cluster(&[], "UTF8", &[]) else {
+        return;
+    };
+    let Some(mut field) = Field::on(cluster.schema(), 1, 0) else {
+        return;
+    };
+    field.keep();
+    let daemon = &field.daemons[0];
+    let log = daemon.machine.scene.path("logs/daemon.log");
+    let read = || fs::read_to_string(&log).unwrap_or_default();
+    let failed = || read().matches("queue of plans").count();
+    wait_until("it waits for plans", || {
+        daemon.said().contains("carrying out")
+    });
+    for _ in 0..2 {
+        let (said, before) = (daemon.said().len(), failed());
+        cluster.stop();
+        wait_until("it tries again and again", || failed() > before + 10);
+        let said = daemon.said()[said..].to_owned();
+        let mut troubles: Vec<&str> = said.lines().filter(|it| it.contains("queue")).collect();
+        assert!(!troubles.is_empty(), "{said}");
+        troubles.sort_unstable();
+        assert!(troubles.windows(2).all(|two| two[0] != two[1]), "{said}");
+        cluster.start();
+        let plan = field.queue(1);
+        wait_until("it is there again", || field.holder(&plan).is_some());
+    }
+}
+
 /// Returns how often a process found another database: a daemon tells a person once, and its log each time.
 fn refusals(post: &Post) -> usize {
     let log = post.machine.scene.path("logs/daemon.log");
