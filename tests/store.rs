@@ -86,6 +86,28 @@ impl Given {
         }
     }
 
+    /// Makes the tables those of the oldest version that is brought to this one.
+    async fn make_older(&self) {
+        let later = [
+            "UPDATE meta SET value = 4 WHERE name = 'format'",
+            "DROP TABLE spent",
+            "DROP INDEX plans_queued",
+            "DROP TABLE work",
+            "DROP TABLE relayed",
+            "DROP TABLE relayed_parts",
+            "DROP TABLE relays",
+            "DROP TABLE relay_rights",
+            "ALTER TABLE plans DROP COLUMN holder",
+            "ALTER TABLE plans DROP COLUMN epoch",
+            "ALTER TABLE plans DROP COLUMN held_until",
+            "ALTER TABLE plans DROP COLUMN queued",
+            "ALTER TABLE plans DROP COLUMN tally",
+            "ALTER TABLE plans DROP COLUMN tallied",
+        ];
+        let all = format!("BEGIN; {}; COMMIT", later.join("; "));
+        self.sql(&all).await;
+    }
+
     /// Makes every change fail in the statement that writes to this table.
     async fn break_table(&self, table: &str, with: &str) {
         let statements = match self.kind {

@@ -359,15 +359,6 @@ impl Database {
         }
     }
 
-    /// Gives unused pages back to the disk. A failure costs nothing but their room.
-    pub(super) fn shrink(&mut self) {
-        if let Some(connection) = self.embedded()
-            && let Err(error) = connection.execute_batch("VACUUM")
-        {
-            tracing::debug!(%error, "the store stays as large as it is");
-        }
-    }
-
     /// Moves what is committed from the embedded database's journal to its file, so that the journal is written from
     /// its start again. The store calls this between the changes, so that no change waits for it. The journal is
     /// complete without it, so callers need no error.

@@ -7,15 +7,14 @@ use super::database_drivers::{
     Database, DatabaseError, DatabasePlace, LENGTH, Param, Record, Result,
 };
 use super::lease::SPAN;
-use super::stored_delta::pack_delta;
 use super::text_store::{NoText, Texts, names, names_others, pack, unpack};
 use crate::plan::{ArchiveState, CommandId, PlanHead, PlanId, RowKey, Spent};
 
 /// The version of the tables that this program writes. A database with a higher one is refused.
 const FORMAT: i64 = 7;
 
-/// The first format in which long values are texts of their own.
-const PACKED: i64 = 4;
+/// The oldest version that is brought to this one: those before it were never in use outside of this project.
+const OLDEST: i64 = 4;
 
 /// How long a lease is good for, in microseconds.
 const LEASE: i64 = SPAN.as_micros() as i64;
@@ -23,35 +22,25 @@ const LEASE: i64 = SPAN.as_micros() as i64;
 /// Texts that one statement asks for, and rows that are packed at once.
 const AT_ONCE: usize = 32;
 
-/// One list of statements for each version, each leading from the version before.
-const MIGRATIONS: [&[&str]; FORMAT as usize] = [
+/// The statements that make the tables of the oldest version, and one list for each later one, which leads from the version
+/// before.
+const MIGRATIONS: [&[&str]; (FORMAT - OLDEST + 1) as usize] = [
     &[
-        "CREATE TABLE plans (id TEXT PRIMARY KEY, seq BIGINT NOT NULL, created_at BIGINT NOT NULL)",
+        // With the fields by which plans are looked up, copied from their heads; a deleted plan has no key: plans without one do
+        // not conflict. `folded` is the last change whose rows are written; later rows are only in the log.
+        "CREATE TABLE plans (id TEXT PRIMARY KEY, seq BIGINT NOT NULL, created_at BIGINT NOT NULL, key TEXT, \
+     owner TEXT NOT NULL DEFAULT 'daemon', shelf TEXT NOT NULL DEFAULT 'current', kept BIGINT NOT NULL DEFAULT 0, \
+     taken_up BIGINT NOT NULL DEFAULT 0, folded BIGINT NOT NULL DEFAULT 0)",
+        "CREATE UNIQUE INDEX plans_key ON plans (key)",
+        "CREATE INDEX plans_owner ON plans (owner, shelf, taken_up)",
+        "CREATE INDEX plans_kept ON plans (owner, kept, created_at)",
         "CREATE TABLE plan_rows (plan TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL, body TEXT NOT NULL, \
      PRIMARY KEY (plan, kind, id))",
         "CREATE TABLE log (plan TEXT NOT NULL, seq BIGINT NOT NULL, change_id TEXT NOT NULL, at BIGINT NOT NULL, \
      author TEXT NOT NULL, why TEXT NOT NULL, delta TEXT NOT NULL, PRIMARY KEY (plan, seq))",
+        // Long values of rows and log entries, by their hashes.
+        "CREATE TABLE texts (hash TEXT PRIMARY KEY, text TEXT NOT NULL)",
     ],
-    // The fields by which plans are looked up, copied from their heads. A deleted plan has no key: plans without one
-    // do not conflict.
-    &[
-        "ALTER TABLE plans ADD COLUMN key TEXT",
-        "ALTER TABLE plans ADD COLUMN owner TEXT NOT NULL DEFAULT 'daemon'",
-        "ALTER TABLE plans ADD COLUMN shelf TEXT NOT NULL DEFAULT 'current'",
-        "ALTER TABLE plans ADD COLUMN kept BIGINT NOT NULL DEFAULT 0",
-        "ALTER TABLE plans ADD COLUMN taken_up BIGINT NOT NULL DEFAULT 0",
-        "UPDATE plans SET key = id, taken_up = created_at",
-        "CREATE UNIQUE INDEX plans_key ON plans (key)",
-        "CREATE INDEX plans_owner ON plans (owner, shelf, taken_up)",
-        "CREATE INDEX plans_kept ON plans (owner, kept, created_at)",
-    ],
-    // The last change whose rows are written; later rows are only in the log. Heads are always up to date.
-    &[
-        "ALTER TABLE plans ADD COLUMN folded BIGINT NOT NULL DEFAULT 0",
-        "UPDATE plans SET folded = seq",
-    ],
-    // Long values of rows and log entries, by their hashes.
-    &["CREATE TABLE texts (hash TEXT PRIMARY KEY, text TEXT NOT NULL)"],
     // Plans that a daemon of the folder is to carry out: asked for after every change of another process.
     &[
         "ALTER TABLE plans ADD COLUMN queued BIGINT NOT NULL DEFAULT 0",
@@ -203,9 +192,6 @@ impl Tables {
                 _ => Err(DatabaseError::Older(known, FORMAT, Box::new(error))),
             };
         }
-        if (1..PACKED).contains(&known) {
-            self.database.shrink();
-        }
         Ok(())
     }
 
@@ -214,71 +200,17 @@ impl Tables {
         let meta = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)";
         self.run(meta, &[])?;
         let known = self.format()?;
-        for statements in MIGRATIONS.iter().skip(usize::try_from(known).unwrap_or(0)) {
+        let done = usize::try_from(known - OLDEST + 1).unwrap_or(0);
+        for statements in MIGRATIONS.iter().skip(done) {
             for statement in *statements {
                 self.run(statement, &[])?;
             }
-        }
-        if known < PACKED {
-            self.pack_rows()?;
-            self.pack_log()?;
         }
         self.database.make_functions()?;
         self.run(
             "INSERT INTO meta (name, value) VALUES ('format', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             &[&FORMAT],
         )
-    }
-
-    /// Replaces the long values of all rows by texts.
-    fn pack_rows(&mut self) -> Result<()> {
-        let mut last = [String::new(), String::new(), String::new()];
-        loop {
-            let rows = self.database.query(
-                "SELECT plan, kind, id, body FROM plan_rows WHERE (plan, kind, id) > ($1, $2, $3) \
-                 ORDER BY plan, kind, id LIMIT $4",
-                &[&last[0], &last[1], &last[2], &(AT_ONCE as i64)],
-            )?;
-            if rows.is_empty() {
-                return Ok(());
-            }
-            let mut texts = Texts::new();
-            for mut row in rows {
-                last = [row.text(0)?, row.text(1)?, row.text(2)?];
-                let packed = pack(&row.text(3)?, &mut texts);
-                let [plan, kind, id] = &last;
-                self.run(
-                    "UPDATE plan_rows SET body = $1 WHERE plan = $2 AND kind = $3 AND id = $4",
-                    &[&packed, plan, kind, id],
-                )?;
-            }
-            self.write_texts(&texts)?;
-        }
-    }
-
-    /// Replaces the long values of all log entries by texts.
-    fn pack_log(&mut self) -> Result<()> {
-        let (mut plan, mut seq) = (String::new(), 0);
-        loop {
-            let entries = self.database.query(
-                "SELECT plan, seq, delta FROM log WHERE (plan, seq) > ($1, $2) ORDER BY plan, seq LIMIT $3",
-                &[&plan, &seq, &(AT_ONCE as i64)],
-            )?;
-            if entries.is_empty() {
-                return Ok(());
-            }
-            let mut texts = Texts::new();
-            for mut entry in entries {
-                (plan, seq) = (entry.text(0)?, entry.number(1)?);
-                // A damaged entry stays as it is: reading it reports the damage.
-                let Some(packed) = pack_delta(&entry.text(2)?, &mut texts) else {
-                    continue;
-                };
-                let statement = "UPDATE log SET delta = $1 WHERE plan = $2 AND seq = $3";
-                self.run(statement, &[&packed, &plan, &seq])?;
-            }
-            self.write_texts(&texts)?;
-        }
     }
 
     /// Writes the texts that the table does not have yet, and returns how many bytes these have.
@@ -339,7 +271,11 @@ impl Tables {
         };
         match known {
             0 if used => Err(DatabaseError::Foreign),
-            0..=FORMAT => Ok(known),
+            0 | OLDEST..=FORMAT => Ok(known),
+            ..OLDEST => Err(DatabaseError::Unfit(
+                format!("it was written by a version before any release (format {known})"),
+                "move it away, and a new one is begun; or name another folder in config.toml: [volumes] root",
+            )),
             _ => Err(DatabaseError::Newer(known, FORMAT)),
         }
     }

@@ -4,16 +4,13 @@
 use serde::Deserialize;
 use serde_json::{Error, value::RawValue};
 
-use super::text_store::{Texts, pack};
 use crate::plan::{AskId, CommandId, QuestionId, RowKey, SessionId, TaskId};
 
-/// The parts of a stored delta as they are.
+/// What is read of a stored delta.
 #[derive(Deserialize)]
 struct Parts<'a> {
     #[serde(borrow)]
     rows: Vec<&'a RawValue>,
-    #[serde(borrow)]
-    events: &'a RawValue,
 }
 
 /// Returns the delta of a log entry, made of packed rows and packed events.
@@ -21,16 +18,9 @@ pub(super) fn join(rows: &[String], events: &str) -> String {
     format!(r#"{{"rows":[{}],"events":{events}}}"#, rows.join(","))
 }
 
-/// Packs a delta that was stored as a whole; `None` where it cannot be read.
-pub(super) fn pack_delta(text: &str, texts: &mut Texts) -> Option<String> {
-    let Parts { rows, events } = serde_json::from_str(text).ok()?;
-    let rows: Vec<_> = rows.iter().map(|row| pack(row.get(), texts)).collect();
-    Some(join(&rows, &pack(events.get(), texts)))
-}
-
 /// Returns the packed rows of a stored delta.
 pub(super) fn stored_rows(text: &str) -> Result<Vec<&str>, Error> {
-    let Parts { rows, .. } = serde_json::from_str(text)?;
+    let Parts { rows } = serde_json::from_str(text)?;
     Ok(rows.into_iter().map(RawValue::get).collect())
 }
 

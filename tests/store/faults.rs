@@ -178,22 +178,31 @@ async fn damaged_row_error_names_plan() {
 }
 
 #[tokio::test]
-async fn newer_format_is_refused_and_untouched() {
+async fn unknown_format_is_refused_and_untouched() {
+    let formats = [
+        (99, "a newer version (format 99"),
+        (3, "before any release (format 3)"),
+    ];
     on_every_shared_store(async |given| {
         let store = given.open().await;
         make(&store, "aaaaaaaa").await;
         drop(store);
-        let sql = "UPDATE meta SET value = 99 WHERE name = 'format'";
-        given.sql(sql).await;
-        let part = "newer version (format 99";
-        has(given.try_open().await.unwrap_err().to_string(), part);
+        for (format, part) in formats {
+            let sql = format!("UPDATE meta SET value = {format} WHERE name = 'format'");
+            given.sql(&sql).await;
+            has(given.try_open().await.unwrap_err().to_string(), part);
+        }
     })
     .await;
-    for journal in ["WAL", "DELETE"] {
+    for (journal, (format, _)) in [
+        ("WAL", formats[0]),
+        ("DELETE", formats[0]),
+        ("WAL", formats[1]),
+    ] {
         let given = Given::new(Kinds::File);
         let newer = format!(
             "PRAGMA journal_mode={journal}; CREATE TABLE meta (name TEXT PRIMARY KEY, value BIGINT); \
-             INSERT INTO meta VALUES ('format', 99)"
+             INSERT INTO meta VALUES ('format', {format})"
         );
         run_sql(&given.place(), &newer).await;
         let before = fs::read(given.file()).unwrap();

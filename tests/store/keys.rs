@@ -210,52 +210,17 @@ async fn owner_finds_current_and_archived_plans() {
     .await;
 }
 
-/// The tables of the first version.
-const FORMAT_1: &str = "
-    CREATE TABLE meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL);
-    INSERT INTO meta (name, value) VALUES ('format', 1);
-    CREATE TABLE plans (id TEXT PRIMARY KEY, seq BIGINT NOT NULL, created_at BIGINT NOT NULL);
-    CREATE TABLE plan_rows (plan TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL, body TEXT NOT NULL,
-        PRIMARY KEY (plan, kind, id));
-    CREATE TABLE log (plan TEXT NOT NULL, seq BIGINT NOT NULL, change_id TEXT NOT NULL, at BIGINT NOT NULL,
-        author TEXT NOT NULL, why TEXT NOT NULL, delta TEXT NOT NULL, PRIMARY KEY (plan, seq));";
-
-/// Returns statements that store a plan of one task as the first version did.
-fn old_plan(id: &str, made: i64) -> String {
-    let mut plan = Plan::new(owned(id, DAEMON, made));
-    let mut draft = Draft::new(&mut plan, Time(made));
-    draft.make_tasks(vec![task("first")]).unwrap();
-    let delta = draft.finish();
-    let bodies = delta.rows.iter().map(|row| {
-        let mut body = serde_json::to_value(row).unwrap();
-        if let Some(head) = body.get_mut("head").and_then(|head| head.as_object_mut()) {
-            for later in ["key", "shelf", "taken_up", "put_away"] {
-                assert!(head.remove(later).is_some(), "{later}");
-            }
-        }
-        let (kind, row) = row.key().parts();
-        (kind, row, body.to_string())
-    });
-    let bodies: Vec<_> = bodies.collect();
-    let rows = bodies.iter().map(|(kind, row, body)| {
-        format!("INSERT INTO plan_rows VALUES ('{id}', '{kind}', '{row}', '{body}');")
-    });
-    let stored: Vec<&str> = bodies.iter().map(|(_, _, body)| body.as_str()).collect();
-    let events = serde_json::to_string(&delta.events).unwrap();
-    let delta = format!(r#"{{"rows":[{}],"events":{events}}}"#, stored.join(","));
-    format!(
-        "INSERT INTO plans VALUES ('{id}', 1, {made});
-         INSERT INTO log VALUES ('{id}', 1, 'change', {made}, 'daemon', 'made', '{delta}'); {}",
-        rows.collect::<String>()
-    )
-}
-
 #[tokio::test]
 async fn older_format_is_migrated() {
     on_every_shared_store(async |given| {
-        given.sql(FORMAT_1).await;
-        given.sql(&old_plan("aaaaaaaa", 10)).await;
-        given.sql(&old_plan("bbbbbbbb", 20)).await;
+        let store = given.open().await;
+        for (id, made) in [("aaaaaaaa", 10), ("bbbbbbbb", 20)] {
+            let first = |draft: &mut Draft<'_>| draft.add_tasks(vec![task("first")], None);
+            let made = store.create(owned(id, DAEMON, made), "test", "made", first);
+            made.await.unwrap();
+        }
+        drop(store);
+        given.make_older().await;
         // Several processes of the new version may find it simultaneously.
         let place = given.place();
         let opening: Vec<_> = (0..4)
