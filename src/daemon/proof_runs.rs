@@ -588,6 +588,17 @@ fn doubt(results: &mut [CheckResult], of: impl Fn(&str) -> bool, why: &str) {
     }
 }
 
+/// Returns where a mark shows that something runs for a command in a folder, and its name.
+pub(super) fn check_mark(
+    settings: &DaemonSettings,
+    folder: &Path,
+    command: &CommandId,
+) -> (PathBuf, String) {
+    let place = folder.file_name().unwrap_or_default().display();
+    let name = format!("{command}-{place}");
+    (settings.volumes.path(Folder::Active), name)
+}
+
 /// Runs a check in a folder, in which no other check of this task runs now.
 pub(super) async fn run_check(
     settings: &DaemonSettings,
@@ -595,9 +606,7 @@ pub(super) async fn run_check(
     folder: &Path,
     command: &CommandId,
 ) -> Result<CheckResult> {
-    let marks = settings.volumes.path(Folder::Active);
-    let place = folder.file_name().unwrap_or_default().display();
-    let name = format!("{command}-{place}");
+    let (marks, name) = check_mark(settings, folder, command);
     let began = Instant::now();
     let run = check_marked(check, folder, (&marks, MarkKind::Check, &name)).await;
     let result = run.with_context(|| format!("check `{}`", check.name))?;

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::proof_runs::run_check;
+use super::proof_runs::check_mark;
 use super::{BY, DaemonSettings};
 use crate::agents::not_named;
 use crate::exec::{
     BranchMove, CheckFolder, GitError, MERGED, Merged, Project, TaskWorktree, UNTOUCHED,
-    own_filters, project_head, worktree_of,
+    own_filters, project_head, why_not_ready, worktree_of,
 };
 use crate::own_files;
 use crate::plan::{
@@ -116,12 +116,7 @@ impl WorktreeLayout {
         };
         let Some(place) = place else { return Ok(None) };
         let failed = prepare(settings, &place, command).await?;
-        Ok(failed.map(|failed| {
-            let end = failed.exit.map(|exit| format!(" (exit {exit})"));
-            let said = failed.tail.lines().rfind(|line| !line.trim().is_empty());
-            let said = one_line(said.unwrap_or_default(), FINDING);
-            format!("`prepare` failed{}: {said}", end.unwrap_or_default())
-        }))
+        Ok(failed.as_ref().map(why_not_ready))
     }
 
     async fn make(&self) -> Result<Option<CheckFolder>, GitError> {
@@ -147,18 +142,13 @@ pub(super) async fn prepare(
     place: &CheckFolder,
     command: &CommandId,
 ) -> Result<Option<CheckResult>> {
-    let Some(prepare) = &settings.config.run.prepare else {
-        return Ok(None);
-    };
-    if place.prepared().exists() {
-        return Ok(None);
+    let mark = check_mark(settings, place.folder(), command);
+    let prepare = settings.config.run.prepare.as_ref();
+    let ran = place.make_ready(prepare, (&mark.0, &mark.1)).await?;
+    if let Some(ran) = &ran {
+        std::fs::write(settings.volumes.log(command, "prepare"), &ran.tail)?;
     }
-    let result = run_check(settings, prepare, place.folder(), command).await?;
-    std::fs::write(settings.volumes.log(command, "prepare"), &result.tail)?;
-    if result.passed {
-        std::fs::write(place.prepared(), "")?;
-    }
-    Ok((!result.passed).then_some(result))
+    Ok(ran.filter(|ran| !ran.passed))
 }
 
 /// Gives each task of a plan a worktree, if that was decided; opens the project. Returns whether the tasks have worktrees.

@@ -1,16 +1,25 @@
 //! A folder aside in which checks run on trees of git, and the trees that are made for that: a result with the files that judge
 //! as they were, and the state before with the tests that a result adds.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use super::tree_changes::tree_changes;
 use super::worktree::literal;
-use super::{Git, GitError, JudgingFiles, Project, Result, TreeChange, inline_tests, manifests};
+use super::{
+    Git, GitError, JudgingFiles, MarkKind, Project, Result, TreeChange, check_marked, inline_tests,
+    manifests,
+};
+use crate::config::CheckConfig;
 use crate::own_files::remove_if_there;
+use crate::plan::CheckResult;
+use crate::wire::one_line;
 
 /// The mode of a file that may be executed.
 const EXECUTABLE: &str = "100755";
+
+/// Characters of what the person's command said last.
+const SAID: usize = 120;
 
 /// A folder aside. Nothing stays there from one tree to the next.
 #[derive(Clone, Debug)]
@@ -65,6 +74,14 @@ pub struct JudgingChanges {
     pub inline: String,
 }
 
+/// Returns what a person is told when their command has not made a folder ready.
+pub fn why_not_ready(failed: &CheckResult) -> String {
+    let end = failed.exit.map(|exit| format!(" (exit {exit})"));
+    let said = failed.tail.lines().rfind(|line| !line.trim().is_empty());
+    let said = one_line(said.unwrap_or_default(), SAID);
+    format!("`prepare` failed{}: {said}", end.unwrap_or_default())
+}
+
 impl CheckFolder {
     pub(super) fn new(git: Git, prepared: PathBuf, project: Option<Project>) -> Self {
         let project = project.map(Box::new);
@@ -80,9 +97,24 @@ impl CheckFolder {
         self.git.folder()
     }
 
-    /// Returns the file that exists once the person's command has made the folder ready.
-    pub fn prepared(&self) -> &Path {
-        &self.prepared
+    /// Runs the person's command that makes the folder ready, unless it has done so; `mark` is as in [`check_marked`]. Returns
+    /// what came of it.
+    ///
+    /// # Errors
+    /// As [`check_marked`], or it cannot be noted that the folder is ready.
+    pub async fn make_ready(
+        &self,
+        prepare: Option<&CheckConfig>,
+        (marks, name): (&Path, &str),
+    ) -> io::Result<Option<CheckResult>> {
+        let Some(prepare) = prepare.filter(|_| !self.prepared.exists()) else {
+            return Ok(None);
+        };
+        let result = check_marked(prepare, self.folder(), (marks, MarkKind::Check, name)).await?;
+        if result.passed {
+            fs::write(&self.prepared, "")?;
+        }
+        Ok(Some(result))
     }
 
     /// Writes the files of a tree, and removes all others. The person's command has to make the folder ready again.

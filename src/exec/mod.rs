@@ -25,7 +25,7 @@ mod worktree;
 pub use crate::config::CheckConfig;
 pub use carried_files::{CarriedFiles, LandingPlace};
 pub use changed_files::{FileListing, GitSnapshots, NOT_OF_THE_WORK};
-pub use check_folder::{CheckFolder, JudgingChanges, TreeFile};
+pub use check_folder::{CheckFolder, JudgingChanges, TreeFile, why_not_ready};
 pub use check_programs::{programs, replaced};
 pub use checks::{check, check_marked};
 pub use child_output::{ChildOutput, alive, read_from, tail_of};

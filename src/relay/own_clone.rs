@@ -10,13 +10,11 @@ use super::RelayError;
 use crate::bounded_read;
 use crate::config::CheckConfig;
 use crate::exec::{
-    CarriedFiles, GitError, LandingPlace, MarkKind, Project, TaskWorktree, check_marked,
-    project_head,
+    CarriedFiles, GitError, LandingPlace, Project, TaskWorktree, project_head, why_not_ready,
 };
 use crate::own_files;
-use crate::plan::{CommandId, TaskId};
+use crate::plan::TaskId;
 use crate::store::{ClaimedCommand, MOST_WORK, RelayLink};
-use crate::wire::text::one_line;
 
 /// The most bytes of what is noted of a repository.
 const MOST_NOTED: usize = 16 * 1024 * 1024;
@@ -74,7 +72,7 @@ pub(super) async fn lay_out(
     task: TaskId,
     root: &Path,
     worktrees: &Path,
-    (make_ready, remote): (MakeReady<'_>, Option<&String>),
+    ((prepare, marks), remote): (MakeReady<'_>, Option<&String>),
 ) -> Result<WorkFolder, RelayError> {
     let folder = worktrees.join(format!("task-{}", task.0));
     if command.head.is_empty() {
@@ -105,7 +103,13 @@ pub(super) async fn lay_out(
     if !command.merge.is_empty() {
         project.begin_merge(&work.place(), &command.merge).await?;
     }
-    prepare(&project, &work.folder, &command.id, make_ready).await?;
+    if let Some(place) = project.check_folder(&work.folder).await? {
+        let mark = (marks, &*format!("{}-prepare", command.id));
+        let ran = place.make_ready(prepare, mark).await;
+        if let Some(failed) = ran.map_err(GitError::from)?.filter(|ran| !ran.passed) {
+            return Err(RelayError::Other(why_not_ready(&failed)));
+        }
+    }
     Ok(work)
 }
 
@@ -134,30 +138,6 @@ async fn lay_out_files(
     };
     carried.lay_down(place, |_| true).await.map_err(failed)?;
     Ok(work)
-}
-
-/// Runs the person's command that makes a worktree ready for work, once.
-async fn prepare(
-    project: &Project,
-    folder: &Path,
-    id: &CommandId,
-    (prepare, marks): MakeReady<'_>,
-) -> Result<(), RelayError> {
-    let (Some(prepare), Some(place)) = (prepare, project.check_folder(folder).await?) else {
-        return Ok(());
-    };
-    if place.prepared().exists() {
-        return Ok(());
-    }
-    let mark = (marks, MarkKind::Check, &*format!("{id}-prepare"));
-    let ran = check_marked(prepare, folder, mark).await;
-    let ran = ran.map_err(GitError::from)?;
-    if !ran.passed {
-        let said = ran.tail.lines().rfind(|line| !line.trim().is_empty());
-        let said = one_line(said.unwrap_or_default(), 200);
-        return Err(RelayError::Other(format!("`prepare` failed: {said}")));
-    }
-    Ok(std::fs::write(place.prepared(), "").map_err(GitError::from)?)
 }
 
 /// Commits what was done, and returns the commit with what it has beyond the one at which the work began; where only files travel,
