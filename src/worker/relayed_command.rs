@@ -96,6 +96,7 @@ impl Doer for RelayDoer {
                 }
                 match offer(&store, volumes, command).await {
                     Ok(()) => continue,
+                    Err(OfferError::Unwanted) => return Ok(Finished::default()),
                     Err(OfferError::Later(error)) => return Err(later(volumes, error)),
                     Err(OfferError::Impossible(why)) => {
                         return Ok(Finished::reported(failed(id, why)));
@@ -156,6 +157,8 @@ enum OfferError {
     Later(String),
     /// And never will be.
     Impossible(String),
+    /// Its report came, in the folder of the daemon that has taken the plan over since.
+    Unwanted,
 }
 
 impl From<StoreError> for OfferError {
@@ -246,16 +249,20 @@ async fn work_place(
     let (Some(plan), Some(number)) = (&command.plan, command.task) else {
         return Err(none());
     };
+    let id = command.id.clone();
     let read = move |plan: &Plan, _| {
+        if plan.awaited_attempts().all(|attempt| attempt.id != id) {
+            return None;
+        }
         let done = plan
             .tasks()
             .filter(|task| task.status == TaskState::Completed);
         let made = done.flat_map(Task::made_files).collect();
         let wanted = plan.task(number).map(|task| task.made_files().collect());
-        (plan.head().clone(), made, wanted)
+        Some((plan.head().clone(), made, wanted))
     };
-    let (head, made, wanted): (_, Vec<String>, Option<Vec<String>>) =
-        store.read(plan, read).await?;
+    let read: Option<(_, Vec<String>, Option<Vec<String>>)> = store.read(plan, read).await?;
+    let (head, made, wanted) = read.ok_or(OfferError::Unwanted)?;
     let (Some(id), Some(wanted)) = (head.project, wanted) else {
         return Err(none());
     };
@@ -293,7 +300,7 @@ async fn take(
         let (from, to) = (&report.head, &report.commit);
         let taken = take_work(store, volumes, command, (from, to), report.pack).await;
         match taken {
-            Ok(()) => {}
+            Ok(()) | Err(OfferError::Unwanted) => {}
             Err(OfferError::Later(error)) => return Err(later(volumes, error)),
             Err(OfferError::Impossible(why)) => trouble = why,
         }

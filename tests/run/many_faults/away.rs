@@ -247,3 +247,30 @@ fn relay_whose_report_came_too_late_may_do_the_work_again() {
     let reported = events.iter().find(|event| event["event"] == "reported");
     assert_eq!(reported.unwrap()["command"], command.id);
 }
+
+/// It still has the files of commands that were reported while another daemon had the plan.
+#[test]
+fn daemon_that_comes_back_offers_nothing_that_was_reported() {
+    let Some(mut field) = Field::new(2, 1) else {
+        return;
+    };
+    field.relays[0].words = BY_HAND.to_owned();
+    field.relays[0].start();
+    field.daemons[0].start();
+    let plan = field.queue_plan(&at_once(2));
+    let commands = field.relays[0].take(2);
+    take_over(&mut field, &plan);
+    field.relays[0].does(&commands[0], &commands[0].task().to_string());
+    wait_until("its result counts", || {
+        let tasks = &field.status(&plan)["tasks"];
+        let mut tasks = tasks.as_array().unwrap().iter();
+        tasks.any(|task| task["status"] == "completed")
+    });
+    take_over(&mut field, &plan);
+    field.relays[0].does(&commands[1], &commands[1].task().to_string());
+    field.await_completed(&plan);
+    let said = field.relays[0].said();
+    let took = said.lines().filter(|line| line.contains("took"));
+    assert_eq!(took.count(), 2, "{said}");
+    field.check(&plan, 2);
+}
