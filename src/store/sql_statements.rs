@@ -274,7 +274,7 @@ impl Tables {
             0 | OLDEST..=FORMAT => Ok(known),
             ..OLDEST => Err(DatabaseError::Unfit(
                 format!("it was written by a version before any release (format {known})"),
-                "move it away, and a new one is begun; or name another folder in config.toml: [volumes] root",
+                "name another folder in config.toml, [volumes] root, or another database",
             )),
             _ => Err(DatabaseError::Newer(known, FORMAT)),
         }

@@ -197,7 +197,7 @@ fn server_that_cannot_keep_plans_is_refused_with_a_way_out() {
     run_sql(&newer, "UPDATE meta SET value = 99 WHERE name = 'format'");
     let older = empty_store().unwrap();
     on_server(&older, "").works("store migrate");
-    run_sql(&older, "UPDATE meta SET value = 1 WHERE name = 'format'");
+    run_sql(&older, "UPDATE meta SET value = 4 WHERE name = 'format'");
     let stranger = whole.replace("planner@", &format!("{closed}@"));
     for (url, part) in [
         (format!("{server}/{latin}"), "has the encoding LATIN1"),
@@ -209,7 +209,7 @@ fn server_that_cannot_keep_plans_is_refused_with_a_way_out() {
         ),
         (stranger, "permission denied for schema public"),
         (newer, "newer version (format 99"),
-        (older, "older version (format 1"),
+        (older, "older version (format 4"),
         (
             "postgres://planner@127.0.0.1:1/d".to_owned(),
             "Connection refused",
