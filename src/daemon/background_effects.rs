@@ -20,6 +20,9 @@ const FIRST: Duration = Duration::from_millis(250);
 /// The longest wait: a disk that was full or read-only is used again within five seconds of its repair.
 const LONGEST: Duration = Duration::from_secs(4);
 
+/// The most troubles of which it is known that a person was told.
+const MOST_REPORTED: usize = 1_000;
+
 /// Effects by their keys, whose texts say what they do; each returns a `D`.
 pub(super) struct Effects<K, D> {
     running: JoinSet<Result<D>>,
@@ -90,6 +93,11 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Effects<K, D> {
 
     fn may_start(&mut self, key: &K, now: Time) -> bool {
         self.is_ready(key, now) && self.under_way.insert(key.clone())
+    }
+
+    /// Returns whether an effect failed when it was tried last.
+    pub fn fails(&self, key: &K) -> bool {
+        self.waits.contains_key(key)
     }
 
     /// Returns whether an effect has not failed, or has waited long enough since.
@@ -169,6 +177,9 @@ impl<K: Clone + Ord + Display, D: Send + 'static> Effects<K, D> {
         let (what, error) = (what.to_string(), error.to_string());
         tracing::error!(what, error);
         let text = format!("{what}: {error}; trying again");
+        if self.reported.len() >= MOST_REPORTED {
+            self.reported.clear();
+        }
         if self.reported.insert(text.clone()) {
             (self.notice)(&text);
         }

@@ -180,7 +180,8 @@ impl Daemon {
         };
         let (effects, key) = (&mut self.exchange.effects, ExchangeKey::Queue);
         match looked {
-            Ok(()) => effects.succeeded(&key),
+            Ok(()) if effects.fails(&key) => effects.succeeded(&key),
+            Ok(()) => {}
             Err(error) => effects.failed(&key, now, &error.to_string()),
         }
     }

@@ -8,7 +8,7 @@ mod without_git;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use tokio::sync::Mutex;
@@ -607,13 +607,8 @@ pub(super) async fn run_check(
     command: &CommandId,
 ) -> Result<CheckResult> {
     let (marks, name) = check_mark(settings, folder, command);
-    let began = Instant::now();
     let run = check_marked(check, folder, (&marks, MarkKind::Check, &name)).await;
-    let result = run.with_context(|| format!("check `{}`", check.name))?;
-    Ok(CheckResult {
-        took_ms: u64::try_from(began.elapsed().as_millis()).ok(),
-        ..result
-    })
+    run.with_context(|| format!("check `{}`", check.name))
 }
 
 fn named(files: &[TreeFile]) -> String {

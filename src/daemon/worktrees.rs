@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use super::proof_runs::check_mark;
 use super::{BY, DaemonSettings};
@@ -144,7 +144,8 @@ pub(super) async fn prepare(
 ) -> Result<Option<CheckResult>> {
     let mark = check_mark(settings, place.folder(), command);
     let prepare = settings.config.run.prepare.as_ref();
-    let ran = place.make_ready(prepare, (&mark.0, &mark.1)).await?;
+    let ran = place.make_ready(prepare, (&mark.0, &mark.1)).await;
+    let ran = ran.context("`prepare`")?;
     if let Some(ran) = &ran {
         std::fs::write(settings.volumes.log(command, "prepare"), &ran.tail)?;
     }

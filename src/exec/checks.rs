@@ -4,6 +4,7 @@
 use std::future::pending;
 use std::io;
 use std::path::Path;
+use std::time::Instant;
 
 use super::{ChildOutput, ChildSpec, MarkKind, ProcessMark, environment, run, test_summary};
 use crate::config::CheckConfig;
@@ -42,7 +43,12 @@ pub async fn check_marked(
         io::Error::new(io::ErrorKind::ResourceBusy, why)
     };
     let (mut mark, output) = ProcessMark::new(marks, kind, name)?.ok_or_else(busy)?;
-    Ok(run_into(check, cwd, &output, |group| mark.name_group(group)).await)
+    let began = Instant::now();
+    let result = run_into(check, cwd, &output, |group| mark.name_group(group)).await;
+    Ok(CheckResult {
+        took_ms: u64::try_from(began.elapsed().as_millis()).ok(),
+        ..result
+    })
 }
 
 async fn run_into(

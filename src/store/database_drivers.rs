@@ -285,6 +285,14 @@ impl Database {
         }
     }
 
+    /// Notes which database this is, so that another one is refused at the same address.
+    pub(super) fn note_identity(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Server(server) => server.note_identity(),
+        }
+    }
+
     /// Runs a statement and returns how many rows it changed.
     pub(super) fn execute(&mut self, statement: &str, values: &[&dyn Param]) -> Result<u64> {
         match self {

@@ -175,6 +175,7 @@ impl Tables {
             // Those of an earlier program may do less.
             tables.transaction(|tables| tables.database.make_functions())?;
         }
+        tables.database.note_identity()?;
         Ok((known, FORMAT))
     }
 
@@ -192,7 +193,7 @@ impl Tables {
                 _ => Err(DatabaseError::Older(known, FORMAT, Box::new(error))),
             };
         }
-        Ok(())
+        self.database.note_identity()
     }
 
     fn migrate(&mut self) -> Result<()> {

@@ -95,8 +95,8 @@ impl Doer for RelayDoer {
                     sleep(LOOK).await;
                 }
                 match offer(&store, volumes, command).await {
-                    Ok(()) => continue,
-                    Err(OfferError::Unwanted) => return Ok(Finished::default()),
+                    Ok(true) => continue,
+                    Ok(false) => return Ok(Finished::default()),
                     Err(OfferError::Later(error)) => return Err(later(volumes, error)),
                     Err(OfferError::Impossible(why)) => {
                         return Ok(Finished::reported(failed(id, why)));
@@ -157,8 +157,6 @@ enum OfferError {
     Later(String),
     /// And never will be.
     Impossible(String),
-    /// Its report came, in the folder of the daemon that has taken the plan over since.
-    Unwanted,
 }
 
 impl From<StoreError> for OfferError {
@@ -185,12 +183,24 @@ impl From<GitError> for OfferError {
     }
 }
 
-async fn offer(store: &Store, volumes: &Volumes, command: &CommandFile) -> Result<(), OfferError> {
+/// Offers a command, unless its report came already: in the folder of another daemon, which had the plan meanwhile. Returns
+/// whether it is offered.
+async fn offer(
+    store: &Store,
+    volumes: &Volumes,
+    command: &CommandFile,
+) -> Result<bool, OfferError> {
+    let plan = command.plan.clone().unwrap_or_default();
+    let own = command.id.clone();
+    let awaited = move |plan: &Plan, _| plan.awaited_attempts().any(|attempt| attempt.id == own);
+    if command.task.is_some() && !store.read(&plan, awaited).await? {
+        return Ok(false);
+    }
     let (id, place) = work_place(store, command).await?;
     let session = command.session.as_ref().map(SessionId::to_string);
     let plain = OfferedCommand {
         id: command.id.clone(),
-        plan: command.plan.clone().unwrap_or_default(),
+        plan,
         project: id,
         role: command.assignee.clone().unwrap_or_default(),
         session: session.unwrap_or_default(),
@@ -234,7 +244,7 @@ async fn offer(store: &Store, volumes: &Volumes, command: &CommandFile) -> Resul
     };
     store.offer(&volumes.holder(), offered).await?;
     tracing::info!(command = %command.id, "offered to the relays");
-    Ok(())
+    Ok(true)
 }
 
 /// Returns where the work of a command belongs, and the id of its project.
@@ -249,20 +259,16 @@ async fn work_place(
     let (Some(plan), Some(number)) = (&command.plan, command.task) else {
         return Err(none());
     };
-    let id = command.id.clone();
     let read = move |plan: &Plan, _| {
-        if plan.awaited_attempts().all(|attempt| attempt.id != id) {
-            return None;
-        }
         let done = plan
             .tasks()
             .filter(|task| task.status == TaskState::Completed);
         let made = done.flat_map(Task::made_files).collect();
         let wanted = plan.task(number).map(|task| task.made_files().collect());
-        Some((plan.head().clone(), made, wanted))
+        (plan.head().clone(), made, wanted)
     };
-    let read: Option<(_, Vec<String>, Option<Vec<String>>)> = store.read(plan, read).await?;
-    let (head, made, wanted) = read.ok_or(OfferError::Unwanted)?;
+    let (head, made, wanted): (_, Vec<String>, Option<Vec<String>>) =
+        store.read(plan, read).await?;
     let (Some(id), Some(wanted)) = (head.project, wanted) else {
         return Err(none());
     };
@@ -300,7 +306,7 @@ async fn take(
         let (from, to) = (&report.head, &report.commit);
         let taken = take_work(store, volumes, command, (from, to), report.pack).await;
         match taken {
-            Ok(()) | Err(OfferError::Unwanted) => {}
+            Ok(()) => {}
             Err(OfferError::Later(error)) => return Err(later(volumes, error)),
             Err(OfferError::Impossible(why)) => trouble = why,
         }

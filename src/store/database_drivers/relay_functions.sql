@@ -9,6 +9,8 @@ LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS 'SELECT 2::bigint';
 CREATE OR REPLACE FUNCTION store_identity() RETURNS bigint
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$ SELECT value FROM meta WHERE name = 'identity' $$;
 
+GRANT EXECUTE ON FUNCTION store_identity() TO PUBLIC;
+
 INSERT INTO meta (name, value) VALUES ('identity', (random() * 9e18)::bigint) ON CONFLICT (name) DO NOTHING;
 
 CREATE OR REPLACE FUNCTION relay_now() RETURNS bigint

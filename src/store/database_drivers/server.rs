@@ -205,6 +205,11 @@ impl Server {
         self.link.ask(make)
     }
 
+    /// Notes which database this is, where its tables have just been made.
+    pub(super) fn note_identity(&self) -> Result<()> {
+        require_same(&self.address, &self.link)
+    }
+
     /// Sets how long the server may take for each answer, and returns how long it could before.
     pub(super) fn limit(&mut self, limit: Duration) -> Duration {
         std::mem::replace(&mut self.link.limit, limit)
@@ -263,10 +268,18 @@ fn require_same(address: &ServerAddress, link: &Link) -> Result<()> {
     if address.is_same(identity) {
         return Ok(());
     }
+    let (what, way) = match identity {
+        Some(_) => (
+            "another database answers than before",
+            "let the address lead to that one",
+        ),
+        None => (
+            "the database has no plans any more, or shows none to this login",
+            "where the daemon is, `plan-agent store allow` lets a login in, and `store migrate` makes what is missing",
+        ),
+    };
     let note = address.note.display();
-    let what =
-        format!("another database answers at this address than before; `{note}` notes which one");
-    let way = "let the address lead to that one; or remove this file, and the other one is used from now on";
+    let what = format!("{what}; without `{note}` it counts as a new one");
     Err(DatabaseError::Unfit(what, way))
 }
 

@@ -2,7 +2,7 @@
 //! the address: what stands wrong in it may be part of a password.
 
 use std::fmt;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -111,18 +111,23 @@ impl ServerAddress {
         })
     }
 
-    /// Returns whether a database is the one that answered at this address first.
+    /// Returns whether a database is the one that answered at this address first, and notes it if it is the first.
     pub(super) fn is_same(&self, identity: Option<i64>) -> bool {
-        let noted = bounded_read::read_file(&self.note, MAX_BYTES).unwrap_or_default();
-        let noted = noted.lines().filter_map(|line| line.rsplit_once(' '));
-        let noted = noted
-            .into_iter()
-            .find(|(address, _)| *address == self.shown);
-        if let Some((_, first)) = noted {
-            return identity.is_some_and(|identity| identity.to_string() == first);
+        let noted = match bounded_read::read_file(&self.note, MAX_BYTES) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return true,
+            noted => noted.unwrap_or_default(),
+        };
+        // A crash leaves a line without its end, which makes the next one unreadable, too: that is noted once more.
+        let lines = noted.split_inclusive('\n');
+        let lines = lines.filter_map(|line| line.strip_suffix('\n')?.rsplit_once(' '));
+        let first = lines.filter(|(address, _)| *address == self.shown);
+        if let Some(first) = first.filter_map(|(_, id)| id.parse::<i64>().ok()).next() {
+            return identity == Some(first);
         }
-        let note = |identity| writeln!(own_files::to_append(&self.note)?, "{self} {identity}");
-        if let Some(Err(error)) = identity.map(note) {
+        // In one piece, as others may do the same.
+        let line = identity.map(|identity| format!("{self} {identity}\n"));
+        let note = |line: String| own_files::to_append(&self.note)?.write_all(line.as_bytes());
+        if let Some(Err(error)) = line.map(note) {
             tracing::debug!(%error, "the database is not noted");
         }
         true
@@ -303,6 +308,27 @@ mod tests {
         ] {
             read(url).unwrap_err();
         }
+    }
+
+    #[test]
+    fn first_database_at_an_address_is_known_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let note = folder.path().join("plan-agent.server");
+        let here = |url| ServerAddress::read(url, note.clone(), &Environment::default()).unwrap();
+        let (one, other) = (
+            here("postgres://u@localhost/d"),
+            here("postgres://u@localhost/e"),
+        );
+        // A kill while it was noted.
+        std::fs::write(&note, format!("{one} 12")).unwrap();
+        assert!(one.is_same(None) && one.is_same(Some(123)) && one.is_same(Some(123)));
+        assert!(other.is_same(Some(-4)));
+        for identity in [None, Some(12), Some(-4)] {
+            assert!(!one.is_same(identity), "{identity:?}");
+        }
+        assert!(one.is_same(Some(123)) && other.is_same(Some(-4)));
+        std::fs::remove_file(&note).unwrap();
+        assert!(one.is_same(Some(12)) && !one.is_same(Some(123)));
     }
 
     #[test]
