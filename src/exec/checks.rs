@@ -118,7 +118,9 @@ mod tests {
         let left = std::fs::read_dir(marks.path()).unwrap().count();
         assert_eq!(left, 0, "a mark stays behind");
         let bare = check(&named, &cwd).await;
-        assert_eq!(marked.unwrap(), bare);
+        let mut marked = marked.unwrap();
+        assert!(marked.took_ms.take().is_some());
+        assert_eq!(marked, bare);
         bare
     }
 

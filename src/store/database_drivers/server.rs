@@ -271,7 +271,7 @@ fn require_same(address: &ServerAddress, link: &Link) -> Result<()> {
     let (what, way) = match identity {
         Some(_) => (
             "another database answers than before",
-            "let the address lead to that one",
+            "let the address lead to the earlier one",
         ),
         None => (
             "the database has no plans any more, or shows none to this login",
