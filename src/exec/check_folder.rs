@@ -74,7 +74,7 @@ pub struct JudgingChanges {
     pub inline: String,
 }
 
-/// Returns what a person is told when their command has not made a folder ready.
+/// Returns why a folder is not ready: what the person's command said last.
 pub fn why_not_ready(failed: &CheckResult) -> String {
     let end = failed.exit.map(|exit| format!(" (exit {exit})"));
     let said = failed.tail.lines().rfind(|line| !line.trim().is_empty());

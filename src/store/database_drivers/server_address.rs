@@ -18,7 +18,7 @@ use crate::bounded_read;
 use crate::config::Environment;
 use crate::own_files;
 
-/// Bytes of a file of passwords.
+/// The most bytes of a file of passwords, and of the one that names databases.
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// How long a server may be silent before the connection counts as lost.
@@ -41,8 +41,7 @@ pub(in crate::store) struct ServerAddress {
 
 impl ServerAddress {
     /// Reads an address. The password is the one in it, else the one in the file of passwords, else that of the environment.
-    /// `note` is where its database
-    /// is noted.
+    /// `note` is the file that names its database.
     ///
     /// # Errors
     /// Says what is wrong.
