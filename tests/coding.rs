@@ -28,7 +28,8 @@ cat > "$notes/$run/prompt"
 env > "$notes/$run/env"
 session=$(sed 's/.*--\(session-id\|resume\) \([^ ]*\).*/\2/' "$notes/$run/call")
 say() { printf '{"type":"assistant","session_id":"%s","message":{"content":[]}}\n' "$session"; }
-result() { echo "$run" > made; printf '{"type":"result","is_error":false,"session_id":"%s","permission_denials":[%s],"usage":{"input_tokens":100,"output_tokens":7},"total_cost_usd":0.5,"result":"%s"}\n' "$session" "$2" "$1"; }
+words() { echo "$run" > made; printf '{"type":"result","is_error":false,"session_id":"%s","permission_denials":[%s],"usage":{"input_tokens":100,"output_tokens":7},"total_cost_usd":0.5,"result":"%s"}\n' "$session" "$2" "$1"; }
+result() { words '---\nstatus: SUCCESS\n---\n\n'"$1" "$2"; }
 fault() { printf '{"type":"result","is_error":true,"terminal_reason":"api_error","api_error_status":%s,"session_id":"%s","result":"API Error"}\n' "$1" "$session"; exit 1; }
 lost() { why="No conversation found with session ID: $session"; echo "$why" >&2; printf '{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"session_id":"%s","permission_denials":[],"errors":["%s"]}\n' "$session" "$why"; exit 1; }
 report() { mkdir -p .plan-agent; printf -- '---\nstatus: %s\n---\n\n## Core results\n\n%s\n' "$1" "$2" > "$(sed -n 's/^report: //p' "$notes/$run/prompt")"; }
@@ -138,8 +139,11 @@ impl Scene {
 
 #[test]
 fn final_message_of_agent_becomes_report() {
-    let scene = Scene::with("say; result 'The part is made.'");
-    scene.run().exits(0);
+    let scene = Scene::configured(
+        "say; words 'The part is made.'",
+        "[run]\nmax_attempts = 1\n",
+    );
+    scene.run().exits(4);
     let (how, session) = scene.session(1);
     assert_eq!(how, "--session-id");
     let [report] = scene.reports().try_into().unwrap();
@@ -178,7 +182,7 @@ fn permission_denial_asks_human_whatever_the_result() {
             "all of it",
         ),
         (
-            "exit_code=1; result half ",
+            "exit_code=1; words half ",
             "FAILED",
             "ended with exit code 1",
         ),
@@ -293,7 +297,7 @@ fn worker_logs_start_and_result() {
         told,
         [
             "1 · Make the part: begun",
-            "1 · Make the part: reported PARTIAL_SUCCESS"
+            "1 · Make the part: reported SUCCESS"
         ]
     );
 }
@@ -305,7 +309,7 @@ fn result_of_orphaned_agent_is_used() {
     scene.orphaned("claude", 0, || scene.runs() == 1, || scene.go());
     assert_eq!(scene.runs(), 1);
     let [report] = scene.reports().try_into().unwrap();
-    has(&report, ["status: PARTIAL_SUCCESS", "made alone"]);
+    has(&report, ["status: SUCCESS", "made alone"]);
     has(&report, "input_tokens: 100");
 }
 
@@ -370,7 +374,7 @@ if [ -e ../../again ]; then echo made > part; echo "Applied edit to part"; fi
     has(&reports[0], ["status: FAILED", "it changed no file"]);
     has(
         &reports[1],
-        ["status: PARTIAL_SUCCESS", "input_tokens: 1200"],
+        ["status: SUCCESS", "input_tokens: 1200"],
     );
     let logs = scene.exchange.names("logs");
     assert!(!logs.iter().any(|name| name.ends_with(".chat")), "{logs:?}");
@@ -397,7 +401,7 @@ if [ "$(wc -l < ../../runs)" = 1 ]; then
   exit 1
 fi
 echo made > part
-echo '{"type":"item.completed","item":{"type":"agent_message","text":"The part is made."}}'
+echo '{"type":"item.completed","item":{"type":"agent_message","text":"---\\nstatus: SUCCESS\\n---\\n\\nThe part is made."}}'
 echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'
 "#;
         scene.show_script("codex", &script.replace("@SAID@", said));

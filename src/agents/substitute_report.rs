@@ -75,7 +75,7 @@ fn of_processes(
 impl CodingAgentSetup {
     /// Returns the report on a job, of what all its runs came to, with what a person should know about them: the agent's own, where
     /// it left one in the workspace (`left`) or as its last message, else one that is made from its output: never more than
-    /// PARTIAL_SUCCESS, as the agent's words about itself make no success.
+    /// PARTIAL_SUCCESS where the agent was asked for one, as its words about itself make no success.
     pub fn report(
         &self,
         job: &AgentJob<'_>,
@@ -117,10 +117,13 @@ impl CodingAgentSetup {
             RunOutcome::Refused { unfinished, .. } => unfinished.is_none(),
             _ => false,
         };
-        // Whether there is more than these words, the daemon measures.
         if made && finished {
-            report.status = ReportStatus::PartialSuccess;
             report.words_only = matches!(outcome, RunOutcome::Done(_)) && !unread;
+            // An agent that gets the task alone is asked for no report.
+            report.status = match report.words_only && self.kind.needs_history {
+                true => ReportStatus::Success,
+                false => ReportStatus::PartialSuccess,
+            };
             if job.command.request_id.is_some() && report.words_only {
                 report.collaboration = Some(Collaboration::Completed);
             }

@@ -63,9 +63,12 @@ pub fn judge(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verdict {
         let reason = format!("{reason}{found}; the agent reports {status}");
         (Decision::Retry, reason)
     } else if let Some(report) = report.filter(|report| report.words_only) {
-        let said = first_words("", &report.results);
+        let wrote = report
+            .results
+            .split_once('.')
+            .map_or("no report", |it| it.0);
         let changed = attempt.changes.clone().unwrap_or_default().text(0);
-        (Decision::Retry, format!("{changed}, and {said}"))
+        (Decision::Retry, format!("{wrote}; {changed}"))
     } else {
         // This includes PARTIAL_SUCCESS: no rule knows whether the missing part matters.
         let said = report.map(|report| first_words(&report.pitfalls, &report.results));

@@ -69,9 +69,9 @@ fn words_and_silence_without_a_change_are_no_success() {
             let shown = scene.env.run("log").stdout;
             lacks(&shown, ["completed", "SUCCESS, no check"]);
             let [report] = scene.reports().try_into().unwrap();
-            // aider always prints its account, which are words.
+            // aider always prints its account, which are words. Whether it changed something, its worker does not know.
             let status = if agent.0 == "aider" {
-                "PARTIAL_SUCCESS"
+                "SUCCESS"
             } else {
                 status
             };
@@ -84,16 +84,14 @@ fn words_and_silence_without_a_change_are_no_success() {
 }
 
 #[test]
-fn words_beside_a_change_are_success_of_coding_agents() {
+fn words_beside_a_change_are_success_only_of_an_agent_that_is_asked_for_no_report() {
     for agent in AGENTS {
         let (scene, code) = carried_out(agent, "echo made > part.txt", "the part is made");
-        // No coding agent: nothing is known about how such a program ends.
-        let expected = if agent.0 == "command" { 4 } else { 0 };
+        let expected = if agent.0 == "aider" { 0 } else { 4 };
         assert_eq!(code, Some(expected), "{}", agent.0);
         let [report] = scene.reports().try_into().unwrap();
-        has(&report, "status: PARTIAL_SUCCESS\n");
-        if expected == 0 {
-            has(scene.env.run("log").stdout, "completed");
-        }
+        lacks(&report, "status: FAILED");
+        let log = scene.env.run("log").stdout;
+        assert_eq!(log.contains("completed"), expected == 0, "{log}");
     }
 }

@@ -145,7 +145,7 @@ impl Draft<'_> {
     }
 
     /// Records what changed in the workspace during a reported attempt, and the new git snapshot of the workspace if one
-    /// exists. An agent that ended well without a report has succeeded if it changed something.
+    /// exists. Words alone are no success: there has to be a change beside them.
     ///
     /// # Errors
     /// The attempt awaits no inspection.
@@ -160,9 +160,10 @@ impl Draft<'_> {
         })?;
         if let Some(report) = &mut attempt.report
             && report.words_only
-            && !changes.files.is_empty()
+            && report.status == ReportStatus::Success
+            && changes.files.is_empty()
         {
-            report.status = ReportStatus::Success;
+            report.status = ReportStatus::PartialSuccess;
         }
         attempt.changes = Some(changes);
         self.insert_attempt(attempt);
