@@ -372,10 +372,7 @@ if [ -e ../../again ]; then echo made > part; echo "Applied edit to part"; fi
     has(scene.read("again"), "--restore-chat-history");
     let reports = scene.reports();
     has(&reports[0], ["status: FAILED", "it changed no file"]);
-    has(
-        &reports[1],
-        ["status: SUCCESS", "input_tokens: 1200"],
-    );
+    has(&reports[1], ["status: SUCCESS", "input_tokens: 1200"]);
     let logs = scene.exchange.names("logs");
     assert!(!logs.iter().any(|name| name.ends_with(".chat")), "{logs:?}");
     // Only MISSION.md and the part.

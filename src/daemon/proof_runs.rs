@@ -357,7 +357,7 @@ impl Subject {
         }))
     }
 
-    /// Runs checks on a result with the files that judge as they were; those that fail so, as it was delivered.
+    /// Runs checks on a result with the files that judge as they were, and as it was delivered: both have to pass.
     async fn restored(&self, own: &Compared, merged: bool) -> Result<Vec<CheckResult>> {
         let (place, files) = (&own.place, &own.changes.restored);
         let tree = place.with_files(&own.delivered, files).await?;
@@ -365,27 +365,34 @@ impl Subject {
         // Where it fails, the checks say so.
         self.prepare(place).await?;
         let mut results = self.all(place.folder()).await?;
-        if results.iter().all(|result| result.passed) {
-            return Ok(results);
-        }
         place.lay_out(&own.delivered).await?;
         self.prepare(place).await?;
-        for result in results.iter_mut().filter(|result| !result.passed) {
+        for result in &mut results {
             let Some(check) = self.runs.settings.config.checks.get(&result.name) else {
                 continue;
             };
             let delivered = self.run(check, place.folder()).await?;
-            if delivered.passed {
-                result.finding = format!(
-                    "passes only with the agent's own version of {}, which no `may_change` permits",
-                    named(files)
-                );
-            } else if merged {
-                *result = delivered;
-            } else {
+            let files = named(files);
+            match (result.passed, delivered.passed) {
+                (true, true) => {}
+                (true, false) => {
+                    let finding = format!("fails with the agent's own version of {files}");
+                    *result = CheckResult {
+                        finding,
+                        ..delivered
+                    };
+                }
+                (false, true) => {
+                    result.finding = format!(
+                        "passes only with the agent's own version of {files}, which no `may_change` permits"
+                    );
+                }
+                (false, false) if merged => *result = delivered,
                 // What it needs may be in the workspace only, as git ignores it.
-                *result = self.run(check, &self.workspace).await?;
-                result.doubt = format!("with {} as before, it could not run aside", named(files));
+                (false, false) => {
+                    *result = self.run(check, &self.workspace).await?;
+                    result.doubt = format!("with {files} as before, it could not run aside");
+                }
             }
         }
         Ok(results)

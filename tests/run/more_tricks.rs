@@ -262,6 +262,26 @@ fn test_whose_name_is_no_text_is_put_back() {
 }
 
 #[test]
+fn result_that_breaks_or_removes_tests_is_not_accepted() {
+    let check = "run = ['sh', '-c', 'echo Ran 1 test in 0.1s; test -d tests && cat tests/*.chk | diff a.txt -']";
+    let files: &[(&[u8], &str)] = &[(b"a.txt", "1\n"), (b"tests/a.chk", "1\n")];
+    for breaks in [true, false] {
+        let scene = project(files, &format!("{PLAIN}{check}"), ONE);
+        let _agent = scene.agent(move |command| {
+            let tests = Path::new(command.field("workspace").unwrap()).join("tests");
+            match breaks {
+                true => fs::write(tests.join("a.chk"), "2\n").unwrap(),
+                false => fs::remove_dir_all(tests).unwrap(),
+            }
+            Act::success("It is done.")
+        });
+        assert_eq!(scene.run("run --plan one.md --no-input").code, Some(4));
+        let said = rows(&scene, "attempt")[0].to_string();
+        has(said, "fails with the agent's own version of tests/a.chk");
+    }
+}
+
+#[test]
 fn what_an_earlier_attempt_left_proves_nothing() {
     let check =
         "run = ['sh', '-c', 'echo Ran 1 test in 0.1s; test -f left || { touch left; false; }']";
