@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -18,7 +19,7 @@ use crate::daemon::{
     self, DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, Models, Notice,
     PlanAtWork, StartedWorkers,
 };
-use crate::exec::{JudgingFiles, project_head};
+use crate::exec::{self, JudgingFiles, project_head};
 use crate::llm::Prompts;
 use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState, TaskId};
 use crate::store::Store;
@@ -43,6 +44,9 @@ pub struct FoundPlan {
     /// Its open tasks with their roles.
     pub open: Vec<(TaskId, Option<String>)>,
 }
+
+/// Whether the agents of queued plans stay at work as this process ends: the daemon that goes on with the plans takes them over.
+pub type AgentsStay = Arc<AtomicBool>;
 
 /// Everything that is needed to carry a plan out.
 pub struct Work {
@@ -222,11 +226,16 @@ impl App {
 }
 
 impl Work {
-    /// Makes everything ready for a plan, and starts its workers and the roles of its team.
+    /// Makes everything ready for a plan, and starts its workers and the roles of its team. `stay` is read when these are to end.
     ///
     /// # Errors
     /// Something cannot be started.
-    pub async fn start(&self, head: &PlanHead, human_wait: HumanWait) -> Result<PlanAtWork> {
+    pub async fn start(
+        &self,
+        head: &PlanHead,
+        human_wait: HumanWait,
+        stay: AgentsStay,
+    ) -> Result<PlanAtWork> {
         let (app, workers) = (&self.app, &self.workers);
         let store = app.carry_out(&head.id).await?;
         let mut settings = app.settings(&self.prepared, head, human_wait);
@@ -245,7 +254,10 @@ impl Work {
         Ok(PlanAtWork {
             settings,
             store,
-            end_workers: Box::new(|| Box::pin(end(stop, tasks))),
+            end_workers: Box::new(move || match stay.load(Ordering::Relaxed) {
+                true => Box::pin(leave(stop, tasks)),
+                false => Box::pin(end(stop, tasks)),
+            }),
         })
     }
 
@@ -281,18 +293,25 @@ impl Work {
         let of = (&head.id, at_work.settings.policy.clone());
         let foreground = Foreground::new(app, of, how, with_workers).await?;
         let (stop, stopping) = watch::channel(false);
+        let stay = AgentsStay::new(AtomicBool::new(true));
         let daemon = tokio::spawn(daemon::run(
             app.folder_settings(&lock, EndsWhen::FirstEnds),
             Some(at_work),
-            Some(queued_plans::take_up(app).await?),
+            Some(queued_plans::take_up(app, Arc::clone(&stay)).await?),
             app.store().await?.clone(),
             app.clock,
             stopped(&stopping),
         ));
-        let (end, signal) = foreground.follow(daemon, &stop, ended).await?;
         // `stop` means all plans.
+        let ended = Box::pin(async move {
+            let exit = ended.await;
+            stay.store(exit != Exit::Terminated, Ordering::Relaxed);
+            exit
+        });
+        let (end, signal) = foreground.follow(daemon, &stop, ended).await?;
         let stopped = signal == Some(Exit::Terminated);
         if !stopped && !matches!(end, DaemonEnd::Displaced(_)) {
+            exec::leave_at_work();
             detach::leave_to_daemon(app, lock, &head.id).await?;
         }
         Ok(exit_of(&end, signal))
@@ -321,7 +340,7 @@ impl Work {
         let end = daemon::run(
             app.folder_settings(&lock, EndsWhen::AllEnded),
             Some(at_work),
-            Some(queued_plans::take_up(app).await?),
+            Some(queued_plans::take_up(app, AgentsStay::default()).await?),
             app.store().await?.clone(),
             app.clock,
             shutdown,
@@ -335,7 +354,7 @@ impl Work {
     async fn begin(&self, head: &PlanHead, human_wait: HumanWait) -> Result<PlanAtWork> {
         self.app.log()?;
         daemon::end_left_behind(&self.app.volumes).await;
-        self.start(head, human_wait).await
+        self.start(head, human_wait, AgentsStay::default()).await
     }
 }
 
@@ -372,6 +391,13 @@ async fn end(stop: watch::Sender<bool>, mut tasks: JoinSet<()>) {
         tracing::warn!("a worker or a role is at something that does not end");
         tasks.detach_all();
     }
+}
+
+/// Leaves workers and roles as a kill would: what they are at is found again. They go on until this process ends, so that another
+/// one takes nothing from them before.
+async fn leave(stop: watch::Sender<bool>, mut tasks: JoinSet<()>) {
+    tasks.spawn(async move { stop.closed().await });
+    tasks.detach_all();
 }
 
 /// Shows a person what is wrong beside the plans.

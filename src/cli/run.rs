@@ -9,9 +9,10 @@ use tokio::sync::mpsc;
 
 use super::web::Said;
 use super::{
-    AbortArgs, Access, App, BY, CarryOut, CommandStart, DaemonArgs, Ended, Exit, Failure, MakePlan,
-    QueueArgs, Result, ResumeArgs, RunArgs, Wanted, WorkerArgs, can_ask, complain, confirm, detach,
-    exit_of, queued_plans, remembered, run_terminal, secret_arguments, unless, web, worker_pools,
+    AbortArgs, Access, AgentsStay, App, BY, CarryOut, CommandStart, DaemonArgs, Ended, Exit,
+    Failure, MakePlan, QueueArgs, Result, ResumeArgs, RunArgs, Wanted, WorkerArgs, can_ask,
+    complain, confirm, detach, exit_of, queued_plans, remembered, run_terminal, secret_arguments,
+    unless, web, worker_pools,
 };
 use crate::config::Planner;
 use crate::daemon::{self, EndsWhen, HumanWait, PlanAtWork};
@@ -326,7 +327,7 @@ async fn daemon_of_queue(
     let ended = daemon::run(
         app.folder_settings(&lock, ends_when),
         None,
-        Some(queued_plans::take_up(&app).await?),
+        Some(queued_plans::take_up(&app, AgentsStay::default()).await?),
         app.store().await?.clone(),
         app.clock,
         async { exit = Some(ended.await) },

@@ -334,8 +334,13 @@ pub(super) async fn produced(task: &Task, folder: &Path, since: Time) -> Result<
 }
 
 /// Reports to the person which files are among the reports at the end and were not read, such as a file with another
-/// name.
+/// name. While the daemon has other plans, some may be about to be read.
 pub(super) fn warn_of_unread_files(settings: &DaemonSettings) {
+    let daemon = settings.volumes.running();
+    let plans = daemon.and_then(|daemon| daemon.plans);
+    if plans.is_some_and(|plans| plans.len() > 1) {
+        return;
+    }
     let names = settings.volumes.unread();
     let (shown, hidden) = names.split_at(names.len().min(UNREAD));
     if shown.is_empty() {

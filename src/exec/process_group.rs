@@ -7,6 +7,7 @@ use std::io::{self, Seek, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
@@ -129,7 +130,7 @@ pub fn environment_of_agent(
 
 /// Runs a child to its end, and ends every process that it leaves behind in its group. `started` gets its pid, which is the
 /// group's id. `cancel` resolves to the time that the group gets between TERM and KILL. If the caller drops this future, the
-/// group is killed.
+/// group is killed, unless it is left: see [`leave_at_work`].
 ///
 /// # Errors
 /// When the child cannot be started, or its exit status cannot be read.
@@ -143,6 +144,7 @@ pub async fn run(
         let (out, err) = (output.out.try_clone()?, output.err.try_clone()?);
         Ok([stdin(spec.stdin.as_deref())?, out.into(), err.into()])
     })?;
+    group.stays = true;
     started(group.id());
     let lost = |source| cannot_start(spec, source);
     let mut outcome = ChildExit::default();
@@ -200,12 +202,22 @@ fn kill(group: Pid) {
     kill_process_group(group, Signal::KILL).ok();
 }
 
+/// What runs in [`run`] stays at work when its future is dropped.
+static LEFT_AT_WORK: AtomicBool = AtomicBool::new(false);
+
+/// Leaves what runs in [`run`] at work when this process ends, as a kill would: another process goes on with it.
+pub fn leave_at_work() {
+    LEFT_AT_WORK.store(true, Ordering::Relaxed);
+}
+
 /// A process group with its first child. It is killed on drop, unless it has ended and is not armed; then the exit status of the
 /// child is collected in the background.
 pub struct ProcessGroup {
     child: Child,
     id: Pid,
     armed: bool,
+    /// It may be left at work.
+    stays: bool,
 }
 
 impl ProcessGroup {
@@ -217,7 +229,7 @@ impl ProcessGroup {
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        if self.armed {
+        if self.armed && !(self.stays && LEFT_AT_WORK.load(Ordering::Relaxed)) {
             kill(self.id);
         }
     }
@@ -269,8 +281,12 @@ fn spawn(
             .spawn()?;
         let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let id = id.ok_or_else(|| io::Error::other("it has no pid"))?;
-        let armed = true;
-        Ok(ProcessGroup { child, id, armed })
+        Ok(ProcessGroup {
+            child,
+            id,
+            armed: true,
+            stays: false,
+        })
     };
     start().map_err(|source| cannot_start(spec, source))
 }

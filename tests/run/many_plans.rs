@@ -95,6 +95,39 @@ fn run_beside_daemon_is_handed_over_and_followed() {
 }
 
 #[test]
+fn agent_of_another_plan_stays_at_work_when_the_foreground_ends() {
+    for interrupted in [false, true] {
+        let mut scene = Scene::by_rules("").with_folders();
+        let at = scene.env.path("").display().to_string();
+        let script = r#"
+report=$1; cat > /dev/null
+echo begun >> @AT@/begun
+until [ -e @AT@/go ]; do sleep 0.02; done
+printf -- '---\nstatus: SUCCESS\n---\n\ndone\n' > "$report.tmp"; mv "$report.tmp" "$report""#;
+        scene
+            .env
+            .show_script("my-agent", &script.replace("@AT@", &at));
+        let host = scene.start_as("host", "run --plan one.md --workspace a");
+        let first = scene.take_any();
+        let of_agent = "--agent command -- my-agent {report}";
+        let plan = format!("run --plan one.md --workspace b --no-input {of_agent}");
+        let guest = scene.start_as("guest", &*plan);
+        wait_until("the agent works", || scene.env.path("begun").exists());
+        let host = match interrupted {
+            true => host.interrupted(),
+            false => {
+                scene.succeed(&first, "done");
+                host.end().exits(0)
+            }
+        };
+        host.has_stderr("other plans go on in the background");
+        scene.env.write("go", "");
+        guest.end().exits(0);
+        assert_eq!(scene.env.read("begun"), "begun\n");
+    }
+}
+
+#[test]
 fn plans_in_one_folder_go_one_after_the_other() {
     let scene = Scene::by_rules("");
     let host = scene.start_as("host", "run --plan one.md");
