@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 
-use super::{App, Failure, Result};
+use super::{App, Failure, Result, complain};
 use crate::plan::{
     ArchiveState, DAEMON, HumanQuestion, PlanHead, PlanId, QuestionId, ROLE, TaskId,
 };
@@ -34,7 +34,12 @@ impl App {
         if plans.is_empty() {
             return Err(self.no_plans());
         }
-        pick_plan(&plans, named, &self.program, |head| self.carries_out(head))
+        let head = pick_plan(&plans, named, &self.program, |head| self.carries_out(head))?;
+        if named.is_none() && is_ambiguous(&plans, &head) {
+            let (id, name) = (&head.id, one_line(&head.name, NAME));
+            complain(&format!("plan {id} · {name}\n"));
+        }
+        Ok(head)
     }
 
     /// Returns the plan that is meant, as [`App::plan`], if it is one that a daemon carries out.
@@ -53,6 +58,28 @@ impl App {
             Failure::usage(anyhow!("plan `{id}` is carried out by {by}"))
                 .hint(format!("{hint} make a plan of your own of it")),
         )
+    }
+
+    /// Returns the newest plan that has ended with results that nobody has taken over or discarded, else the one that is meant by
+    /// no name.
+    ///
+    /// # Errors
+    /// As [`App::plan_to_carry_out`].
+    pub async fn plan_to_merge(&self) -> Result<PlanId> {
+        let plans = self.store().await?.plans().await?;
+        let mut heads = plans.into_iter().map(|plan| plan.head);
+        let waits = heads.find(|head| {
+            let has_results = head.line.as_ref().is_some_and(|line| line.tip != line.base);
+            let ended = head.owner == DAEMON && head.status.settled();
+            ended
+                && has_results
+                && head.results.is_none()
+                && head.archive_state != ArchiveState::Deleted
+        });
+        match waits {
+            Some(head) => Ok(head.id),
+            None => self.plan_to_carry_out(None).await,
+        }
     }
 
     /// Returns the only plan of a daemon that has not ended: what cannot be undone is done to no other one unnamed.
@@ -155,6 +182,14 @@ pub fn pick_plan(
     };
     let error = anyhow!("{found} has an id that begins with `{named}`");
     Err(Failure::usage(error).hint(candidates(&heads, carries_out)))
+}
+
+/// Returns whether a person who names no plan may mean another one: there is a newer one, or several are not over.
+fn is_ambiguous(plans: &[ListedPlan], picked: &PlanHead) -> bool {
+    let heads = plans.iter().map(|plan| &plan.head);
+    let mut of_daemons = heads.filter(|head| head.owner == DAEMON).peekable();
+    let newer = of_daemons.peek().is_some_and(|first| first.id != picked.id);
+    newer || of_daemons.filter(|head| !head.status.settled()).count() > 1
 }
 
 fn candidates(heads: &[&PlanHead], carries_out: impl Fn(&PlanHead) -> bool) -> String {

@@ -68,7 +68,10 @@ impl Results {
     }
 
     async fn of(app: &App, named: Option<&str>, wanted: bool) -> Result<Self> {
-        let plan = app.plan_to_carry_out(named).await?;
+        let plan = match named {
+            None if wanted => app.plan_to_merge().await?,
+            named => app.plan_to_carry_out(named).await?,
+        };
         if let Some(results) = Self::open(app, &plan, wanted).await? {
             return Ok(results);
         }
@@ -101,8 +104,9 @@ impl Results {
 
     async fn log(&self, app: &App, how: ResultsMove, place: &str) -> Result {
         let place = place.to_owned();
+        let gone = self.project.at_branch(&self.branch).await?.is_none();
         let log = move |draft: &mut Draft<'_>| {
-            draft.results_moved(how, &place);
+            draft.results_moved(how, &place, gone);
             Ok(())
         };
         app.change(&self.head.id, "asked for", log).await
@@ -138,7 +142,10 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
         return Err(Failure::usage(error).hint(hint));
     }
     let Some(commit) = results.commit().await? else {
-        return app.say(&format!("nothing was accepted that changes `{place}`"));
+        let plan = &results.head.id;
+        return app.say(&format!(
+            "plan {plan}: nothing was accepted that changes `{place}`"
+        ));
     };
     let (project, plan, branch) = (&results.project, &results.head.id, &results.branch);
     let Some(onto) = project.branch().await? else {
@@ -163,9 +170,10 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
             let figures = difference(project.git(), &from, &to, DiffDetail::Figures).await?;
             let figures = String::from_utf8_lossy(&figures).trim().to_owned();
             let at = short_commit(&to);
-            app.say(&format!("the results are in `{onto}`, at {at}: {figures}"))?;
+            let said = format!("the results of plan {plan} are in `{onto}`, at {at}: {figures}");
+            app.say(&said)?;
         }
-        TakeOver::Already => app.say(&format!("`{onto}` contains the results"))?,
+        TakeOver::Already => app.say(&format!("`{onto}` contains the results of plan {plan}"))?,
         TakeOver::Changed(files) => {
             let what = match files.len() {
                 1 => "an uncommitted file".to_owned(),

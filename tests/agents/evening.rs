@@ -44,7 +44,7 @@ fn ends_with_merged_results(agent: &str) {
     let ran = scene.exits(0, "resume --no-input");
     ran.has_stdout(format!("goes on with {agent}"));
     let ran = scene.exits(0, "merge");
-    ran.has_stdout("the results are in `main`");
+    ran.has_stdout(" are in `main`");
     for name in ["hello.txt", "again.txt"] {
         assert_eq!(scene.read(&format!("project/{name}")).trim(), "hello");
     }

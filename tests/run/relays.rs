@@ -73,10 +73,7 @@ fn relay_does_the_work_in_its_own_clone() {
         .scene
         .refuses(2, "relay --agent relay", "not to another relay");
     // In a clone elsewhere they are brought from the server.
-    has(
-        there.scene.works(["merge", &plan]),
-        "the results are in `main`",
-    );
+    has(there.scene.works(["merge", &plan]), " are in `main`");
     assert_eq!(there.scene.read("project/two.txt"), "one\none\n");
     there
         .scene

@@ -252,7 +252,7 @@ fn merge_takes_results_over_beside_changes_of_the_person() {
     scene.env.write("project/staged.txt", "mine\n");
     scene.project.git("add staged.txt");
     let ran = scene.exits(0, "merge");
-    ran.has_stdout(["the results are in `main`", "2 files changed"]);
+    ran.has_stdout([" are in `main`", "2 files changed"]);
     ran.has_stderr("plan-agent prune");
     let status = scene.project.git("status --porcelain");
     assert_eq!(status, " M b.txt\nM  staged.txt\n?? mine.txt\n");
@@ -268,6 +268,52 @@ fn merge_takes_results_over_beside_changes_of_the_person() {
 }
 
 #[test]
+fn merge_without_a_name_takes_the_plan_that_has_ended() {
+    let Some(scene) = clean("") else { return };
+    let stopped = scene.start_as("first", "run --plan one.md");
+    scene.take_any();
+    stopped.interrupted();
+    let ran = scene.exits(0, format!("run --plan one.md {}", scene.agent));
+    let plans: Value = scene.json("plans --json");
+    let states = plans.as_array().unwrap().iter();
+    let ended = states.filter(|plan| plan["status"] == "completed");
+    let [ended] = ended.collect::<Vec<_>>().try_into().unwrap();
+    let id = ended["id"].as_str().unwrap();
+    has(&ran.stdout, id);
+    let merged = format!("the results of plan {id} are in `main`");
+    scene.exits(0, "merge").has_stdout(merged);
+    // Of those that are left, the one that is meant is named.
+    let name = ended["name"].as_str().unwrap();
+    let named = scene.exits(0, "why 1");
+    named.has_stderr(["plan ".to_owned(), format!(" · {name}")]);
+    lacks(&named.stderr, id);
+}
+
+#[test]
+fn plan_goes_on_after_its_branches_were_removed() {
+    for removes in [
+        ["merge", "prune"],
+        ["merge --squash", "prune"],
+        ["discard", "prune"],
+    ] {
+        let Some(scene) = clean("") else { return };
+        let branch = scene.results();
+        for command in removes {
+            scene.works(command);
+        }
+        assert_eq!(scene.project.git("branch --list plan-agent*"), "");
+        let script = scene.env.read("agent.sh").replace("new/made", "new/more");
+        scene.env.write("agent.sh", &script);
+        scene.works("add More --after 1");
+        scene.exits(0, "resume --no-input");
+        let made = format!("{branch}:new/more.txt");
+        assert_eq!(scene.project.git(["show", &made]), "made\n");
+        has(scene.works("merge"), " are in `main`");
+        assert_eq!(scene.env.read("project/new/more.txt"), "made\n");
+    }
+}
+
+#[test]
 fn squashed_results_are_one_commit_and_count_as_merged() {
     let Some(scene) = clean("") else { return };
     scene.results();
@@ -275,7 +321,7 @@ fn squashed_results_are_one_commit_and_count_as_merged() {
     scene.project.git("add mine.txt");
     scene.project.git("commit --quiet -m mine");
     let before = scene.project.git("rev-parse main");
-    has(scene.works("merge --squash"), "the results are in `main`");
+    has(scene.works("merge --squash"), " are in `main`");
     assert_eq!(scene.project.git("rev-parse main^"), before);
     assert_eq!(
         scene

@@ -100,8 +100,12 @@ impl Draft<'_> {
             commit: commit.clone(),
         });
         self.change_head(|head| {
-            if let Some(line) = &mut head.line {
+            if let Some(line) = &mut head.line
+                && line.tip != commit
+            {
                 line.tip = commit;
+                // There is something new to take over.
+                head.results = None;
             }
         });
     }
@@ -151,12 +155,17 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Records what a person did with the results.
-    pub fn results_moved(&mut self, how: ResultsMove, place: &str) {
+    /// Records what a person did with the results. Where their branch is `gone` with that, a plan that goes on makes it again.
+    pub fn results_moved(&mut self, how: ResultsMove, place: &str, gone: bool) {
         let place = place.to_owned();
-        if how != ResultsMove::Pruned {
-            self.change_head(|head| head.results = Some(how));
-        }
+        self.change_head(|head| {
+            if how != ResultsMove::Pruned {
+                head.results = Some(how);
+            }
+            if let Some(line) = head.line.as_mut().filter(|_| gone) {
+                line.shown = None;
+            }
+        });
         self.log(Event::Results { how, place });
     }
 
