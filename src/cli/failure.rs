@@ -50,6 +50,8 @@ pub struct Failure {
     message: String,
     hint: Option<String>,
     exit: Exit,
+    /// The store could not be read or changed: it may answer again.
+    of_store: bool,
 }
 
 /// What comes of a part of a command.
@@ -86,6 +88,7 @@ impl Failure {
             message: what.into(),
             hint: None,
             exit,
+            of_store: false,
         }
     }
 
@@ -156,6 +159,11 @@ impl Failure {
         format!("{begin}{}{hint}\n", self.message)
     }
 
+    /// Returns whether the store may answer again.
+    pub fn is_of_store(&self) -> bool {
+        self.of_store
+    }
+
     /// Returns the exit code.
     pub fn exit(&self) -> Exit {
         self.exit
@@ -185,9 +193,12 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
             Err(other) => other,
         };
         let (exit, hint) = known(&error);
-        let mut failure = Self::new(error, exit);
-        failure.hint = hint;
-        failure
+        let of_store = matches!(error.downcast_ref(), Some(StoreError::Database(_)));
+        Self {
+            hint,
+            of_store,
+            ..Self::new(error, exit)
+        }
     }
 }
 

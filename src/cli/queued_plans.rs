@@ -18,7 +18,7 @@ use crate::config::{Environment, Planner};
 use crate::daemon::{DaemonEnd, HumanWait, PlanAtWork, TakeUp};
 use crate::plan::{Plan, PlanHead, PlanId, PlanState, QueueEntry};
 use crate::plan_time::Clock;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::volumes::{DaemonInfo, DaemonLock};
 use crate::wire::{one_line, sha256};
 
@@ -231,8 +231,10 @@ async fn follow(
         let stopped = stopped(&stopping);
         tokio::pin!(stopped);
         loop {
-            if let Some(end) = store.read(&plan, move |plan, _| end_of(plan, asks)).await? {
-                return Ok(end);
+            match store.read(&plan, move |plan, _| end_of(plan, asks)).await {
+                Ok(Some(end)) => return Ok(end),
+                Ok(None) | Err(StoreError::Database(_)) => {}
+                Err(error) => return Err(error.into()),
             }
             if volumes.running().is_none() {
                 return Ok(DaemonEnd::Interrupted);

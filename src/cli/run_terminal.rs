@@ -134,7 +134,11 @@ impl<'a> Foreground<'a> {
                     stop.send_replace(true);
                 }
                 // Takes as long as the store does, and must keep neither of the others waiting.
-                attended = self.attend(&mut moved) => attended?,
+                attended = self.attend(&mut moved) => match attended {
+                    // The daemon says so, and goes on when the store answers again.
+                    Err(failure) if failure.is_of_store() => sleep(READ_EVERY).await,
+                    attended => attended?,
+                },
             }
         };
         // Nothing is asked any more; what is asked nevertheless is printed.

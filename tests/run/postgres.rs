@@ -157,6 +157,26 @@ fn daemon_waits_for_a_server_that_is_gone() {
 }
 
 #[test]
+fn foreground_waits_for_a_server_that_is_gone() {
+    let Some(mut cluster) = own_cluster(&[], "UTF8", &[]) else {
+        return;
+    };
+    let scene = on_server(&cluster.schema(), "").with_folders();
+    let host = scene.start_as("host", "run --plan one.md --workspace a");
+    let first = scene.take_any();
+    let guest = scene.start_as("guest", "run --plan one.md --workspace b");
+    let second = scene.take_any();
+    cluster.stop();
+    scene.await_said("host", "the plan store");
+    cluster.start();
+    for command in [first, second] {
+        scene.succeed(&command, "done");
+    }
+    guest.end().exits(0).has_stdout("completed");
+    host.end().exits(0).has_stdout("completed");
+}
+
+#[test]
 fn configured_server_counts_once_it_is_confirmed() {
     let Some(url) = empty_store() else { return };
     let mut scene = Scene::by_rules(&format!("store.url = '{url}'"));
