@@ -351,7 +351,8 @@ impl TakenUp {
 
     /// Makes a plan of another folder one of this folder's; `None` if it is already.
     async fn adopt_orphan(&self, head: &PlanHead) -> Result<Option<PlanHead>> {
-        if head.home.is_none() || head.home == self.home {
+        // In a file of the folder every plan is its own, also one that a copy brought from a server.
+        if self.home.is_none() || head.home.is_none() || head.home == self.home {
             return Ok(None);
         }
         let mut app = self.open(None, None).await?;

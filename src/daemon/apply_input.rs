@@ -5,8 +5,8 @@ use super::{
     ParsedReport, QuickInspection, StartedWorkers,
 };
 use crate::plan::{
-    AnswerChoice, AppliedReport, Draft, HumanQuestion, IN_FILE, PlanHead, QuestionId, Refusal,
-    SessionId, Verdict,
+    AnswerChoice, AppliedReport, Draft, HumanQuestion, IN_FILE, PlanHead, PlanState, QuestionId,
+    Refusal, SessionId, Verdict,
 };
 use crate::volumes::{ReportDisposition, Withdrawal, machine};
 use crate::wire::question_file::in_file;
@@ -33,7 +33,10 @@ pub(super) fn apply_found(
         // What a relay has says where it is.
         let waits_for_relay = sign.life.machine.is_none() && workers.behind_relays(role);
         let session = sign.life.session.clone().filter(|id| safe_session(id));
+        // Of a paused plan, what is not claimed is taken back.
+        let running = *draft.plan().status() == PlanState::Running;
         let claimed = draft.part(|draft| match waits_for_relay {
+            true if running => draft.given_back(id).map(|()| false),
             true => Ok(false),
             false => draft.claim(id, session.map(SessionId::new)),
         });

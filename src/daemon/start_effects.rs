@@ -146,9 +146,9 @@ impl PlanRun {
         let Some(gathering) = view.gathering.clone() else {
             return;
         };
-        let (settings, settled) = (Arc::clone(&self.settings), view.status.settled());
+        let ((settings, store), settled) = (self.handles(), view.status.settled());
         self.spawn(EffectKey::Branch, async move {
-            let moved = worktrees::move_branch(&settings, &gathering, settled).await;
+            let moved = worktrees::move_branch(&settings, &store, &gathering, settled).await;
             moved.map(EffectResult::Branch)
         });
     }

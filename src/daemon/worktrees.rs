@@ -339,11 +339,12 @@ pub(super) async fn keep(
 /// Moves the branch of the results to the accepted commit, unless it was moved from outside.
 pub(super) async fn move_branch(
     settings: &DaemonSettings,
+    store: &Store,
     gathering: &Gathering,
     settled: bool,
 ) -> Result<BranchReport> {
     let line = &gathering.line;
-    match try_move(settings, gathering).await {
+    match try_move(settings, store, gathering).await {
         // A plan that has ended does not wait until the branch can be moved.
         Err(error) if settled || !settings.workspace.is_dir() => {
             let (branch, tip) = (IntegrationBranch::branch(&settings.plan), &line.tip);
@@ -360,7 +361,11 @@ pub(super) async fn move_branch(
     }
 }
 
-async fn try_move(settings: &DaemonSettings, gathering: &Gathering) -> Result<BranchReport> {
+async fn try_move(
+    settings: &DaemonSettings,
+    store: &Store,
+    gathering: &Gathering,
+) -> Result<BranchReport> {
     let (project, line) = (gathering.project().await?, &gathering.line);
     let branch = IntegrationBranch::branch(&settings.plan);
     let shown = line.shown.as_deref();
@@ -387,12 +392,14 @@ async fn try_move(settings: &DaemonSettings, gathering: &Gathering) -> Result<Br
             let message = format!("Take in what was put onto {branch}\n\nPlan {plan}.");
             match project.join(&onto, &head, &message).await? {
                 Merged::Commit(commit) => {
-                    return Ok(BranchReport::Joined(PendingMerge {
+                    let joined = PendingMerge {
                         onto,
                         head,
                         commit,
                         put_back: String::new(),
-                    }));
+                    };
+                    keep(store, plan, gathering, &joined).await?;
+                    return Ok(BranchReport::Joined(joined));
                 }
                 Merged::Conflict { text, .. } => {
                     let reason = format!(

@@ -488,14 +488,24 @@ impl Store {
             .await
     }
 
-    /// Returns the plans that a daemon of the folder is to carry out and that have not ended, the oldest first.
+    /// Returns the plans that a daemon of the folder is to carry out and that have not ended, the oldest first. Those that a copy
+    /// brought to a server are of no folder yet: they are of the one beside which they work.
     ///
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
     pub async fn queued(&self) -> Result<Vec<ListedPlan>> {
         let queued = self.with(|owner| owner.listed(Tables::queued_heads));
         let mut queued = queued.await?;
-        queued.retain(|listed| listed.head.home.as_deref() == self.home.as_deref());
+        let own = self.home.as_deref().filter(|_| self.shared);
+        queued.retain(|listed| match (own, listed.head.home.as_deref()) {
+            (None, _) => true,
+            (Some(own), Some(home)) => own == home,
+            (Some(own), None) => {
+                let folder = own.split_once(':').map_or(own, |(_, folder)| folder);
+                let [folder, workspace] = [folder, &listed.head.workspace].map(Path::new);
+                folder.starts_with(workspace) || workspace.starts_with(folder)
+            }
+        });
         Ok(queued)
     }
 

@@ -145,7 +145,9 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             Some(machine) => (format!("its agent is at `{}`", short(machine)), Busy),
             None => {
                 let was = was.as_deref().map_or("its machine".to_owned(), short);
-                let text = format!("`{was}` is lost: nothing was heard of it for a minute");
+                let text = format!(
+                    "`{was}` no longer works on it: it gave it back, or was not heard of for a minute"
+                );
                 (text, Unsure)
             }
         },

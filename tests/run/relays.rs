@@ -181,7 +181,10 @@ fn machine_of_an_agent_is_said() {
     here.scene.await_events("machine", 2);
     has(
         here.scene.works("log"),
-        ["its agent is at `elsewhere`", "`elsewhere` is lost"],
+        [
+            "its agent is at `elsewhere`",
+            "`elsewhere` no longer works on it",
+        ],
     );
 }
 

@@ -534,14 +534,14 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Records that a claimed command waits again: its worker died, and no other one goes on with it.
+    /// Records that a claimed command waits again: its worker died, or no relay has it any more, and no other one goes on with it.
     ///
     /// # Errors
     /// There is no such command.
     pub fn given_back(&mut self, id: &CommandId) -> Result {
         let mut attempt = self.attempt(id)?;
         if attempt.state == AttemptState::Open && attempt.claimed.take().is_some() {
-            attempt.waits_until = None;
+            (attempt.waits_until, attempt.waiting_since) = (None, self.now);
             let (task, command) = (attempt.task, id.clone());
             self.log(Event::Withdrawn { task, command });
             self.insert_attempt(attempt);

@@ -173,20 +173,27 @@ fn missing_commits_are_fetched_from_a_named_remote() {
 
 #[test]
 fn command_that_no_relay_takes_is_asked_about() {
-    let Some((here, there, _)) = Machine::two() else {
+    let Some((here, there, url)) = Machine::two() else {
         return;
     };
     let config = here.scene.read("config.toml");
     here.scene.write(
         "config.toml",
-        &format!("{config}\nrun.task_timeout = '1s'\n"),
+        &format!("{config}\nrun.task_timeout = '2s'\n"),
     );
     let _daemon = here.scene.leave("run --plan one.md --agent relay");
     let why = "no worker takes commands";
     wait_until("it asks", || here.scene.works("questions").contains(why));
     assert!(here.scene.events_named("claimed").is_empty());
+    let relay = there.scene.start("relay");
+    let first = there.scene.take_task(1);
+    here.scene.await_events("claimed", 1);
+    drop(relay);
+    // As if a minute were over.
+    run_sql(&url, "UPDATE relayed SET held_until = 1");
+    here.scene.await_events("asked", 2);
+    has(here.scene.works("why 1"), "waits for an agent");
     let _relay = there.scene.start("relay");
-    there.does(&there.scene.take_task(1), "one.txt");
+    there.does(&first, "one.txt");
     here.scene.await_status("completed");
-    assert_eq!(here.scene.events_named("claimed").len(), 1);
 }
