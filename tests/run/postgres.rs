@@ -302,6 +302,31 @@ fn plans_are_copied_both_ways_whole_or_not_at_all() {
 }
 
 #[test]
+fn queued_plans_go_on_after_a_copy() {
+    let Some(url) = empty_store() else { return };
+    let mut scene = Scene::by_rules("");
+    let file = scene.path("plan-agent.db").display().to_string();
+    let carried = |scene: &Scene, states: &[&str]| {
+        let daemon = scene.start_as("daemon", "daemon");
+        let command = scene.take_any();
+        scene.succeed(&command, "done");
+        scene.await_states(states);
+        daemon.interrupted();
+    };
+    scene.works("run --queue --plan one.md");
+    scene.works(["store", "copy", "--from", &file, "--to", &url]);
+    scene.env.set(URL, &url);
+    carried(&scene, &["completed"]);
+    // And the other way round.
+    scene.works("run --queue --plan one.md");
+    fs::remove_file(&file).unwrap();
+    scene.works(["store", "copy", "--from", &url, "--to", &file]);
+    scene.env.set(URL, "");
+    fs::remove_file(scene.path("plan-agent.store")).unwrap();
+    carried(&scene, &["completed", "completed"]);
+}
+
+#[test]
 fn killed_copy_leaves_the_target_empty_or_whole() {
     let file = Scene::by_rules("");
     file.write("many.md", &many(200));
