@@ -42,6 +42,11 @@ struct Counted {
     hashes: u128,
 }
 
+/// Refuses what is no store, or not one that this version knows.
+pub(super) fn check(from: &DatabasePlace) -> Result<()> {
+    Tables::open(from)?.check_format().map(drop)
+}
+
 /// Copies everything, and returns the rows of each table.
 pub(super) fn copy(from: &DatabasePlace, to: &DatabasePlace) -> Result<Vec<(&'static str, u64)>> {
     let refused = |what: &str, way_out| Err(DatabaseError::Unfit(what.to_owned(), way_out));

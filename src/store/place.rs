@@ -130,9 +130,11 @@ impl StorePlace {
     /// # Errors
     /// There are plans in the other place, or one of the two cannot be used.
     pub async fn copy_to(&self, to: &Self, now: Time) -> Result<Vec<(&'static str, u64)>> {
+        let (source, target) = (self.place(true), to.place(false));
+        let from = source.clone();
+        self.blocking(move || copied_plans::check(&from)).await?;
         // Makes what is missing there, and refuses what is not a store.
         drop(to.open(move || now).await?);
-        let (source, target) = (self.place(true), to.place(false));
         to.blocking(move || copied_plans::copy(&source, &target))
             .await
     }

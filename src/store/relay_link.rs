@@ -232,13 +232,18 @@ impl RelayLink {
         let (done, answer) = oneshot::channel();
         let job = move |kept: &mut Option<Database>| {
             let called = || {
-                let database = match kept {
+                let database = match kept.take() {
                     Some(database) => database,
-                    none => none.insert(connect(&place)?),
+                    None => connect(&place)?,
                 };
-                call(database, &name)
+                call(kept.insert(database), &name)
             };
-            drop(done.send(called()));
+            let answer = called();
+            if answer.is_err() {
+                // A new connection sees a login that was dropped, or made again.
+                *kept = None;
+            }
+            drop(done.send(answer));
         };
         let failed =
             |error: DatabaseError| StoreError::unopened(&self.shown, &error, error.way_out());

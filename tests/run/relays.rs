@@ -216,7 +216,17 @@ fn login_of_a_relay_can_do_nothing_else() {
     );
     here.scene
         .works(["store", "allow", &login, "--role", "coder"]);
-    env.refuses(1, "plans", "permission denied for table");
+    env.refuses(
+        1,
+        "plans",
+        [
+            "permission denied for table",
+            "a login of a relay can only relay",
+        ],
+    );
+    let found = env.run("doctor").stdout;
+    has(&found, "this login can relay, and nothing else");
+    lacks(&found, "GRANT");
 
     // A plan with one task for whoever, and one for a coder, which waits for the first.
     let plan_file = SHELL.replace("- after: 1\n", "- after: 1\n- assignee: coder\n");

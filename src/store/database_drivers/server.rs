@@ -320,14 +320,26 @@ pub(super) fn is_no_table(error: &tokio_postgres::Error) -> bool {
 
 /// Returns what a person can do.
 pub(super) fn way_out(error: &tokio_postgres::Error) -> Option<&'static str> {
+    const PASSWORD: &str =
+        "the password belongs into ~/.pgpass: a line `host:port:database:user:password`";
     let Some(code) = error.code() else {
-        return Some("is the server running, and reached from here? `plan-agent doctor` looks");
+        return Some(match said(error).contains("password missing") {
+            true => PASSWORD,
+            false => "is the server running, and reached from here? `plan-agent doctor` looks",
+        });
     };
     match code.code() {
-        "28P01" | "28000" => {
-            Some("the password belongs into ~/.pgpass: a line `host:port:database:user:password`")
-        }
+        "28P01" => Some(PASSWORD),
+        "28000" => Some(
+            "`createuser NAME` makes a login; pg_hba.conf says which ones are let in from where",
+        ),
         "3D000" => Some("make the database first: `createdb NAME`"),
+        "42501" if said(error).contains("relay_") => {
+            Some("where the daemon is, `plan-agent store allow LOGIN` lets a login relay")
+        }
+        "42501" if said(error).contains(" meta") => Some(
+            "a login of a relay can only relay; every other one needs SELECT, INSERT, UPDATE, DELETE ON the tables",
+        ),
         "42501" => Some(
             "the user needs a schema of its own: CREATE SCHEMA plans AUTHORIZATION user; or rights in this one: \
              GRANT CREATE, USAGE ON SCHEMA public TO user",

@@ -21,6 +21,10 @@ const FACTS: &str = "SELECT current_setting('server_version'), COALESCE(CAST(cur
     unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p \
     WHERE to_regclass(t) IS NULL OR NOT has_table_privilege(to_regclass(t), p)) END";
 
+/// Whether the user may relay.
+const RELAYS: &str = "SELECT CAST(COALESCE(has_function_privilege(to_regprocedure('relay_protocol()'), 'EXECUTE'), false) \
+    AS INT)::BIGINT";
+
 const CLOCK: &str = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)";
 
 const GRANT: &str =
@@ -54,9 +58,17 @@ fn look(address: &Arc<ServerAddress>, found: &mut impl FnMut(String, Option<&str
         true => format!("its schema {schema} has no tables yet"),
         false => format!("its tables are in the schema {schema}"),
     };
-    match facts.number(3)? {
-        0 => found(place, None),
-        _ => {
+    let lacks = facts.number(3)? != 0;
+    let relays = server.query(RELAYS, &[])?;
+    let relays = relays.first().ok_or(DatabaseError::Column(0))?.number(0)? != 0;
+    let only_relays = lacks && relays;
+    match (lacks, relays) {
+        (false, _) => found(place, None),
+        (true, true) => found(
+            format!("{place}; this login can relay, and nothing else"),
+            None,
+        ),
+        (true, false) => {
             let lacks = format!("{place}, and the user lacks rights there");
             found(lacks, Some(GRANT));
         }
@@ -75,6 +87,9 @@ fn look(address: &Arc<ServerAddress>, found: &mut impl FnMut(String, Option<&str
         format!("a round trip takes {trip:.1} ms, and its clock is {seconds:.1} s from this one");
     let hint = "set both clocks by the network: NTP";
     found(text, (apart > APART).then_some(hint));
+    if only_relays {
+        return Ok(());
+    }
     let mut tables = Tables::of(Database::Server(Box::new(server)));
     tables.check_format().map(drop)
 }
