@@ -207,7 +207,7 @@ impl App {
     pub async fn make_store(&self) -> Result<&Store> {
         self.make_home()?;
         let Err(error) = Volumes::open(self.volumes.root()) else {
-            return self.open_store().await;
+            return self.open_own_store().await;
         };
         let denied = [ErrorKind::ReadOnlyFilesystem, ErrorKind::PermissionDenied];
         let place = self.confirmed_place()?;
@@ -258,7 +258,7 @@ impl App {
             Some(lock) => lock,
             None => self.lock().await?,
         };
-        self.open_store().await?;
+        self.open_own_store().await?;
         Ok(lock)
     }
 
@@ -305,15 +305,27 @@ impl App {
         Failure::failed(anyhow!("there are no plans in `{}`", root.display())).hint(hint)
     }
 
+    /// Opens the store in which this folder's plans are made, and notes a shared one. What only reads may look into others.
+    async fn open_own_store(&self) -> Result<&Store> {
+        let store = self.open_store().await?;
+        if self.place.is_shared() && self.volumes.root().is_dir() {
+            let place = self.place.to_string();
+            if let Some(other) = self.volumes.noted_store().filter(|noted| *noted != place) {
+                complain(&format!(
+                    "! plans of this folder were in {other}; now they are in {place}\n"
+                ));
+            }
+            self.volumes.note_store(&place)?;
+        }
+        Ok(store)
+    }
+
     async fn open_store(&self) -> Result<&Store> {
         let clock = self.clock;
         let open = async || {
             let place = self.confirmed_place()?;
             let store = place.open(move || clock.now()).await?;
             report_lost(store.lost());
-            if place.is_shared() && self.volumes.root().is_dir() {
-                self.volumes.note_store(&place.to_string())?;
-            }
             Ok::<_, Failure>(store.of_home(&self.volumes.home()))
         };
         self.store.get_or_try_init(open).await

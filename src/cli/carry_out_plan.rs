@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anyhow::anyhow;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::{
-    App, CarryOut, Ended, Exit, Foreground, Result, TeamFile, TeamWorkers, complain, detach,
-    in_process_roles, models, queued_plans, run_terminal, unless,
+    App, CarryOut, Ended, Exit, Failure, Foreground, Result, TeamFile, TeamWorkers, complain,
+    detach, in_process_roles, models, queued_plans, run_terminal, unless,
 };
 use crate::agents::Agent;
 use crate::config::Planner;
@@ -308,7 +309,11 @@ impl Work {
             stay.store(exit != Exit::Terminated, Ordering::Relaxed);
             exit
         });
-        let (end, signal) = foreground.follow(daemon, &stop, ended).await?;
+        let followed = foreground.follow(daemon, &stop, ended).await;
+        let (end, signal) = followed.map_err(|failure| match failure.exit() {
+            Exit::Done => Failure::failed(anyhow!("nobody reads what is printed")).hint(kept),
+            _ => failure,
+        })?;
         let stopped = signal == Some(Exit::Terminated);
         if !stopped && !matches!(end, DaemonEnd::Displaced(_)) {
             exec::leave_at_work();

@@ -179,7 +179,11 @@ impl Work {
         let (app, plan) = (&self.app, &head.id);
         let (offered, mut said) = (Instant::now(), None);
         loop {
-            let now = app.read(plan, |plan, _| plan.head().clone()).await?;
+            let now = tokio::select! {
+                biased;
+                exit = &mut ended => return Ok(stays_queued(exit, plan, app)),
+                now = head_of(plan, app) => now?,
+            };
             let entry = now.queue.as_deref().cloned().unwrap_or_default();
             if now.status.settled() || entry.begun > head.queue.as_ref().and_then(|was| was.begun) {
                 if let Some(differs) = &entry.differs {
@@ -204,14 +208,29 @@ impl Work {
                 said.clone_from(&entry.waits);
             }
             tokio::select! {
-                exit = &mut ended => {
-                    complain(&format!("plan {plan} stays queued; `{} abort {plan}` ends it\n", app.program));
-                    return Ok(exit);
-                }
+                exit = &mut ended => return Ok(stays_queued(exit, plan, app)),
                 () = sleep(READ_EVERY) => {}
             }
         }
     }
+}
+
+/// Reads a plan as soon as the store answers.
+async fn head_of(plan: &PlanId, app: &App) -> Result<PlanHead> {
+    loop {
+        match app.read(plan, |plan, _| plan.head().clone()).await {
+            Err(failure) if failure.is_of_store() => sleep(READ_EVERY).await,
+            head => return head,
+        }
+    }
+}
+
+fn stays_queued(exit: Exit, plan: &PlanId, app: &App) -> Exit {
+    let program = &app.program;
+    complain(&format!(
+        "plan {plan} stays queued; `{program} abort {plan}` ends it\n"
+    ));
+    exit
 }
 
 /// Shows a plan that another process carries out, until it ends or that process does.
