@@ -1,7 +1,7 @@
 //! The words with which a person answers a question at its prompt.
 
 use crate::plan::{AnswerChoice, HumanQuestion, HumanQuestionKind};
-use crate::wire::{joined, meaning};
+use crate::wire::{joined, meaning, printable};
 
 use super::prompt::HotKey;
 
@@ -54,16 +54,16 @@ pub fn offer(question: &HumanQuestion) -> String {
     joined(shown.chain(["?".to_owned()]), " · ")
 }
 
-/// Returns every choice with its meaning, a line each.
-pub fn explanation(question: &HumanQuestion) -> String {
+/// Returns what is asked, and every choice with its meaning, a line each. `note` says how a note is given.
+pub fn explanation(question: &HumanQuestion, note: &str) -> String {
     let of = |word: &'static str| match AnswerChoice::parse(word) {
         Some(choice) => meaning(question.about, choice, question.attempts),
         None => "change the plan in your editor first".to_owned(),
     };
     let lines = words(question).into_iter();
     let lines = lines.map(|word| format!("    {word:<12} {}\n", of(word)));
-    let lines: String = lines.collect();
-    lines + "    Words may be shortened; what follows the word is a note."
+    let (asked, lines) = (printable(&question.reason), lines.collect::<String>());
+    format!("  {asked}\n{lines}    Words may be shortened, `abort` may not; {note}.")
 }
 
 /// Reads a line as an answer: a choice in full or by a beginning that is no other's, and a note.

@@ -33,19 +33,27 @@ pub async fn clean(yes: bool, app: &App) -> Result {
     let plans = app.plans().await?;
     let open = plans.iter().filter(|plan| !plan.head.status.settled());
     let (all, open) = (counted(plans.len(), "plan"), open.count());
-    let said = format!("`{shown}` is plan-agent's: {all}, {open} of them unfinished");
+    let open = match open {
+        0 => String::new(),
+        open => format!(", {open} of them unfinished"),
+    };
+    let said = format!("`{shown}` is plan-agent's: {all}{open}");
     app.say(&said)?;
     let mut left = Vec::new();
     for plan in &plans {
         match results::leftovers(app, &plan.head).await {
-            Ok(commands) => left.extend(commands),
+            Ok(commands) => {
+                // One `git worktree prune` is for all plans.
+                left.retain(|line| !commands.contains(line));
+                left.extend(commands);
+            }
             Err(error) => complain(&error.text()),
         }
     }
     let program = &app.program;
     if !left.is_empty() {
         app.say(&format!(
-            "the worktrees and the branches of plans stay; `{program} prune`, before, removes what is merged"
+            "the worktrees and the branches of plans stay: to remove those that are merged, `{program} prune` first"
         ))?;
     }
     if let Layout::TopLevel = home.layout() {

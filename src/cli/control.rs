@@ -34,7 +34,10 @@ pub async fn answer(args: &AnswerArgs, app: &App) -> Result {
     };
     let (choice, note) = match typed {
         Typed::Answer(choice, note) => (choice, note),
-        Typed::Explain => return app.say(&answer_words::explanation(&question)),
+        Typed::Explain => {
+            let note = "`--note TEXT` adds a note";
+            return app.say(&answer_words::explanation(&question, note));
+        }
         Typed::Edit => {
             let hint = format!("`{} edit {plan}` opens the plan", app.program);
             return Err(Failure::usage(anyhow!("`edit` is no answer")).hint(hint));

@@ -4,7 +4,7 @@ use anyhow::anyhow;
 
 use super::{App, Failure, Result, complain};
 use crate::plan::{
-    ArchiveState, DAEMON, HumanQuestion, PlanHead, PlanId, QuestionId, ROLE, TaskId,
+    AnswerChoice, ArchiveState, DAEMON, HumanQuestion, PlanHead, PlanId, QuestionId, ROLE, TaskId,
 };
 use crate::store::ListedPlan;
 use crate::view::{ProgramName, StateWord};
@@ -210,8 +210,13 @@ fn pick_question(
     match (fits.len(), named) {
         (1, _) => Ok(fits.remove(0)),
         (0, None) => Err(Failure::failed(anyhow!("no question is open"))),
-        (0, Some(named)) => Err(Failure::usage(anyhow!("there is no question `{named}`"))
-            .hint(format!("`{program} status` shows the open ones"))),
+        (0, Some(named)) => {
+            let hint = match AnswerChoice::parse(named) {
+                Some(_) => format!("a note is given so: `{program} answer {named} --note TEXT`"),
+                None => format!("`{program} status` shows the open ones"),
+            };
+            Err(Failure::usage(anyhow!("there is no question `{named}`")).hint(hint))
+        }
         (_, _) => {
             let lines = fits.iter().map(|(plan, question)| {
                 let reason = one_line(&question.reason, NAME);

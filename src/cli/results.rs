@@ -366,6 +366,12 @@ pub async fn leftovers(app: &App, head: &PlanHead) -> Result<Vec<String>> {
     if !branches.is_empty() {
         commands.push(format!("{git} branch -D {}", branches.join(" ")));
     }
+    if head.results == Some(ResultsMove::Discarded) {
+        let aside = format!("{ASIDE}/{}", head.id);
+        commands.push(format!(
+            "{git} for-each-ref --format='delete %(refname)' {aside} | {git} update-ref --stdin"
+        ));
+    }
     Ok(commands)
 }
 

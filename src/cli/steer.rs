@@ -8,14 +8,12 @@ use super::{
 };
 use crate::agents::CodingAgent;
 use crate::bounded_read;
-use crate::plan::{
-    AttemptState, Criteria, Draft, Plan, PlanId, PlanState, Refusal, TaskId, TaskSpec,
-};
+use crate::plan::{AttemptState, Draft, Plan, PlanId, PlanState, Proof, Refusal, TaskId, TaskSpec};
 use crate::steering::{self, NAME};
 use crate::store::StoreError;
 use crate::view::ProgramName;
 use crate::volumes::DaemonLock;
-use crate::wire::{nearest, one_line};
+use crate::wire::{criterion_text, nearest, one_line};
 
 /// The most that is read of the lock of a command.
 const LONGEST: usize = 1024;
@@ -74,7 +72,14 @@ pub async fn settle(args: &SettleArgs, done: bool, app: &App) -> Result {
 pub async fn add(args: &AddArgs, app: &App) -> Result {
     let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
     let known = &app.config.checks;
-    if let Some(check) = args.checks.iter().find(|check| !known.contains_key(*check)) {
+    let criteria = criterion_text::read(args.expected.as_deref().unwrap_or_default());
+    let criteria = criteria.map_err(|why| Failure::usage(anyhow!("`--expected`: {why}")))?;
+    let bound = criteria.list().iter().filter_map(|one| match &one.proof {
+        Some(Proof::Check(name)) => Some(name),
+        Some(Proof::File(_)) | None => None,
+    });
+    let mut checks = args.checks.iter().chain(bound);
+    if let Some(check) = checks.find(|check| !known.contains_key(*check)) {
         let shown = one_line(check, NAME);
         let hint = match nearest(check, known.keys().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`?"),
@@ -90,7 +95,7 @@ pub async fn add(args: &AddArgs, app: &App) -> Result {
     }
     let name = args.text.lines().next().unwrap_or_default();
     let task = TaskSpec {
-        criteria: Criteria::plain(args.expected.clone().unwrap_or_default()),
+        criteria,
         assignee: args.assignee.clone(),
         checks: args.checks.clone(),
         ..steering::task_of_words(name, &args.text, &args.after)

@@ -237,7 +237,7 @@ fn clean_removes_what_is_ours_once_agreed() {
     env.refuses(4, "clean", "`plan-agent clean --yes` removes it");
     assert!(env.path("volumes/plan-agent.db").exists());
     let cleaned = env.exits(0, "clean --yes");
-    has(&cleaned.stdout, "1 plan, 0 of them unfinished");
+    has(&cleaned.stdout, "`volumes` is plan-agent's: 1 plan\n");
     assert_eq!(names(&env.path("volumes")), ["README.md", "commands"]);
     assert_eq!(names(&env.path("")), [".plan-agent", "plan.md", "volumes"]);
 

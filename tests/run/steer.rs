@@ -219,6 +219,11 @@ fn tasks_can_be_added_to_running_plan() {
         "task 5 is added: it waits for no other task",
     );
     scene.refuses(2, "add x --check tset", ["no check `tset`", "[checks]"]);
+    // What proves it stands in brackets, as in a plan file.
+    let wrong = ["add", "x", "--expected", "it passes (check: tset)"];
+    scene.refuses(2, wrong, "no check `tset`");
+    let wrong = ["add", "x", "--expected", "it passes (chek: test)"];
+    scene.refuses(2, wrong, "`--expected`: ");
     scene.refuses(1, "add x --after 9", "depends on `9`, which does not exist");
     scene.refuses(1, "add x --before 1", "task `1` is in progress");
     scene.succeed(&first, "done");

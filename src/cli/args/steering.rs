@@ -95,7 +95,7 @@ pub struct AddArgs {
     #[arg(long, value_name = "ROLE", value_parser = not_empty)]
     pub assignee: Option<String>,
 
-    /// What is there when it is done
+    /// What is there when it is done, with its proof in brackets as in a plan file
     #[arg(long, value_name = "TEXT")]
     pub expected: Option<String>,
 

@@ -111,7 +111,10 @@ impl Foreground<'_> {
         };
         match read(line, &question) {
             Typed::Nothing => Ok(()),
-            Typed::Explain => self.output.line(&explanation(&question)),
+            Typed::Explain => {
+                let note = "what follows the word is a note";
+                self.output.line(&explanation(&question, note))
+            }
             Typed::Wrong(why) => self.output.line(&format!("  {why}")),
             Typed::Edit => self.edit_plan().await,
             Typed::Answer(choice, note) => {
