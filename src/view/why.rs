@@ -266,7 +266,9 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
     let mut lines = vec![format!("  {}  {} {what}", attempt.number, attempt.id)];
     let mut add = |detail: String| lines.push(format!("     {detail}"));
     if let Some(machine) = &attempt.machine {
-        add(format!("its agent is at `{}`", line(machine)));
+        let open = attempt.state == AttemptState::Open;
+        let verb = if open { "is" } else { "was" };
+        add(format!("its agent {verb} at `{}`", line(machine)));
     }
     if let Some(report) = &attempt.report {
         let (status, said) = (report.status.as_str(), one_line(&report.results, REPORT));

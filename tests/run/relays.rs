@@ -153,10 +153,12 @@ fn machine_of_an_agent_is_said() {
         return skip("no machine can be made up: `unshare --uts` fails");
     }
     here.scene.works("store migrate");
-    let plan_file = SHELL.replace(
-        "echo one > one.txt",
-        "echo one > one.txt; until test -e go; do test -e \"$PWD\"; sleep 0.05; done",
+    let go = there.scene.env.path("go");
+    let waits = format!(
+        "echo one > one.txt; until test -e '{}'; do test -e \"$PWD\"; sleep 0.05; done",
+        go.display()
     );
+    let plan_file = SHELL.replace("echo one > one.txt", &waits);
     here.scene.write("shell.md", &plan_file);
     let _daemon = here.scene.leave("run --plan shell.md --agent relay");
     let starter: Vec<&str> = other.iter().map(String::as_str).chain(["relay"]).collect();
@@ -185,6 +187,15 @@ fn machine_of_an_agent_is_said() {
             "its agent is at `elsewhere`",
             "`elsewhere` no longer works on it",
         ],
+    );
+    // It is done there after all, and that stays known.
+    let _relay = there.scene.env.start_under(&starter, "relay --agent shell");
+    here.scene.await_events("machine", 3);
+    File::create(go).unwrap();
+    here.scene.await_status("completed");
+    has(
+        here.scene.works(["why", &plan, "1"]),
+        "its agent was at `elsewhere`",
     );
 }
 
