@@ -8,8 +8,10 @@ use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-use super::{App, Failure, LogArgs, OnTask, PlanFormat, PlansArgs, Result, ShowArgs, StatusArgs};
-use crate::plan::{Plan, PlanHead, PlanId, Task};
+use super::{
+    App, Failure, LogArgs, OnTask, PlanFormat, PlansArgs, Result, ShowArgs, StatusArgs, complain,
+};
+use crate::plan::{Plan, PlanHead, PlanId, Task, TaskId};
 use crate::store::{StoreError, TalliedPlan};
 use crate::view::{self, EventView, LastDaemon, ListedView, PlanView, QuestionView, StateWord};
 use crate::wire::{graph_text, one_line, plan_file, printable};
@@ -169,7 +171,15 @@ pub async fn show(args: &ShowArgs, app: &App) -> Result {
             let rows: Vec<_> = plan.rows().collect();
             app.out.json(&json!({ "seq": seq, "rows": rows }))
         }
-        PlanFormat::Md => app.out.text(&printable(&plan_file::render(&plan))),
+        PlanFormat::Md => {
+            app.out.text(&printable(&plan_file::render(&plan)))?;
+            let mut placed = (1..).zip(plan.tasks());
+            if placed.any(|(place, task)| task.number != TaskId(place)) {
+                let said = "the numbers here are places in the file; commands take those that";
+                complain(&format!("Hint: {said} `{} status` shows\n", app.program));
+            }
+            Ok(())
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use super::{Mark, Paint, StateWord, Style, moment, name, span};
 use crate::plan::{
     ArchiveState, AttemptKind, DAEMON, Decision, Event, ModelQuestionKind, ReportStatus,
-    ResultsMove, RoleRequestEnd, TaskId, Time, counted, unless_empty, word,
+    ResultsMove, RoleRequestEnd, Row, TaskId, Time, counted, unless_empty, word,
 };
 use crate::store::Change;
 use crate::wire::{one_line, role, short_commit};
@@ -64,12 +64,23 @@ pub(super) fn happened(
         } if asks_about(change, *task) => (format!("not accepted: {}", short(reason)), Style::Bad),
         event => in_words(event, change.at),
     };
-    match event.task() {
+    match event.task().or_else(|| answered_about(change, event)) {
         Some(task) if !matches!(event, Event::Asked { .. }) => {
             (format!("{}: {text}", called(task)), style)
         }
         _ => (text, style),
     }
+}
+
+/// Returns the task that an answered question is about.
+fn answered_about(change: &Change, event: &Event) -> Option<TaskId> {
+    let Event::Answered { question: id, .. } = event else {
+        return None;
+    };
+    change.delta.rows.iter().find_map(|row| match row {
+        Row::Question(question) if question.id == *id => question.task,
+        _ => None,
+    })
 }
 
 fn asks_about(change: &Change, task: TaskId) -> bool {

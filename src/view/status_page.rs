@@ -68,6 +68,10 @@ impl PlanView {
             };
             lines.push(format!("\n{none}: {goes_on}."));
         }
+        if self.plan.state == StateWord::Paused && self.questions.is_empty() {
+            let goes_on = program.goes_on(&name(head.id.as_str()));
+            lines.push(format!("\nNothing new begins: {goes_on}."));
+        }
         lines.extend(self.last_daemon.as_ref().map(|last| last.text(now)));
         lines.join("\n") + "\n"
     }
