@@ -1,8 +1,8 @@
 //! A plan is carried out: the daemon with its workers and the roles inside, put together, started, and stopped at the end.
 
+use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -17,8 +17,8 @@ use super::{
 use crate::agents::Agent;
 use crate::config::Planner;
 use crate::daemon::{
-    self, DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, Models, Notice,
-    PlanAtWork, StartedWorkers,
+    self, DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, KeptWorkers, Models,
+    Notice, PlanAtWork, StartedWorkers,
 };
 use crate::exec::{self, JudgingFiles, project_head};
 use crate::llm::Prompts;
@@ -45,9 +45,6 @@ pub struct FoundPlan {
     /// Its open tasks with their roles.
     pub open: Vec<(TaskId, Option<String>)>,
 }
-
-/// Whether the agents of queued plans stay at work as this process ends: the daemon that goes on with the plans takes them over.
-pub type AgentsStay = Arc<AtomicBool>;
 
 /// Everything that is needed to carry a plan out.
 pub struct Work {
@@ -203,6 +200,7 @@ impl App {
             program: self.program.to_string(),
             notice: notice(),
             ends_when,
+            kept_workers: None,
         }
     }
 
@@ -227,16 +225,11 @@ impl App {
 }
 
 impl Work {
-    /// Makes everything ready for a plan, and starts its workers and the roles of its team. `stay` is read when these are to end.
+    /// Makes everything ready for a plan, and starts its workers and the roles of its team.
     ///
     /// # Errors
     /// Something cannot be started.
-    pub async fn start(
-        &self,
-        head: &PlanHead,
-        human_wait: HumanWait,
-        stay: AgentsStay,
-    ) -> Result<PlanAtWork> {
+    pub async fn start(&self, head: &PlanHead, human_wait: HumanWait) -> Result<PlanAtWork> {
         let (app, workers) = (&self.app, &self.workers);
         let store = app.carry_out(&head.id).await?;
         let mut settings = app.settings(&self.prepared, head, human_wait);
@@ -247,18 +240,18 @@ impl Work {
         let roles = Box::pin(roles).await?;
         daemon::set_torn_aside(&settings, &store).await?;
         let (stop, stopping) = watch::channel(false);
-        let mut tasks = workers.start_workers(&mut settings, &stopping);
+        let tasks = workers.start_workers(&mut settings, &stopping);
+        let (stop_roles, stopping) = watch::channel(false);
+        let mut role_tasks = JoinSet::new();
         if let Some(roles) = roles {
             let (held, stopped) = (store.clone(), stopped(&stopping));
-            tasks.spawn(async move { held.while_held(roles.run(stopped)).await });
+            role_tasks.spawn(async move { held.while_held(roles.run(stopped)).await });
         }
         Ok(PlanAtWork {
             settings,
             store,
-            end_workers: Box::new(move || match stay.load(Ordering::Relaxed) {
-                true => Box::pin(leave(stop, tasks)),
-                false => Box::pin(end(stop, tasks)),
-            }),
+            end_workers: Box::new(|| Box::pin(end(stop, tasks))),
+            end_roles: Box::new(|| Box::pin(end(stop_roles, role_tasks))),
         })
     }
 
@@ -294,31 +287,43 @@ impl Work {
         let of = (&head.id, at_work.settings.policy.clone());
         let foreground = Foreground::new(app, of, how, with_workers).await?;
         let (stop, stopping) = watch::channel(false);
-        let stay = AgentsStay::new(AtomicBool::new(true));
+        let kept_workers = KeptWorkers::default();
+        let folder = FolderSettings {
+            kept_workers: Some(Arc::clone(&kept_workers)),
+            ..app.folder_settings(&lock, EndsWhen::FirstEnds)
+        };
         let daemon = tokio::spawn(daemon::run(
-            app.folder_settings(&lock, EndsWhen::FirstEnds),
+            folder,
             Some(at_work),
-            Some(queued_plans::take_up(app, Arc::clone(&stay)).await?),
+            Some(queued_plans::take_up(app).await?),
             app.store().await?.clone(),
             app.clock,
             stopped(&stopping),
         ));
-        // `stop` means all plans.
-        let ended = Box::pin(async move {
-            let exit = ended.await;
-            stay.store(exit != Exit::Terminated, Ordering::Relaxed);
-            exit
-        });
         let followed = foreground.follow(daemon, &stop, ended).await;
         let (end, signal) = followed.map_err(|failure| match failure.exit() {
             Exit::Done => Failure::failed(anyhow!("nobody reads what is printed")).hint(kept),
             _ => failure,
         })?;
+        // `stop` means all plans.
         let stopped = signal == Some(Exit::Terminated);
-        if !stopped && !matches!(end, DaemonEnd::Displaced(_)) {
-            exec::leave_at_work();
-            detach::leave_to_daemon(app, lock, &head.id).await?;
+        let gone_on = match stopped || matches!(end, DaemonEnd::Displaced(_)) {
+            true => Ok(Vec::new()),
+            false => detach::leave_to_daemon(app, lock, &head.id).await,
+        };
+        let goes_on = gone_on.as_deref().unwrap_or_default();
+        let kept = mem::take(&mut *kept_workers.lock().unwrap_or_else(PoisonError::into_inner));
+        let (left, ended): (Vec<_>, Vec<_>) = kept
+            .into_iter()
+            .partition(|(plan, _)| goes_on.contains(&plan.to_string()));
+        for (_, end_workers) in ended {
+            end_workers().await;
         }
+        if !left.is_empty() {
+            // The daemon that goes on takes them over when this process has ended.
+            exec::leave_at_work();
+        }
+        gone_on?;
         Ok(exit_of(&end, signal))
     }
 
@@ -345,7 +350,7 @@ impl Work {
         let end = daemon::run(
             app.folder_settings(&lock, EndsWhen::AllEnded),
             Some(at_work),
-            Some(queued_plans::take_up(app, AgentsStay::default()).await?),
+            Some(queued_plans::take_up(app).await?),
             app.store().await?.clone(),
             app.clock,
             shutdown,
@@ -359,7 +364,7 @@ impl Work {
     async fn begin(&self, head: &PlanHead, human_wait: HumanWait) -> Result<PlanAtWork> {
         self.app.log()?;
         daemon::end_left_behind(&self.app.volumes).await;
-        self.start(head, human_wait, AgentsStay::default()).await
+        self.start(head, human_wait).await
     }
 }
 
@@ -396,13 +401,6 @@ async fn end(stop: watch::Sender<bool>, mut tasks: JoinSet<()>) {
         tracing::warn!("a worker or a role is at something that does not end");
         tasks.detach_all();
     }
-}
-
-/// Leaves workers and roles as a kill would: what they are at is found again. They go on until this process ends, so that another
-/// one takes nothing from them before.
-async fn leave(stop: watch::Sender<bool>, mut tasks: JoinSet<()>) {
-    tasks.spawn(async move { stop.closed().await });
-    tasks.detach_all();
 }
 
 /// Shows a person what is wrong beside the plans.

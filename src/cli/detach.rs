@@ -95,20 +95,20 @@ pub async fn detach(
 }
 
 /// Leaves the queued plans of a folder to a daemon in the background, as this process ends, and says so. Nothing if there are
-/// none.
+/// none. Returns those with which it goes on.
 ///
 /// # Errors
 /// It cannot be started.
-pub async fn leave_to_daemon(app: &App, lock: DaemonLock, own: &PlanId) -> Result {
+pub async fn leave_to_daemon(app: &App, lock: DaemonLock, own: &PlanId) -> Result<Vec<String>> {
     let store = app.store().await?;
     // A store that is busy keeps no process from ending; the plans stay queued.
     let Ok(queued) = timeout(READ_WITHIN, store.queued()).await else {
-        return Ok(());
+        return Ok(Vec::new());
     };
     let mut queued = queued?;
     queued.retain(|listed| listed.head.id != *own);
     if queued.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let names = queued.iter().map(|listed| listed.head.id.to_string());
     let names = names.collect::<Vec<_>>().join(", ");
@@ -125,7 +125,8 @@ pub async fn leave_to_daemon(app: &App, lock: DaemonLock, own: &PlanId) -> Resul
             return Err(Failure::failed(error).hint(kept));
         }
     }
-    Ok(())
+    let daemon = app.volumes.running();
+    Ok(daemon.and_then(|daemon| daemon.plans).unwrap_or_default())
 }
 
 /// Starts this program again as a daemon, which gets the lock.

@@ -66,11 +66,12 @@ impl App {
     /// # Errors
     /// As [`App::plan_to_carry_out`].
     pub async fn plan_to_merge(&self) -> Result<PlanId> {
-        let plans = self.store().await?.plans().await?;
-        let mut heads = plans.into_iter().map(|plan| plan.head);
+        let store = self.store().await?;
+        let mut heads = store.plans().await?.into_iter().map(|plan| plan.head);
         let waits = heads.find(|head| {
             let has_results = head.line.as_ref().is_some_and(|line| line.tip != line.base);
-            let ended = head.owner == DAEMON && head.status.settled();
+            let own = head.owner == DAEMON && store.require_home(head).is_ok();
+            let ended = own && head.status.settled();
             ended
                 && has_results
                 && head.results.is_none()
@@ -187,6 +188,7 @@ pub fn pick_plan(
 /// Returns whether a person who names no plan may mean another one: there is a newer one, or several are not over.
 fn is_ambiguous(plans: &[ListedPlan], picked: &PlanHead) -> bool {
     let heads = plans.iter().map(|plan| &plan.head);
+    let heads = heads.filter(|head| head.archive_state != ArchiveState::Deleted);
     let mut of_daemons = heads.filter(|head| head.owner == DAEMON).peekable();
     let newer = of_daemons.peek().is_some_and(|first| first.id != picked.id);
     newer || of_daemons.filter(|head| !head.status.settled()).count() > 1

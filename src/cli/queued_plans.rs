@@ -11,8 +11,8 @@ use tokio::time::sleep;
 
 use super::remembered::Marks;
 use super::{
-    Access, AgentsStay, App, CarryOut, CommandStart, Ended, Exit, Failure, Foreground, QueueArgs,
-    Result, TeamWorkers, Work, complain, control, exit_of, run_terminal, stopped,
+    Access, App, CarryOut, CommandStart, Ended, Exit, Failure, Foreground, QueueArgs, Result,
+    TeamWorkers, Work, complain, control, exit_of, run_terminal, stopped,
 };
 use crate::config::{Environment, Planner};
 use crate::daemon::{DaemonEnd, HumanWait, PlanAtWork, TakeUp};
@@ -286,9 +286,8 @@ fn end_of(plan: &Plan, asks: bool) -> Option<DaemonEnd> {
 ///
 /// # Errors
 /// The store cannot be opened.
-pub async fn take_up(app: &App, stay: AgentsStay) -> Result<Arc<TakeUp>> {
+pub async fn take_up(app: &App) -> Result<Arc<TakeUp>> {
     let taken = Arc::new(TakenUp {
-        stay,
         store: app.store().await?.clone(),
         clock: app.clock,
         file: app.config.file().map(Path::to_owned),
@@ -307,7 +306,6 @@ pub async fn take_up(app: &App, stay: AgentsStay) -> Result<Arc<TakeUp>> {
 
 /// What a queued plan is made ready with.
 struct TakenUp {
-    stay: AgentsStay,
     store: Store,
     clock: Clock,
     file: Option<PathBuf>,
@@ -349,10 +347,7 @@ impl TakenUp {
         }
         app.note_differences(&head.id, (&entry, &marks), (&work.workers, &planner))
             .await?;
-        let stay = Arc::clone(&self.stay);
-        work.start(&found.head, HumanWait::Wait, stay)
-            .await
-            .map(Some)
+        work.start(&found.head, HumanWait::Wait).await.map(Some)
     }
 
     /// Opens the configuration in a file, else that of the daemon.

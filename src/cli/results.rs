@@ -104,7 +104,9 @@ impl Results {
 
     async fn log(&self, app: &App, how: ResultsMove, place: &str) -> Result {
         let place = place.to_owned();
-        let gone = self.project.at_branch(&self.branch).await?.is_none();
+        // What is taken over may have no branch here, as in a clone of another machine.
+        let removed = how != ResultsMove::TakenOver;
+        let gone = removed && self.project.at_branch(&self.branch).await?.is_none();
         let log = move |draft: &mut Draft<'_>| {
             draft.results_moved(how, &place, gone);
             Ok(())
@@ -173,7 +175,13 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
             let said = format!("the results of plan {plan} are in `{onto}`, at {at}: {figures}");
             app.say(&said)?;
         }
-        TakeOver::Already => app.say(&format!("`{onto}` contains the results of plan {plan}"))?,
+        TakeOver::Already => {
+            if results.head.results.is_none() {
+                let place = format!("`{onto}`");
+                results.log(app, ResultsMove::TakenOver, &place).await?;
+            }
+            app.say(&format!("`{onto}` contains the results of plan {plan}"))?;
+        }
         TakeOver::Changed(files) => {
             let what = match files.len() {
                 1 => "an uncommitted file".to_owned(),

@@ -9,10 +9,9 @@ use tokio::sync::mpsc;
 
 use super::web::Said;
 use super::{
-    AbortArgs, Access, AgentsStay, App, BY, CarryOut, CommandStart, DaemonArgs, Ended, Exit,
-    Failure, MakePlan, QueueArgs, Result, ResumeArgs, RunArgs, Wanted, WorkerArgs, can_ask,
-    complain, confirm, detach, exit_of, queued_plans, remembered, run_terminal, secret_arguments,
-    unless, web, worker_pools,
+    AbortArgs, Access, App, BY, CarryOut, CommandStart, DaemonArgs, Ended, Exit, Failure, MakePlan,
+    QueueArgs, Result, ResumeArgs, RunArgs, Wanted, WorkerArgs, can_ask, complain, confirm, detach,
+    exit_of, queued_plans, remembered, run_terminal, secret_arguments, unless, web, worker_pools,
 };
 use crate::config::Planner;
 use crate::daemon::{self, EndsWhen, HumanWait, PlanAtWork};
@@ -249,6 +248,7 @@ pub async fn abort(args: AbortArgs, start: &CommandStart, mut ended: Ended) -> R
             store: app.carry_out(&plan).await?,
             settings: app.settings(&prepared, &head, HumanWait::Leave),
             end_workers: Box::new(|| Box::pin(async {})),
+            end_roles: Box::new(|| Box::pin(async {})),
         };
         let folder = app.folder_settings(&lock, EndsWhen::FirstEnds);
         let shutdown = async { _ = ended.await };
@@ -327,7 +327,7 @@ async fn daemon_of_queue(
     let ended = daemon::run(
         app.folder_settings(&lock, ends_when),
         None,
-        Some(queued_plans::take_up(&app, AgentsStay::default()).await?),
+        Some(queued_plans::take_up(&app).await?),
         app.store().await?.clone(),
         app.clock,
         async { exit = Some(ended.await) },

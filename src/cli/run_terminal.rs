@@ -183,7 +183,13 @@ impl<'a> Foreground<'a> {
             gone = live_area::draw(live, self.app) => return gone,
             Ok(()) = moved.changed() => {}
             line = self.prompt.line(self.output) => {
-                self.answer(&line?).await?;
+                let answered = self.answer(&line?).await;
+                if let Err(failure) = &answered
+                    && failure.is_of_store()
+                {
+                    complain(&format!("! your answer was not taken, give it again: {}", failure.text()));
+                }
+                answered?;
             }
             () = sleep(READ_EVERY) => {}
         }

@@ -54,8 +54,8 @@ pub use internal_plans::tidy as tidy_internal;
 use plans_at_work::{PlanEvent, PlansAtWork, open};
 pub use recovery::set_torn_aside;
 pub use settings::{
-    DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, Models, Notice, PlanAtWork,
-    StartedWorkers, TakeUp,
+    DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, KeptWorkers, Models, Notice,
+    PlanAtWork, StartedWorkers, TakeUp,
 };
 
 /// The author of the daemon's changes in the log.
@@ -102,7 +102,8 @@ pub async fn run(
         end = Box::pin(daemon.carry_out(first)) => end,
     };
     let displaced = matches!(end, Ok(DaemonEnd::Displaced(_)));
-    daemon.plans.close_all(!displaced);
+    let own = daemon.first.clone();
+    daemon.plans.close_all(!displaced, own.as_ref());
     daemon.exchange.effects.shut_down().await;
     let end = end?;
     match end {

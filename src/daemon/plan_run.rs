@@ -136,6 +136,7 @@ pub(super) struct PlanRun {
     pub began_task_at: Time,
     /// Ends its workers.
     pub end_workers: EndWorkers,
+    pub end_roles: EndWorkers,
     pub started_workers: StartedWorkers,
     /// When the workers of a role, or those for all other tasks, were found to have ended.
     pub gone_at: BTreeMap<Option<String>, Time>,
@@ -209,6 +210,7 @@ impl PlanRun {
             demand: Demand::default(),
             began_task_at: now,
             end_workers: at_work.end_workers,
+            end_roles: at_work.end_roles,
             notify_state: NotifyState::default(),
             started_workers: settings.started_workers.clone(),
             settings,
@@ -595,17 +597,31 @@ impl PlanRun {
     }
 
     /// Ends its effects and its workers. Removes what a `settled` plan no longer needs; of another one MISSION.md stays as
-    /// it is now, unless another daemon writes it.
-    pub async fn close(mut self, settled: bool, own_folder: bool) {
+    /// it is now, unless another daemon writes it. Returns the workers of a plan that is still held, if these are to be kept.
+    pub async fn close(
+        mut self,
+        settled: bool,
+        own_folder: bool,
+        keep: bool,
+    ) -> Option<EndWorkers> {
         self.effects.shut_down().await;
         // What another daemon carries out now is its own to clean up and to describe.
-        match self.store.holds() {
+        let held = self.store.holds();
+        match held {
             true if settled => self.clean_up().await,
             true if own_folder => self.leave_mission().await,
             _ => {}
         }
-        (self.end_workers)().await;
+        (self.end_roles)().await;
+        let kept = match keep && held && !settled {
+            true => Some(self.end_workers),
+            false => {
+                (self.end_workers)().await;
+                None
+            }
+        };
         self.store.release().await;
+        kept
     }
 
     async fn clean_up(&mut self) {

@@ -11,6 +11,7 @@ use anyhow::Result;
 use futures_util::future::{pending, select_all};
 use tokio::task::{Id, JoinError, JoinSet};
 
+use super::settings::EndWorkers;
 use super::{
     BY, DaemonEnd, DaemonSettings, EffectKey, EffectResult, FolderSettings, PlanAtWork, PlanRun,
     TakeUp,
@@ -41,7 +42,7 @@ pub(super) struct PlansAtWork {
     /// Where the plans at work write MISSION.md: the first one has the usual place.
     missions: Arc<Mutex<BTreeSet<PathBuf>>>,
     /// The plans that have ended, while the last of their effects end.
-    closing: JoinSet<PlanId>,
+    closing: JoinSet<(PlanId, Option<EndWorkers>)>,
     closes: BTreeSet<PlanId>,
     left: BTreeMap<PlanId, LeftPlan>,
 }
@@ -109,6 +110,10 @@ impl PlansAtWork {
 
     /// Lets go of a plan that has ended for now, and leaves it alone until it changes.
     pub fn close(&mut self, id: &PlanId, end: &DaemonEnd, own_folder: bool) {
+        self.close_run(id, end, own_folder, false);
+    }
+
+    fn close_run(&mut self, id: &PlanId, end: &DaemonEnd, own_folder: bool, keep: bool) {
         if let Some(run) = self.runs.remove(id) {
             locked(&self.missions).remove(&run.settings.mission);
             let settled = matches!(end, DaemonEnd::Settled(_));
@@ -121,23 +126,31 @@ impl PlansAtWork {
             self.closes.insert(id.clone());
             let id = id.clone();
             self.closing.spawn(async move {
-                run.close(settled, own_folder).await;
-                id
+                let kept = run.close(settled, own_folder, keep).await;
+                (id, kept)
             });
         }
     }
 
-    /// Lets go of all plans, as the daemon ends.
-    pub fn close_all(&mut self, own_folder: bool) {
+    /// Lets go of all plans, as the daemon ends. The workers of all but its `own` one may be kept.
+    pub fn close_all(&mut self, own_folder: bool, own: Option<&PlanId>) {
         self.opening.abort_all();
         let all: Vec<PlanId> = self.runs.keys().cloned().collect();
-        all.iter()
-            .for_each(|id| self.close(id, &DaemonEnd::Interrupted, own_folder));
+        for id in &all {
+            let keep = self.folder.kept_workers.is_some() && own_folder && Some(id) != own;
+            self.close_run(id, &DaemonEnd::Interrupted, own_folder, keep);
+        }
     }
 
-    /// Waits until the effects and workers of all plans that have ended are over.
+    /// Waits until the effects of all plans that have ended are over, and their workers, unless these are kept.
     pub async fn closed(&mut self) {
-        while self.closing.join_next().await.is_some() {}
+        while let Some(closed) = self.closing.join_next().await {
+            if let Ok((id, Some(workers))) = closed
+                && let Some(kept) = &self.folder.kept_workers
+            {
+                locked(kept).push((id, workers));
+            }
+        }
     }
 
     /// Begins with every queued plan that may begin, and notes at the others what they wait for.
@@ -349,7 +362,7 @@ impl PlansAtWork {
             Some(opened) = self.opening.join_next_with_id() => PlanEvent::Opened(Box::new(opened)),
             Some(closed) = self.closing.join_next() => {
                 match closed {
-                    Ok(id) => drop(self.closes.remove(&id)),
+                    Ok((id, _)) => drop(self.closes.remove(&id)),
                     // A panic has printed itself.
                     Err(_) => self.closes.clear(),
                 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
@@ -30,6 +30,9 @@ pub struct FolderSettings {
     pub program: String,
     pub notice: Notice,
     pub ends_when: EndsWhen,
+    /// Where the workers are kept at work that the daemon has at its end, of plans that have not ended: who started the daemon ends
+    /// them, or leaves their agents to another one. `None`: the daemon ends them.
+    pub kept_workers: Option<KeptWorkers>,
 }
 
 /// When a daemon ends by itself.
@@ -46,12 +49,17 @@ pub enum EndsWhen {
 /// Ends workers, and waits until what they were at is released.
 pub type EndWorkers = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send + Sync>;
 
+/// Workers that go on without a daemon, by their plans.
+pub type KeptWorkers = Arc<Mutex<Vec<(PlanId, EndWorkers)>>>;
+
 /// A plan with what carries it out.
 pub struct PlanAtWork {
     pub settings: DaemonSettings,
     /// The handle under which the plan is carried out: of its lease, where daemons share the database.
     pub store: Store,
     pub end_workers: EndWorkers,
+    /// The same for the roles inside this process.
+    pub end_roles: EndWorkers,
 }
 
 /// Makes ready what a queued plan needs, as the person who queued it confirmed it. Where its folder is in use, only if its tasks

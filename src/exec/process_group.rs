@@ -130,7 +130,7 @@ pub fn environment_of_agent(
 
 /// Runs a child to its end, and ends every process that it leaves behind in its group. `started` gets its pid, which is the
 /// group's id. `cancel` resolves to the time that the group gets between TERM and KILL. If the caller drops this future, the
-/// group is killed, unless it is left: see [`leave_at_work`].
+/// group is killed.
 ///
 /// # Errors
 /// When the child cannot be started, or its exit status cannot be read.
@@ -140,11 +140,34 @@ pub async fn run(
     started: impl FnOnce(u32),
     cancel: impl Future<Output = Duration>,
 ) -> Result<ChildExit, ExecError> {
+    run_group(spec, output, started, cancel, false).await
+}
+
+/// As [`run`]. Where the caller drops this future, the group may be left: see [`leave_at_work`].
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_agent(
+    spec: &ChildSpec,
+    output: &ChildOutput,
+    started: impl FnOnce(u32),
+    cancel: impl Future<Output = Duration>,
+) -> Result<ChildExit, ExecError> {
+    run_group(spec, output, started, cancel, true).await
+}
+
+async fn run_group(
+    spec: &ChildSpec,
+    output: &ChildOutput,
+    started: impl FnOnce(u32),
+    cancel: impl Future<Output = Duration>,
+    stays: bool,
+) -> Result<ChildExit, ExecError> {
     let mut group = spawn(spec, || {
         let (out, err) = (output.out.try_clone()?, output.err.try_clone()?);
         Ok([stdin(spec.stdin.as_deref())?, out.into(), err.into()])
     })?;
-    group.stays = true;
+    group.stays = stays;
     started(group.id());
     let lost = |source| cannot_start(spec, source);
     let mut outcome = ChildExit::default();
@@ -202,10 +225,10 @@ fn kill(group: Pid) {
     kill_process_group(group, Signal::KILL).ok();
 }
 
-/// What runs in [`run`] stays at work when its future is dropped.
+/// What runs in [`run_agent`] stays at work when its future is dropped.
 static LEFT_AT_WORK: AtomicBool = AtomicBool::new(false);
 
-/// Leaves what runs in [`run`] at work when this process ends, as a kill would: another process goes on with it.
+/// Leaves what runs in [`run_agent`] at work when this process ends, as a kill would: another process goes on with it.
 pub fn leave_at_work() {
     LEFT_AT_WORK.store(true, Ordering::Relaxed);
 }

@@ -296,7 +296,12 @@ impl DueSearch<'_> {
     }
 
     fn branch_behind(&self) -> bool {
-        let line = self.plan.head().line.as_ref();
+        let head = self.plan.head();
+        // A person has removed it after the end: it is made again when the plan goes on.
+        let removed = |line: &&IntegrationBranch| {
+            head.status.settled() && line.shown.is_none() && head.results.is_some()
+        };
+        let line = head.line.as_ref().filter(|line| !removed(line));
         line.is_some_and(IntegrationBranch::behind)
     }
 

@@ -218,7 +218,7 @@ impl CommandRun<'_> {
             halted = Some(halt);
             grace
         };
-        let outcome = exec::run(&spec, output, started, cancel).await;
+        let outcome = exec::run_agent(&spec, output, started, cancel).await;
         let flooded = matches!(halted, Some(WorkStop::Flooded));
         match halted {
             Some(WorkStop::Flooded) => output.cut([out, err], MOST_PRINTED),

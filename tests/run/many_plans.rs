@@ -128,6 +128,34 @@ printf -- '---\nstatus: SUCCESS\n---\n\ndone\n' > "$report.tmp"; mv "$report.tmp
 }
 
 #[test]
+fn agent_of_a_paused_plan_ends_with_the_foreground() {
+    let mut scene = Scene::by_rules("").with_folders();
+    let at = scene.env.path("").display().to_string();
+    let script = "cat > /dev/null; echo $$ > @AT@/pid; while :; do sleep 0.02; done";
+    scene
+        .env
+        .show_script("my-agent", &script.replace("@AT@", &at));
+    let host = scene.start_as("host", "run --plan one.md --workspace a");
+    let first = scene.take_any();
+    let of_agent = "--agent command -- my-agent {report}";
+    let plan = format!("run --plan one.md --workspace b --no-input {of_agent}");
+    let guest = scene.start_as("guest", &*plan);
+    let pid = scene.env.path("pid");
+    wait_until("the agent works", || {
+        fs::read_to_string(&pid).is_ok_and(|pid| pid.ends_with('\n'))
+    });
+    let plans: Value = scene.json("plans --json");
+    let mut plans = plans.as_array().unwrap().iter();
+    let paused = plans.find(|plan| plan["id"] != plan_of(&first)).unwrap();
+    scene.works(["pause", paused["id"].as_str().unwrap()]);
+    scene.succeed(&first, "done");
+    host.end().exits(0);
+    let process = format!("/proc/{}", fs::read_to_string(&pid).unwrap().trim());
+    assert!(!Path::new(&process).exists());
+    drop(guest);
+}
+
+#[test]
 fn plans_in_one_folder_go_one_after_the_other() {
     let scene = Scene::by_rules("");
     let host = scene.start_as("host", "run --plan one.md");

@@ -277,7 +277,7 @@ fn result_that_breaks_or_removes_tests_is_not_accepted() {
         });
         assert_eq!(scene.run("run --plan one.md --no-input").code, Some(4));
         let said = rows(&scene, "attempt")[0].to_string();
-        has(said, "fails with the agent's own version of tests/a.chk");
+        has(said, "fails with tests/a.chk as the agent left it");
     }
 }
 

@@ -166,6 +166,9 @@ fn foreground_waits_for_a_server_that_is_gone() {
     let first = scene.take_any();
     let guest = scene.start_as("guest", "run --plan one.md --workspace b");
     let second = scene.take_any();
+    wait_until("the guest follows its plan", || {
+        scene.env.read("guest.out").contains("dispatched")
+    });
     cluster.stop();
     scene.await_said("host", "the plan store");
     cluster.start();
