@@ -187,7 +187,9 @@ impl<'a> Foreground<'a> {
                 if let Err(failure) = &answered
                     && failure.is_of_store()
                 {
-                    complain(&format!("! your answer was not taken, give it again: {}", failure.text()));
+                    let why = failure.text();
+                    let why = why.trim_start_matches("error: ");
+                    complain(&format!("! your answer was not taken, give it again: {why}"));
                 }
                 answered?;
             }

@@ -150,7 +150,11 @@ impl Heard {
     /// Makes a file if the last message is from a person, and reports that it is made if the last message is from a tool.
     pub fn make_once(&self, file: &Path, text: &str) -> Say {
         match self.turns.last() {
-            Some(Turn::Tool(_)) => Say::Text(format!("Done: {} is written.", file.display())),
+            // The last message of an agent may be its report.
+            Some(Turn::Tool(_)) => Say::Text(format!(
+                "---\nstatus: SUCCESS\n---\n\nDone: {} is written.",
+                file.display()
+            )),
             _ => Say::Make(file.to_owned(), text.to_owned()),
         }
     }
