@@ -273,7 +273,7 @@ async fn work_place(
         return Err(none());
     };
     let workspace = PathBuf::from(&head.workspace);
-    let (Some(line), Some(repository)) = (head.line, head.repository) else {
+    let Some(line) = head.line else {
         let place = WorkPlace::Shared {
             folder: workspace,
             made,
@@ -281,6 +281,11 @@ async fn work_place(
         };
         return Ok((id, place));
     };
+    // The plan was taken over, and its project is not opened there yet.
+    let repository = head.repository.ok_or_else(|| {
+        let why = "the plan has just been taken over by another daemon";
+        OfferError::Later(why.to_owned())
+    })?;
     let project = Project::open(&workspace, &repository, Path::new(&line.folder)).await?;
     let place = WorkPlace::Worktree {
         project: Box::new(project.one_at_a_time()),
