@@ -25,13 +25,22 @@ impl App {
         let workspace = workspace.context("its project is not among [projects]")?;
         let (store, holder) = (self.store().await?, self.volumes.holder());
         let leased = store.lease(&head.id, &holder).await?;
+        let adopted = self.adopt_leased(head, &leased, &workspace).await;
+        if adopted.is_err() {
+            leased.release_to_others().await;
+        }
+        adopted
+    }
+
+    async fn adopt_leased(&mut self, head: &PlanHead, leased: &Store, workspace: &Path) -> Result {
         let mut shown = None;
         match &head.line {
             Some(line) => {
                 let (id, folder) = (&head.id, self.worktrees(head));
-                let remote = project.and_then(|id| self.config.remotes.get(id));
-                let place = (&*workspace, remote);
-                let project = fetched(&leased, (id, line), place, &folder).await?;
+                let named = head.project.as_ref();
+                let remote = named.and_then(|id| self.config.remotes.get(id));
+                let place = (workspace, remote);
+                let project = fetched(leased, (id, line), place, &folder).await?;
                 // The plan was here before, and went on elsewhere meanwhile: its branch was left behind.
                 if let Some(left) = project.at_branch(&IntegrationBranch::branch(id)).await?
                     && project.git().has(&left, &line.tip).await?
@@ -39,7 +48,7 @@ impl App {
                     shown = Some(left);
                 }
             }
-            None => self.fetched_files(&leased, head, &workspace).await?,
+            None => self.fetched_files(leased, head, workspace).await?,
         }
         let (workers, planner) = self.with_workers(&CarryOut::default()).await?;
         let plain = QueueArgs::default();
@@ -58,7 +67,7 @@ impl App {
         leased.change(&head.id, self.by, GONE, adopt).await?;
         // What begins anew does so under other commands.
         for (id, _) in others {
-            leased.take_back(&holder, &id).await?;
+            leased.take_back(&self.volumes.holder(), &id).await?;
         }
         Ok(())
     }

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::args::RelayArgs;
 use super::carry_out_plan::stopped;
@@ -20,6 +22,9 @@ use crate::store::AboutRelay;
 use crate::view::clock_time;
 use crate::volumes::machine;
 use crate::worker;
+
+/// For how long a relay that ends tries to say so.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Takes commands until it is stopped.
 pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
@@ -55,6 +60,7 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
         version: env!("CARGO_PKG_VERSION").to_owned(),
         agent: agent.as_ref().map_or("files", Agent::name).to_owned(),
         roles,
+        ended: false,
     };
     // The first beat says whether the server lets this login in.
     link.beat(&about, &[]).await?;
@@ -81,6 +87,13 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
     let app = Arc::new(app);
     let folder = Arc::clone(&app);
     let mut exit = Exit::Done;
+    let (last, last_link) = (
+        AboutRelay {
+            ended: true,
+            ..about.clone()
+        },
+        link.clone(),
+    );
     let options = RelayOptions {
         config,
         link,
@@ -105,6 +118,8 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
     let worked = crate::relay::run(options, over).await;
     stop.send_replace(true);
     while workers.join_next().await.is_some() {}
+    // Whoever watches is not to wait for it; a server that is away sees that it is silent.
+    drop(timeout(GOODBYE, last_link.beat(&last, &[])).await);
     drop(lock);
     worked?;
     if let Some(Ok(worked)) = gone {

@@ -53,7 +53,11 @@ fn of_relay(relay: &RelayView, now: Time) -> String {
     let roles = relay.roles.iter().map(String::as_str);
     let roles = joined(roles.filter(|it| !it.is_empty()), ", ");
     let of = unless_empty(&roles, |roles| format!(" of {roles}"));
-    let state = if relay.lost { "lost, " } else { "" };
+    let state = match (relay.ended, relay.lost) {
+        (true, _) => "ended, ",
+        (false, true) => "lost, ",
+        (false, false) => "",
+    };
     let holds = match relay.holds.len() {
         0 => "has no command".to_owned(),
         1 => format!("has {}", relay.holds[0]),

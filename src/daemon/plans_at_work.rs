@@ -54,6 +54,8 @@ struct LeftPlan {
     since: Instant,
     /// It did not end, but could not be opened, was lost to another daemon or was not on the server.
     failed: bool,
+    /// Why it could not be opened, as its log has it.
+    reason: String,
 }
 
 /// What came of opening a plan.
@@ -121,6 +123,7 @@ impl PlansAtWork {
                 seq: run.demand.seq,
                 since: Instant::now(),
                 failed: matches!(end, DaemonEnd::NoPlan),
+                reason: String::new(),
             };
             self.left.insert(id.clone(), left);
             self.closes.insert(id.clone());
@@ -293,11 +296,26 @@ impl PlansAtWork {
             leased.release().await;
             noted
         };
-        match note.await {
-            Err(error @ (StoreError::Database(_) | StoreError::Panicked(_))) => Err(error),
-            // It was deleted meanwhile, or is another daemon's.
-            _ => Ok(()),
+        unless_anothers(note.await)
+    }
+
+    /// Notes in the log of a plan of another folder why it is not taken over, once for each reason.
+    async fn note_not_adopted(&self, id: &PlanId, reason: &str) -> Result<(), StoreError> {
+        if self.left.get(id).is_some_and(|left| left.reason == reason) {
+            return Ok(());
         }
+        let (by, reason) = (self.folder.volumes.home(), reason.to_owned());
+        let note = async {
+            let leased = self.store.lease(id, &self.folder.volumes.holder()).await?;
+            let noted = leased.change(id, BY, "it is not taken over", move |draft| {
+                draft.not_adopted(by, reason);
+                Ok(())
+            });
+            let noted = noted.await;
+            leased.release_to_others().await;
+            noted
+        };
+        unless_anothers(note.await)
     }
 
     /// Adds a plan that was opened.
@@ -317,20 +335,22 @@ impl PlansAtWork {
             Err(error) => {
                 let reason = one_line(&format!("{error:#}"), REASON);
                 tracing::error!(plan = %head.id, reason, "a queued plan cannot begin");
-                // To a plan that is still of another folder nothing is written.
                 let noted = match self.store.require_home(&head) {
                     Ok(()) => {
                         let waits = format!("it cannot begin: {reason}");
-                        self.note_wait(&head, waits).await.is_ok()
+                        self.note_wait(&head, waits).await
                     }
-                    Err(_) => true,
+                    Err(_) => self.note_not_adopted(&head.id, &reason).await,
                 };
                 // Its own note is no reason to try again.
-                if noted && let Ok(seq) = self.store.read(&head.id, |_, seq| seq).await {
+                if noted.is_ok()
+                    && let Ok(seq) = self.store.read(&head.id, |_, seq| seq).await
+                {
                     let left = LeftPlan {
                         seq,
                         since: Instant::now(),
                         failed: true,
+                        reason,
                     };
                     self.left.insert(head.id, left);
                 }
@@ -404,6 +424,14 @@ impl PlansAtWork {
             free -= more;
             run.set_lanes(Some(share.min(run.demand.busy) + more));
         }
+    }
+}
+
+/// Returns whether the store failed: a plan that was deleted meanwhile, or is another daemon's, just stays as it is.
+fn unless_anothers<T>(noted: Result<T, StoreError>) -> Result<(), StoreError> {
+    match noted {
+        Err(error @ (StoreError::Database(_) | StoreError::Panicked(_))) => Err(error),
+        _ => Ok(()),
     }
 }
 

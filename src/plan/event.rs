@@ -201,6 +201,8 @@ pub enum Event {
     Restored { seq: i64 },
     /// A daemon of another folder goes on with the plan: that of its own is gone.
     Adopted { from: String, by: String },
+    /// A daemon of another folder tried to, and cannot.
+    NotAdopted { by: String, reason: String },
     /// It became its owner's current plan.
     TakenUp,
     /// It was archived or deleted.

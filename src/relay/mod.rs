@@ -44,7 +44,7 @@ const LOOK: Duration = Duration::from_secs(3);
 /// An agent that was not heard of for so long is silent.
 const SILENT: Duration = Duration::from_secs(30);
 
-/// A project that cannot be used here is left to others for so long.
+/// A plan whose work cannot be laid out here is left to others for so long.
 const TROUBLE: Duration = Duration::from_secs(60);
 
 /// The most characters of why the work cannot be handed back.
@@ -152,8 +152,8 @@ struct Relay {
     /// What was last seen of each agent, and since when, by that clock: the one of the files may be another.
     seen: BTreeMap<CommandId, (WorkerSign, Duration)>,
     beaten: Option<Duration>,
-    /// Projects that cannot be used here, and until when.
-    trouble: BTreeMap<String, Duration>,
+    /// Plans whose work cannot be laid out here, and until when.
+    trouble: BTreeMap<PlanId, Duration>,
     /// What was said last about the server.
     said: String,
 }
@@ -295,8 +295,7 @@ impl Relay {
 
     /// Says that the relay lives, and gives up what is not its own any more.
     async fn beat(&mut self) -> Result<(), RelayError> {
-        let held = |held: &HeldCommand| (held.id.clone(), held.claim, held.given_up);
-        let held: Vec<_> = self.options.notes.held().map(held).collect();
+        let held: Vec<HeldCommand> = self.options.notes.held().cloned().collect();
         let new = self.new.iter().map(|new| &new.claimed);
         let new = new.map(|new| (&new.id, new.claim));
         let beat = |(id, claim): (&CommandId, i64)| HeldBeat {
@@ -304,24 +303,26 @@ impl Relay {
             claim,
             life: self.life(id),
         };
-        let all = held.iter().map(|(id, claim, _)| (id, *claim)).chain(new);
+        let all = held.iter().map(|held| (&held.id, held.claim)).chain(new);
         let beats: Vec<HeldBeat> = all.map(beat).collect();
         let asked = since_boot();
         let kept = self.options.link.beat(&self.options.about, &beats).await?;
         self.new.retain(|new| kept.contains(&new.claimed.id));
         let until = |id: &CommandId| (id.clone(), asked + CLAIM);
         *self.until.all() = kept.iter().map(until).collect();
-        for (id, claim, given_up) in held {
-            if !kept.contains(&id) {
-                self.volumes.recall(&id)?;
-                tracing::info!(command = %id, "taken back");
-            } else if given_up && !self.volumes.is_unread(&id)? {
-                self.options.link.release(&id, claim).await?;
+        for held in held {
+            let (id, title) = (&held.id, title(&held.text, &held.id));
+            if !kept.contains(id) {
+                self.volumes.recall(id)?;
+                (self.options.notice)(&format!("taken back: {title}"));
+            } else if held.given_up && !self.volumes.is_unread(id)? {
+                self.options.link.release(id, held.claim).await?;
+                (self.options.notice)(&format!("given back: {title}"));
             } else {
                 // Also what was given up, and reported before that.
                 continue;
             }
-            self.let_go(&id)?;
+            self.let_go(id)?;
         }
         // Last: where something failed on the way, what is held is asked for again.
         self.beaten = Some(asked);
@@ -350,13 +351,14 @@ impl Relay {
         serde_json::to_string(&life).expect("texts and numbers only")
     }
 
-    async fn claim(&self) -> Result<Option<ClaimedCommand>, RelayError> {
+    async fn claim(&mut self) -> Result<Option<ClaimedCommand>, RelayError> {
         let now = since_boot();
-        let usable = |id: &&String| self.trouble.get(*id).is_none_or(|until| *until < now);
-        let projects = self.options.config.projects.keys().filter(usable);
-        let projects: Vec<String> = projects.cloned().collect();
+        self.trouble.retain(|_, until| *until > now);
+        let passed: Vec<&PlanId> = self.trouble.keys().collect();
+        let projects: Vec<&String> = self.options.config.projects.keys().collect();
         let (roles, sessions) = (&self.options.about.roles, self.options.notes.sessions());
-        Ok(self.options.link.claim(roles, &projects, sessions).await?)
+        let link = &self.options.link;
+        Ok(link.claim(roles, &projects, sessions, &passed).await?)
     }
 
     /// Begins to make ready what a claimed command needs. Reports are handed back meanwhile.
@@ -416,9 +418,10 @@ impl Relay {
                 // It was taken back meanwhile, and so nothing came any more.
                 continue;
             }
-            let project = claimed.project;
-            (self.options.notice)(&format!("project `{project}` cannot be used: {why}"));
-            self.trouble.insert(project, since_boot() + TROUBLE);
+            let ClaimedCommand { plan, project, .. } = claimed;
+            let what = format!("plan `{plan}` of project `{project}` cannot be worked on here");
+            (self.options.notice)(&format!("{what}: {why}"));
+            self.trouble.insert(plan, since_boot() + TROUBLE);
             link.release(&claimed.id, claimed.claim).await?;
         }
         Ok(())

@@ -178,14 +178,24 @@ impl Store {
         .await;
     }
 
-    /// Gives the lease back, so that nobody has to wait for its end. A lease that cannot be given back ends by itself.
+    /// Gives the lease back, so that nobody has to wait for its end: the plan rests until its person goes on with it. A lease that
+    /// cannot be given back ends by itself.
     pub async fn release(&self) {
+        self.end_lease(false).await;
+    }
+
+    /// Gives the lease back of a plan that could not be taken over, so that others may try.
+    pub async fn release_to_others(&self) {
+        self.end_lease(true).await;
+    }
+
+    async fn end_lease(&self, gone: bool) {
         let Some(lease) = self.lease.clone() else {
             return;
         };
         let (id, epoch) = (lease.plan.clone(), lease.epoch);
-        let release = self.ask(move |tables| tables.release_lease(&id, epoch));
-        if let Err(error) = release.await {
+        let ended = self.ask(move |tables| tables.end_lease(&id, epoch, gone));
+        if let Err(error) = ended.await {
             tracing::debug!(%error, plan = %lease.plan, "a lease ends by itself");
         }
         lease.until.store(LOST, Ordering::SeqCst);

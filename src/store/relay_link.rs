@@ -14,7 +14,7 @@ use super::{PART, Result, StoreError, StorePlace};
 use crate::plan::{CommandId, PlanId};
 
 /// What this version and the functions on the server agree on.
-const PROTOCOL: i64 = 2;
+const PROTOCOL: i64 = 3;
 
 /// The most bytes of a result: its parts are kept in rows.
 pub const MOST_WORK: usize = 64 * PART;
@@ -57,6 +57,8 @@ pub struct AboutRelay {
     pub version: String,
     pub agent: String,
     pub roles: Vec<String>,
+    /// It was stopped by its person, and is not missed.
+    pub ended: bool,
 }
 
 /// A command that a relay has, and how the work on it goes, as JSON.
@@ -110,21 +112,23 @@ impl RelayLink {
     }
 
     /// Takes the oldest command that waits for one of these roles, with one of these projects, and, if it goes on in a session,
-    /// with one of these.
+    /// with one of these; none of the plans that are passed over.
     ///
     /// # Errors
     /// As [`RelayLink::beat`].
     pub async fn claim(
         &self,
         roles: &[String],
-        projects: &[String],
+        projects: &[&String],
         sessions: &[String],
+        passed: &[&PlanId],
     ) -> Result<Option<ClaimedCommand>> {
-        let [roles, projects, sessions] = [roles, projects, sessions].map(json);
+        let (roles, projects) = (json(roles), json(projects));
+        let (sessions, passed) = (json(sessions), json(passed));
         self.call(move |database, name| {
             let rows = database.query(
-                "SELECT id, claim, plan, project, body, base, head, merge FROM relay_claim($1, $2, $3, $4)",
-                &[&name, &roles, &projects, &sessions],
+                "SELECT id, claim, plan, project, body, base, head, merge FROM relay_claim($1, $2, $3, $4, $5)",
+                &[&name, &roles, &projects, &sessions, &passed],
             )?;
             rows.into_iter().next().map(claimed).transpose()
         })

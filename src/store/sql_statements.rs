@@ -468,9 +468,10 @@ impl Tables {
     }
 
     /// Ends a plan's lease, if it is still of this epoch.
-    pub(super) fn release_lease(&mut self, plan: &PlanId, epoch: i64) -> Result<()> {
-        let statement = "UPDATE plans SET held_until = 0 WHERE id = $1 AND epoch = $2";
-        self.run(statement, &[&plan.as_str(), &epoch])
+    /// Ends a lease. A plan whose last daemon is gone stays one of those that another may take over.
+    pub(super) fn end_lease(&mut self, plan: &PlanId, epoch: i64, gone: bool) -> Result<()> {
+        let statement = "UPDATE plans SET held_until = $3 WHERE id = $1 AND epoch = $2";
+        self.run(statement, &[&plan.as_str(), &epoch, &i64::from(gone)])
     }
 
     pub(super) fn seq(&mut self, plan: &PlanId) -> Result<Option<i64>> {

@@ -265,6 +265,10 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             let text = format!("taken over by {by}: the daemon of {from} is gone");
             (text, Bold)
         }
+        Event::NotAdopted { by, reason } => {
+            let what = format!("{} cannot take it over", short(by));
+            (saying(&what, reason), Bad)
+        }
         Event::Restored { seq } => (format!("restored to what it was after change {seq}"), Bold),
         Event::TakenUp => ("made the current plan".into(), Plain),
         Event::PutAway {

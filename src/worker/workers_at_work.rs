@@ -47,7 +47,9 @@ pub struct RelayView {
     /// An empty one stands for tasks without a role.
     pub roles: Vec<String>,
     pub last_heartbeat: String,
+    /// It has said nothing for a minute, and not that it ends.
     pub lost: bool,
+    pub ended: bool,
     pub holds: Vec<CommandId>,
 }
 
@@ -93,7 +95,8 @@ pub async fn relays(store: &Store) -> Result<Vec<RelayView>> {
             version: said(&relay.about.version),
             roles: relay.about.roles.iter().map(|role| said(role)).collect(),
             last_heartbeat: time_text(at),
-            lost: relay.silent > LOST,
+            lost: relay.silent > LOST && !relay.about.ended,
+            ended: relay.about.ended,
             holds: relay.holds,
         }
     };

@@ -219,13 +219,19 @@ fn plan_that_could_not_be_taken_over_is_tried_again() {
     kill(&here.scene, daemon);
     run_sql(&url, "UPDATE plans SET held_until = 1");
     let _daemon = there.scene.start("daemon");
-    wait_until("it cannot be taken over", || {
-        let log = there.scene.path("logs/daemon.log");
-        let log = fs::read_to_string(log).unwrap_or_default();
-        log.contains("`git fetch` there may bring it")
+    there.scene.await_events("not_adopted", 1);
+    has(
+        here.scene.works("log"),
+        ["cannot take it over", "`git fetch` there may bring it"],
+    );
+    // While it is tried, the lease is taken.
+    wait_until("nobody has it", || {
+        !here.scene.works("plans").contains("running")
     });
     git(&there.project, "fetch --quiet");
     there.does(&there.scene.take_task(1), "one.txt");
     there.scene.await_status("completed");
+    // Each try failed for the same reason, which is said once.
+    assert_eq!(there.scene.events_named("not_adopted").len(), 1);
     history_is_whole(&there.scene);
 }

@@ -235,6 +235,16 @@ fn login_of_a_relay_can_do_nothing_else() {
             "a login of a relay can only relay",
         ],
     );
+    for (relay, which) in [
+        ("relay --agent files", "without a role"),
+        (
+            "relay --agent files --role tester",
+            "of the role \"tester\"",
+        ),
+    ] {
+        let refusal = format!("the login \"{login}\" may take no commands {which}");
+        env.refuses(1, relay, &*refusal);
+    }
     let found = env.run("doctor").stdout;
     has(&found, "this login can relay, and nothing else");
     lacks(&found, "GRANT");
@@ -245,8 +255,9 @@ fn login_of_a_relay_can_do_nothing_else() {
     let _daemon = here.scene.leave("run --plan shell.md --agent relay");
     let mut client = Client::connect(&own, NoTls).unwrap();
     let mut claim = |role: &str| {
-        let claim =
-            format!("SELECT id, body FROM relay_claim('r', '[\"{role}\"]', '[\"app\"]', '[]')");
+        let claim = format!(
+            "SELECT id, body FROM relay_claim('r', '[\"{role}\"]', '[\"app\"]', '[]', '[]')"
+        );
         let rows = client.query(&claim, &[]).unwrap();
         let found = rows.first().map(|row| (row.get(0), row.get(1)));
         found.map(|(id, body): (String, String)| (id, body))
@@ -305,7 +316,7 @@ fn login_of_a_relay_can_do_nothing_else() {
     client
         .batch_execute("CREATE TEMP TABLE relay_rights (login TEXT, role TEXT); INSERT INTO relay_rights VALUES (current_user, '')")
         .unwrap();
-    let claim = "SELECT id FROM relay_claim('r', '[\"\"]', '[\"app\"]', '[]')";
+    let claim = "SELECT id FROM relay_claim('r', '[\"\"]', '[\"app\"]', '[]', '[]')";
     assert!(client.query(claim, &[]).unwrap().is_empty());
     // With its end its rights end.
     drop(client);
@@ -360,7 +371,8 @@ fn work_that_is_not_what_it_says_fails_the_attempt() {
                 let next = "SELECT id FROM relayed WHERE session = 's-1' AND reported = 0";
                 !client.query(next, &[]).unwrap().is_empty()
             });
-            let other = "SELECT id FROM relay_claim('other', '[\"\"]', '[\"app\"]', '[\"s-2\"]')";
+            let other =
+                "SELECT id FROM relay_claim('other', '[\"\"]', '[\"app\"]', '[\"s-2\"]', '[]')";
             assert!(client.query(other, &[]).unwrap().is_empty());
         }
         let (id, claim) = claimed(&mut client);
@@ -405,7 +417,8 @@ fn packed(project: &Path, commit: &str) -> Vec<u8> {
 fn claimed(client: &mut Client) -> (String, i64) {
     let mut found = None;
     wait_until("a command is offered", || {
-        let claim = "SELECT id, claim FROM relay_claim('r', '[\"\"]', '[\"app\"]', '[\"s-1\"]')";
+        let claim =
+            "SELECT id, claim FROM relay_claim('r', '[\"\"]', '[\"app\"]', '[\"s-1\"]', '[]')";
         let rows = client.query(claim, &[]).unwrap();
         found = rows.first().map(|row| (row.get(0), row.get(1)));
         found.is_some()
@@ -496,7 +509,7 @@ fn report_under_a_claim_that_is_not_its_own_never_counts() {
     // It is lost, and the other relay has it.
     run_sql(&url, "UPDATE relayed SET held_until = 1");
     let again =
-        second.number("SELECT claim FROM relay_claim('RELAY', '[\"\"]', '[\"app\"]', '[]')");
+        second.number("SELECT claim FROM relay_claim('RELAY', '[\"\"]', '[\"app\"]', '[]', '[]')");
     assert_eq!(again, claim + 1);
     assert!(!first.reports(&id, claim, "late"));
     assert!(!first.reports(&id, again, "late"));
@@ -543,8 +556,8 @@ fn relay_of_another_version_is_refused_at_its_start_and_at_work() {
         );
         run_sql(&url, &function);
     };
-    protocol(3);
-    let refusal = "its functions for relays are of version 3, and this program knows 2";
+    protocol(4);
+    let refusal = "its functions for relays are of version 4, and this program knows 3";
     let way_out = "Hint: give the relays and the daemons the same version of plan-agent, then `plan-agent store migrate`";
     old.scene.refuses(1, "relay", [refusal, way_out]);
     // One that is at work says so as well, and keeps what it has.
@@ -555,7 +568,7 @@ fn relay_of_another_version_is_refused_at_its_start_and_at_work() {
         there.scene.read("stderr.txt").contains(refusal)
     });
     there.does(&command, "one.txt");
-    protocol(2);
+    protocol(3);
     here.scene.await_status("completed");
     assert_eq!(here.scene.events_named("reported").len(), 1);
 }

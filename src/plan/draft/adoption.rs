@@ -97,4 +97,9 @@ impl Draft<'_> {
         });
         Ok(())
     }
+
+    /// Records why a daemon of another folder cannot go on with the plan.
+    pub fn not_adopted(&mut self, by: String, reason: String) {
+        self.log(Event::NotAdopted { by, reason });
+    }
 }

@@ -3,7 +3,7 @@
 -- gives is data of a stranger. The search path is pinned, with that of temporary tables last.
 
 CREATE OR REPLACE FUNCTION relay_protocol() RETURNS bigint
-LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS 'SELECT 2::bigint';
+LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS 'SELECT 3::bigint';
 
 -- Which database this is, also after a fail-over or a restore: every process compares it whenever it connects.
 CREATE OR REPLACE FUNCTION store_identity() RETURNS bigint
@@ -41,13 +41,18 @@ CREATE OR REPLACE FUNCTION relay_beat(relay text, about text, held text) RETURNS
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     caller text := relay_caller($1);
+    refused text;
 BEGIN
     IF caller IS NULL OR length(about) > 10000 OR length(held) > 20000000 THEN
         RAISE EXCEPTION 'what a relay says of itself cannot be read';
     END IF;
-    IF NOT EXISTS (SELECT FROM relay_rights AS r WHERE r.login = session_user) AND NOT relay_may('') THEN
-        RAISE EXCEPTION 'the login "%" may take no commands: where the daemon is, `plan-agent store allow %` lets it',
+    SELECT w.role INTO refused FROM jsonb_array_elements_text(about::jsonb -> 'roles') AS w(role) WHERE NOT relay_may(w.role) LIMIT 1;
+    IF refused = '' THEN
+        RAISE EXCEPTION 'the login "%" may take no commands without a role: where the daemon is, `plan-agent store allow %` lets it',
             session_user, session_user;
+    ELSIF refused IS NOT NULL THEN
+        RAISE EXCEPTION 'the login "%" may take no commands of the role "%": where the daemon is, `plan-agent store allow % --role %` lets it',
+            session_user, refused, session_user, refused;
     END IF;
     INSERT INTO relays AS r (name, about, seen) VALUES (caller, $2, relay_now())
         ON CONFLICT (name) DO UPDATE SET about = excluded.about, seen = excluded.seen;
@@ -60,9 +65,9 @@ BEGIN
         RETURNING r.id;
 END $$;
 
--- Takes the oldest command that waits, of some roles and projects; all three are lists in JSON. A command that goes on in a
--- session waits a minute for the relay that knows the session.
-CREATE OR REPLACE FUNCTION relay_claim(relay text, roles text, projects text, sessions text)
+-- Takes the oldest command that waits, of some roles and projects, and of no plan that is passed over; all four are lists in
+-- JSON. A command that goes on in a session waits a minute for the relay that knows the session.
+CREATE OR REPLACE FUNCTION relay_claim(relay text, roles text, projects text, sessions text, passed text)
 RETURNS TABLE (id text, claim bigint, plan text, project text, body text, base text, head text, merge text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 #variable_conflict use_column
@@ -82,6 +87,7 @@ BEGIN
             WHERE o.reported = 0 AND o.held_until < relay_now()
                 AND o.role IN (SELECT jsonb_array_elements_text($2::jsonb)) AND relay_may(o.role)
                 AND o.project IN (SELECT jsonb_array_elements_text($3::jsonb))
+                AND o.plan NOT IN (SELECT jsonb_array_elements_text($5::jsonb))
                 AND (o.session = '' OR o.offered < relay_now() - 60000000
                     OR o.session IN (SELECT jsonb_array_elements_text($4::jsonb)))
             ORDER BY o.offered, o.id LIMIT 1 FOR UPDATE SKIP LOCKED)
@@ -161,7 +167,7 @@ BEGIN
         CREATE ROLE plan_relays NOLOGIN;
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO plan_relays', current_schema());
-    GRANT EXECUTE ON FUNCTION relay_protocol(), relay_beat(text, text, text), relay_claim(text, text, text, text),
+    GRANT EXECUTE ON FUNCTION relay_protocol(), relay_beat(text, text, text), relay_claim(text, text, text, text, text),
         relay_release(text, text, bigint), relay_packs(text, text, bigint), relay_pack(text, text, bigint, bigint, bigint),
         relay_put(text, text, bigint, bigint, text), relay_report(text, text, bigint, text, text, text) TO plan_relays;
     EXECUTE format('GRANT plan_relays TO %I', login);
@@ -170,7 +176,7 @@ BEGIN
 END $$;
 
 REVOKE ALL ON FUNCTION relay_allow(text, text), relay_protocol(), relay_now(), relay_caller(text), relay_may(text),
-    relay_holds(text, text, bigint), relay_beat(text, text, text), relay_claim(text, text, text, text),
+    relay_holds(text, text, bigint), relay_beat(text, text, text), relay_claim(text, text, text, text, text),
     relay_release(text, text, bigint),
     relay_packs(text, text, bigint), relay_pack(text, text, bigint, bigint, bigint), relay_put(text, text, bigint, bigint, text),
     relay_report(text, text, bigint, text, text, text) FROM PUBLIC;

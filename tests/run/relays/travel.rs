@@ -116,6 +116,39 @@ fn plan_without_git_goes_on_elsewhere_with_the_files_of_its_tasks() {
 }
 
 #[test]
+fn plan_that_a_relay_cannot_lay_out_keeps_no_other_from_it() {
+    let Some((here, there, _)) = Machine::two() else {
+        return;
+    };
+    here.scene.works("store migrate");
+    let _daemon = here.scene.leave("run --plan chain.md --agent relay");
+    here.scene.await_events("issued", 1);
+    let chain = plan_id(&here.scene);
+    // The other plan begins at a commit that the relay has not.
+    fs::write(here.project.join("late.txt"), "late\n").unwrap();
+    git(&here.project, "add late.txt");
+    git(&here.project, "commit -q -m late");
+    here.scene
+        .works("run --plan one.md --agent relay --detach --no-input");
+    let relay = there.scene.start_as("relay", "relay --agent files");
+    there.does(&there.scene.take_task(1), "one.txt");
+    let other = plan_id(&here.scene);
+    let refused = format!("plan `{other}` of project `app` cannot be worked on here");
+    there.scene.await_said("relay", &refused);
+    for (task, file) in [(2, "two.txt"), (3, "three.txt")] {
+        there.does(&there.scene.take_task(task), file);
+    }
+    wait_until("the plan is completed", || {
+        let status: Value = here.scene.json(["status", &chain, "--json"]);
+        status["plan"]["status"] == "completed"
+    });
+    relay.interrupted();
+    let workers = here.scene.works("workers");
+    has(&workers, "ended, heard of");
+    lacks(&workers, "lost");
+}
+
+#[test]
 fn missing_commits_are_fetched_from_a_named_remote() {
     let Some((here, there, url)) = Machine::two() else {
         return;
@@ -140,7 +173,7 @@ fn missing_commits_are_fetched_from_a_named_remote() {
         let relay = agents.scene.env.spawn("relay", Stdio::null(), output);
         wait_until("the project cannot be used", || {
             let said = fs::read_to_string(&said).unwrap();
-            said.contains("project `app` cannot be used")
+            said.contains("of project `app` cannot be worked on here")
         });
         drop(relay);
         // It may have been killed before it gave the command back.
