@@ -262,10 +262,16 @@ impl PlansAtWork {
         // Where it is not decided yet, that is found out before it begins.
         let may_be_isolated = head.is_isolated() || head.isolation_is_open();
         let in_the_way = |(_, isolated): &(_, bool)| !(*isolated && may_be_isolated);
-        if let Some((other, _)) = self.in_folder_of(head).find(in_the_way) {
+        if let Some((other, isolated)) = self.in_folder_of(head).find(in_the_way) {
             let folder = one_line(&head.workspace, 200);
-            let why = format!("for plan {other} to end, which works in the same folder `{folder}`");
-            return Ok(Some(why));
+            return Ok(Some(match isolated {
+                true => format!(
+                    "for plan {other} to end: this one has no worktrees, and works in `{folder}` itself"
+                ),
+                false => {
+                    format!("for plan {other} to end, which works in the same folder `{folder}`")
+                }
+            }));
         }
         let busy = self.runs.values().filter(|run| !run.demand.rests).count();
         let busy = busy + self.opened_by.len();

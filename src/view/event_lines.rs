@@ -220,6 +220,8 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             let text = format!("{} completed, {}", mark.glyph(), mark.word());
             (text, mark.style())
         }
+        // The reason of a person's command begins with the word itself.
+        Event::Skipped { reason, .. } if reason.starts_with("skipped ") => (short(reason), Plain),
         Event::Skipped { reason, .. } => (saying("skipped", reason), Plain),
         Event::Stumbled { reason, .. } => (saying("failed, to be tried again", reason), Bad),
         Event::Failed { reason, .. } => (saying(&Mark::Failed.text(), reason), Bad),

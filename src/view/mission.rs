@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use super::{CurrentAttempt, PlanView, QuestionView, StateWord, TaskView, first_numbers};
 use crate::plan::{
-    Decision, HeldLocks, Language, Plan, RoleRequest, Task, TaskState, Time, counted,
+    Decision, HeldLocks, IntegrationBranch, Language, Plan, PlanHead, RoleRequest, Task, TaskState,
+    Time, counted,
 };
 use crate::wire::{clip, one_line, printable_start, role_text, time_text};
 
@@ -35,6 +36,9 @@ pub fn render(plan: &Plan, carried_out: bool, now: Time, program: &str) -> Strin
     let mut text = format!("# {}\n\n", inline(&head.name, MAX_NAME));
     text.push_str(&block(&head.goal, MAX_GOAL));
     text.push_str(&progress(&view, state, now));
+    if let Some(place) = results(head, program) {
+        add(&mut text, format_args!("{place}\n\n"));
+    }
     if !view.questions.is_empty() {
         let questions = view.questions.iter();
         let questions = questions.map(|asked| question(asked, program, language));
@@ -100,6 +104,19 @@ fn progress(view: &PlanView, state: StateWord, now: Time) -> String {
         add(&mut text, format_args!("{changed}{colon}{why}\n\n"));
     }
     text
+}
+
+/// Says where the accepted work of a plan is that nobody has taken over yet.
+fn results(head: &PlanHead, program: &str) -> Option<String> {
+    let line = head.line.as_ref().filter(|line| line.tip != line.base)?;
+    if head.results.is_some() || line.elsewhere.is_some() {
+        return None;
+    }
+    let (id, branch) = (&head.id, IntegrationBranch::branch(&head.id));
+    let en =
+        format!("Accepted work is on the branch `{branch}`; `{program} merge {id}` takes it over");
+    let zh = format!("已接受的成果在分支 `{branch}` 上；`{program} merge {id}` 将其并入");
+    Some(head.language().pick(en, zh))
 }
 
 fn question(question: &QuestionView, program: &str, language: Language) -> String {

@@ -205,7 +205,7 @@ impl PastTasks {
         let known = self.seconds.len() >= FEW;
         let (seconds, source) = match known {
             true => {
-                let source = format!("as {} tasks took that were done here", self.seconds.len());
+                let source = format!("from the {} tasks done here", self.seconds.len());
                 (middle_half(&self.seconds), source)
             }
             false if guess => (GUESS, "a guess: few tasks were done here yet".to_owned()),
@@ -254,7 +254,7 @@ mod tests {
         insta::assert_snapshot!(past.expected(&plan, 3, true).unwrap(), @"expected: 2 min to 20 min (a guess: few tasks were done here yet)");
         past.seconds = vec![5.0, 60.0, 60.0, 120.0, 9000.0];
         past.dollars = vec![0.0, 0.1, 0.2, 0.3, 70.0];
-        insta::assert_snapshot!(past.expected(&plan, 3, true).unwrap(), @"expected: 2 min to 4 min, $0.50 to $1.50 (as 5 tasks took that were done here)");
+        insta::assert_snapshot!(past.expected(&plan, 3, true).unwrap(), @"expected: 2 min to 4 min, $0.50 to $1.50 (from the 5 tasks done here)");
         past.seconds = vec![0.01; 5];
         past.dollars = vec![0.0; 5];
         assert_eq!(past.expected(&plan, 3, true), None);
