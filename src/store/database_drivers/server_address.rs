@@ -74,7 +74,14 @@ impl ServerAddress {
         };
         let hosts = config.get_hosts().iter().enumerate();
         let hosts: Vec<_> = hosts.map(|(at, host)| (name(host), port(at))).collect();
-        let at = hosts.iter().map(|(host, port)| format!("{host}:{port}"));
+        // As it may be typed again: a socket's folder, and IPv6.
+        let typed = |host: &str| match host.contains(':') && !host.starts_with('[') {
+            true => format!("[{host}]"),
+            false => host.replace('/', "%2F"),
+        };
+        let at = hosts
+            .iter()
+            .map(|(host, port)| format!("{}:{port}", typed(host)));
         let at = at.collect::<Vec<_>>().join(",");
         let shown = format!("postgres://{user}@{at}/{database}");
         let (host, port) = &hosts[0];
@@ -306,6 +313,19 @@ mod tests {
             "postgres://u@db.example/d?sslrootcert=/no/such",
         ] {
             read(url).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn address_is_shown_as_it_may_be_typed() {
+        for (url, shown) in [
+            ("postgres://u:p@localhost", "postgres://u@localhost:5432/u"),
+            ("postgres://u@/d?host=/a/b", "postgres://u@%2Fa%2Fb:5432/d"),
+            ("postgres://u@[::1]:5433/d", "postgres://u@[::1]:5433/d"),
+        ] {
+            for url in [url, shown] {
+                assert_eq!(read(url).unwrap().to_string(), shown);
+            }
         }
     }
 
