@@ -207,9 +207,10 @@ pub(super) async fn merge(
 ) -> Result<Result<(PendingMerge, CheckFolder), CheckResult>> {
     let (project, line) = (gathering.project().await?, &gathering.line);
     let number = task.number;
-    let title = format!("Task {number}: {}", one_line(&task.name, TITLE));
-    let left = format!("{title}\n\nLeft by attempt {attempt}; plan {plan}.");
-    let message = format!("{title}\n\nAccepted after attempt {attempt}; plan {plan}.");
+    let name = one_line(&task.name, TITLE);
+    let left = format!("Task {number}, attempt {attempt}: {name}\n\nPlan {plan}.");
+    let message =
+        format!("Task {number}: {name}\n\nAccepted after attempt {attempt}; plan {plan}.");
     let place = worktree_of(plan, line, number);
     let named = named.map(|text| (text, task.produces.as_slice()));
     let kept = keep_and_merge(&project, line, &place, [&left, &message], named);
