@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::plan::unless_empty;
-use crate::wire::{field_path, joined, one_line, printable};
+use crate::wire::{field_path, in_plain_words, joined, one_line, printable};
 
 /// The longest text that an argument may hold, in bytes.
 const MAX_TEXT: usize = 256 * 1024;
@@ -36,7 +36,7 @@ impl ArgumentError {
     pub(super) fn new(path: &str, problem: impl Into<String>) -> Self {
         Self {
             path: path.to_owned(),
-            problem: problem.into(),
+            problem: in_plain_words(&problem.into()),
         }
     }
 }
@@ -374,7 +374,7 @@ mod tests {
         `number` is -1, not a whole number from 0
         `number` is 1.5, not a whole number from 0
         `number` is "one", not a whole number from 0
-        `number` does not fit: invalid value: integer `99999999999`, expected u32
+        `number` does not fit: invalid value: integer `99999999999`, expected a whole number from 0 to 4294967295
         `name` is null, not a text
         `word` is "later", not one of todo, done
         `after[1]` is "x", not a whole number from 0

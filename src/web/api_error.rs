@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::plan::Refusal;
 use crate::store::StoreError;
-use crate::wire::clip;
+use crate::wire::{clip, in_plain_words};
 
 /// Characters of a message: what it names may come from the request.
 const MESSAGE: usize = 2_000;
@@ -47,7 +47,7 @@ impl ApiError {
 
     /// The request makes no sense.
     pub fn bad_request(error: impl Display) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, error)
+        Self::new(StatusCode::BAD_REQUEST, in_plain_words(&error.to_string()))
     }
 
     /// The plan, or what carries it out, does not allow it now.

@@ -28,7 +28,7 @@ impl Problem {
         Self {
             line: None,
             column: None,
-            message: message.into(),
+            message: in_plain_words(&message.into()),
             hint: None,
         }
     }
@@ -67,6 +67,22 @@ impl Problem {
             ..self
         }
     }
+}
+
+/// Returns a message of a parser without the names of types, which are no words of a person who writes a file.
+pub fn in_plain_words(message: &str) -> String {
+    let wanted = [
+        ("u16", "a whole number from 0 to 65535"),
+        ("u32", "a whole number from 0 to 4294967295"),
+        ("u64", "a whole number from 0"),
+        ("usize", "a whole number from 0"),
+        ("i32", "a whole number"),
+        ("i64", "a whole number"),
+        ("f64", "a number"),
+    ];
+    wanted.iter().fold(message.to_owned(), |text, (of, words)| {
+        text.replace(&format!("expected {of}"), &format!("expected {words}"))
+    })
 }
 
 /// A place in a text that was read: line and character, counted from 1; 0 stands for what is not known.

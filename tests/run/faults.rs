@@ -444,7 +444,7 @@ fn bad_input_gives_one_error_and_no_files() {
     exit 2
     "#);
     insta::assert_snapshot!(given("run.max_attempts = 'three'", ONE, &file), @r#"
-    error: config.toml:2:20: `run.max_attempts`: invalid type: string "three", expected u32
+    error: config.toml:2:20: `run.max_attempts`: invalid type: string "three", expected a whole number from 0 to 4294967295
     exit 2
     "#);
     insta::assert_snapshot!(given("run.max_atempts = 2\nrun.checks = ['a', 'b']\nllm.tries = 0", ONE, &file), @r#"

@@ -265,7 +265,7 @@ fn refused_actions_change_nothing() {
             "tasks/3/comments",
             json!({"path": "a", "line": -1, "text": "x"}),
             400,
-            "expected u32",
+            "expected a whole number from 0 to 4294967295",
         ),
         (
             "tasks",

@@ -34,7 +34,7 @@ u = { timeout = '1m' }
     config.toml:5:1: unknown key `run.max_atempts`
     Hint: did you mean `run.max_attempts`?
     config.toml:6:16: `run.task_timeout`: invalid type: integer `3`, expected a string
-    config.toml:7:15: `run.max_replans`: invalid value: integer `-1`, expected u32
+    config.toml:7:15: `run.max_replans`: invalid value: integer `-1`, expected a whole number from 0 to 4294967295
     config.toml:8:8: string values must be quoted, expected literal string
     config.toml:10:13: `checks.t.run`: must name a program
     config.toml:10:27: `checks.t.timeout`: `x` is no duration, which is written "90s", "10m" or "1h 30m"
@@ -118,7 +118,7 @@ fn unknown_key_has_position_and_suggestion() {
 #[test]
 fn invalid_value_has_position() {
     insta::assert_snapshot!(problem("[run]\n\nmax_attempts = 0"), @"config.toml:3:16: `run.max_attempts`: must be 1 or more");
-    insta::assert_snapshot!(problem("[run]\nmax_replans = -1"), @"config.toml:2:15: `run.max_replans`: invalid value: integer `-1`, expected u32");
+    insta::assert_snapshot!(problem("[run]\nmax_replans = -1"), @"config.toml:2:15: `run.max_replans`: invalid value: integer `-1`, expected a whole number from 0 to 4294967295");
     insta::assert_snapshot!(problem("[run]\ntask_timeout = \"soon\""), @r#"config.toml:2:16: `run.task_timeout`: `soon` is no duration, which is written "90s", "10m" or "1h 30m""#);
     insta::assert_snapshot!(problem("[run]\ntask_timeout = \"-5m\""), @r#"config.toml:2:16: `run.task_timeout`: `-5m` is no duration, which is written "90s", "10m" or "1h 30m""#);
     insta::assert_snapshot!(problem("[run]\ntask_timeout = 600"), @"config.toml:2:16: `run.task_timeout`: invalid type: integer `600`, expected a string");
@@ -261,6 +261,6 @@ fn environment_overrides_every_kind_of_key() {
 fn environment_error_names_variable() {
     let problem = |name, value| overridden(name, value).unwrap_err();
     insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "0"), @"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: must be 1 or more");
-    insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "many"), @r#"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: invalid type: string "many", expected u32"#);
+    insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "many"), @r#"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: invalid type: string "many", expected a whole number from 0 to 4294967295"#);
     insta::assert_snapshot!(problem("PLAN_AGENT_LLM_PROVIDER", "antropic"), @"environment variable `PLAN_AGENT_LLM_PROVIDER`: unknown variant `antropic`, expected one of `auto`, `anthropic`, `openai`, `agent`, `none`");
 }

@@ -23,7 +23,7 @@ fn line_numbers_refer_to_file() {
     let problem = front.parse::<Note>().unwrap_err();
     assert_eq!(
         problem.to_string(),
-        "line 7, column 4: n: invalid type: string \"x\", expected u32"
+        "line 7, column 4: n: invalid type: string \"x\", expected a whole number from 0 to 4294967295"
     );
 }
 
@@ -95,7 +95,7 @@ fn reports_duplicate_and_invalid_fields() {
     );
     assert_eq!(
         told("n: -1"),
-        "line 2, column 4: n: invalid type: integer `-1`, expected u32"
+        "line 2, column 4: n: invalid type: integer `-1`, expected a whole number from 0 to 4294967295"
     );
     assert!(told("n: 1\nnote: a: b").starts_with("line 3, column "));
 }
