@@ -19,10 +19,10 @@ use crate::plan::{
     TaskState, Time, valid_key, word,
 };
 use crate::store::StoreError;
-use crate::wire::Problem;
 use crate::wire::plan_file::{self, OF_WORKFLOW};
 use crate::wire::team_file::plan_of_workflow;
 use crate::wire::text::{clip, joined, one_line};
+use crate::wire::{Checked, Problem};
 
 pub use crate::wire::plan_file::{Structure, StructureStep, StructureTask};
 use model::{
@@ -265,12 +265,7 @@ impl PlanTool {
         or_default(deleted.map(|()| true))
     }
 
-    async fn create(
-        &self,
-        key: &str,
-        plan: Result<PlanSpec, Vec<Problem>>,
-        dry_run: bool,
-    ) -> Result<()> {
+    async fn create(&self, key: &str, plan: Checked<PlanSpec>, dry_run: bool) -> Result<()> {
         if !valid_key(key) {
             return Err(Refusal::BadKey(one_line(key, KEY)).into());
         }
@@ -400,10 +395,7 @@ impl PlanTool {
 }
 
 /// Returns the plan of a structure, or of a workflow of a team file with values for its parameters.
-fn plan_of(
-    structure: Value,
-    parameters: Option<Map<String, Value>>,
-) -> Result<Result<PlanSpec, Vec<Problem>>> {
+fn plan_of(structure: Value, parameters: Option<Map<String, Value>>) -> Result<Checked<PlanSpec>> {
     let fields = structure.as_object();
     let has = |name| fields.is_some_and(|fields| fields.contains_key(name));
     if let Some(fields) = fields

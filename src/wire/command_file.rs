@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Problem, Problems, front_matter, known_word, markdown, one_line, parse_time, printable, quote,
-    safe_name, safe_session, time_text,
+    Checked, Problem, Problems, front_matter, known_word, markdown, one_line, parse_time,
+    printable, quote, safe_name, safe_session, time_text,
 };
 use crate::plan::{CommandId, Language, Origin, PlanId, SessionId, TaskId, Time, word};
 
@@ -93,7 +93,7 @@ impl CommandFile {
     ///
     /// # Errors
     /// All problems of the file, with its lines.
-    pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
+    pub fn parse(text: &str) -> Checked<Self> {
         let front = front_matter::split(text).map_err(|problem| vec![problem])?;
         let header: CommandHeader = front.parse().map_err(|problem| vec![problem])?;
         let problems = Problems::default();

@@ -69,6 +69,9 @@ impl Problem {
     }
 }
 
+/// What was read of a text, or all problems of it.
+pub type Checked<T> = Result<T, Vec<Problem>>;
+
 /// A place in a text that was read: line and character, counted from 1; 0 stands for what is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -121,6 +124,14 @@ impl Problems {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.borrow().is_empty()
+    }
+
+    /// Returns what was read if there is no problem.
+    pub(crate) fn sound<T>(self, read: T) -> Checked<T> {
+        match self.in_order() {
+            none if none.is_empty() => Ok(read),
+            problems => Err(problems),
+        }
     }
 
     /// Returns the problems in the order of the file.

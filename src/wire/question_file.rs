@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Problem, front_matter, joined, one_line, printable, quote};
+use super::{Checked, Problem, front_matter, joined, one_line, printable, quote};
 use crate::plan::{AnswerChoice, HumanQuestion, HumanQuestionKind, Language, PlanHead, Task};
 
 /// Returns the text of `question-<id>.md`, with an empty answer to fill in. `program` is what a person types to call this
@@ -36,7 +36,7 @@ pub fn render(
 ///
 /// # Errors
 /// A file that is no longer readable, or an answer that is none; the error names the words of the file.
-pub fn parse(text: &str) -> Result<Option<(AnswerChoice, String)>, Vec<Problem>> {
+pub fn parse(text: &str) -> Checked<Option<(AnswerChoice, String)>> {
     let (header, answer_line) = read(text).map_err(|problem| vec![problem])?;
     let word = header.answer.as_deref().unwrap_or_default().trim();
     if word.is_empty() {

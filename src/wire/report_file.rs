@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::command_file::read_session;
 use super::{
-    Problem, Problems, front_matter, has_word, known_word, markdown, one_line, parse_time,
+    Checked, Problem, Problems, front_matter, has_word, known_word, markdown, one_line, parse_time,
     printable, quote, safe_name, time_text,
 };
 use crate::plan::{CommandId, Report, ReportStatus, SessionId, Time};
@@ -98,7 +98,7 @@ pub fn command_of(file_name: &str) -> Option<CommandId> {
 ///
 /// # Errors
 /// All problems found, with the lines of the file.
-pub fn parse(name: &str, bytes: &[u8]) -> Result<ReportFile, Vec<Problem>> {
+pub fn parse(name: &str, bytes: &[u8]) -> Checked<ReportFile> {
     let only = |problem| vec![problem];
     let misnamed = || format!("the name is {}, not `report-<command id>.md`", quote(name));
     let command = command_of(name).ok_or_else(|| only(Problem::new(misnamed())))?;
@@ -254,7 +254,7 @@ fn read_header(
     front: &front_matter::FrontMatter,
     header: &ReportHeader,
     command: CommandId,
-) -> Result<ReportFile, Vec<Problem>> {
+) -> Checked<ReportFile> {
     let problems = Problems::default();
     let line = |key| front.line_of(key);
     let status = problems.take(line("status"), header.status());

@@ -4,7 +4,7 @@
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::{PlanFileHead, Reference, TaskDraft, nearest, order, suggestion};
+use super::{PlanDraft, Reference, TaskDraft, nearest, order, suggestion};
 use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec, lock_problem};
 use crate::wire::markdown::{Fences, heading};
 use crate::wire::{Place, Problem, Problems, criterion_text, front_matter, has_word, quote};
@@ -35,10 +35,7 @@ pub(super) const ATTRIBUTES: &str = "after assignee expected constraints checks 
                                      done skipped";
 
 /// Reads a plan file. Tasks with problems are still returned, and their problems are collected.
-pub(super) fn read(
-    text: &str,
-    problems: &Problems,
-) -> Result<(PlanFileHead, Vec<TaskDraft>), Problem> {
+pub(super) fn read(text: &str, problems: &Problems) -> Result<PlanDraft, Problem> {
     let front = front_matter::split_any(text)?;
     for (line, key) in front.keys().filter(|(_, key)| !has_word(FIELDS, key)) {
         let problem = Problem::at(line, 1, format!("unknown field {}", quote(key)));
@@ -70,10 +67,13 @@ pub(super) fn read(
         checklist: !has_task_headings(&front.body),
         numbers: !outside_code(&front.body, |line| item(line).is_some()),
     };
-    let drafts = reader.read(&front.body, front.body_line);
+    let tasks = reader.read(&front.body, front.body_line);
     let workspace = header.workspace.map(|folder| folder.trim().to_owned());
-    let workspace = workspace.filter(|folder| !folder.is_empty());
-    Ok((PlanFileHead { plan, workspace }, drafts))
+    Ok(PlanDraft {
+        plan,
+        workspace: workspace.filter(|folder| !folder.is_empty()),
+        tasks,
+    })
 }
 
 /// Splits a line such as `- after: 1, 2`, which is an attribute if it stands in the right place. Returns the key, the value and
@@ -118,9 +118,8 @@ struct Attribute {
     key: &'static str,
     /// Includes the further lines that belong to it.
     value: String,
-    line: usize,
     /// Where the value begins.
-    column: usize,
+    place: Place,
 }
 
 /// Reads the body line by line.
@@ -202,15 +201,12 @@ impl Reader<'_> {
 
     fn write_attribute(&mut self, key: &'static str, value: &str, line: usize, column: usize) {
         if let Some(first) = self.written.iter().find(|other| other.key == key) {
-            let message = format!("`{key}` is written twice, first on line {}", first.line);
+            let first = first.place.line;
+            let message = format!("`{key}` is written twice, first on line {first}");
             self.problems.add(Problem::at(line, 3, message));
         } else {
-            self.written.push(Attribute {
-                key,
-                value: value.to_owned(),
-                line,
-                column,
-            });
+            let (value, place) = (value.to_owned(), Place { line, column });
+            self.written.push(Attribute { key, value, place });
         }
         if self.place == ReaderPosition::Head {
             self.place = ReaderPosition::Attributes;
@@ -302,14 +298,14 @@ fn set(draft: &mut TaskDraft, attribute: &Attribute, problems: &Problems) {
     let value = attribute.value.trim();
     let stated = || Some(value.to_owned()).filter(|text| !text.is_empty());
     let list = || words(attribute).into_iter().map(|one| one.word).collect();
-    let refuse = |message| problems.add(Problem::at(attribute.line, attribute.column, message));
+    let refuse = |message| problems.add(attribute.place.problem(message));
     let task = &mut draft.task;
     match attribute.key {
         "after" => draft.after = references(attribute),
         "assignee" => task.assignee = stated(),
         "step" => task.step = stated(),
         "expected" => match criterion_text::read(value) {
-            Ok(criteria) => draft.expect(criteria, attribute.line, attribute.column),
+            Ok(criteria) => draft.expect(criteria, attribute.place),
             Err(message) => refuse(message),
         },
         "constraints" => value.clone_into(&mut task.constraints),
@@ -342,10 +338,10 @@ fn references(attribute: &Attribute) -> Vec<Reference> {
 /// Reads a list separated by commas, on one or more lines.
 fn words(attribute: &Attribute) -> Vec<Reference> {
     let mut words = Vec::new();
-    for (line, text) in (attribute.line..).zip(attribute.value.split('\n')) {
+    let first = attribute.place;
+    for (line, text) in (first.line..).zip(attribute.value.split('\n')) {
         // Two characters of indentation were removed from further lines.
-        let first = line == attribute.line;
-        let mut column = if first { attribute.column } else { 3 };
+        let mut column = if line == first.line { first.column } else { 3 };
         for part in text.split(',') {
             let word = part.trim();
             let indent = part.chars().take_while(|c| c.is_whitespace()).count();
