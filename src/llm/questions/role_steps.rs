@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    LONG_ANSWER, MAX_NAME, MAX_REASON, SHORT_ANSWER, Unrendered, bounded, cut, name, pairs,
+    LONG_ANSWER, MAX_NAME, MAX_REASON, Result, SHORT_ANSWER, Unrendered, bounded, cut, name, pairs,
     unrendered,
 };
 use crate::llm::prompt_context::role as view;
@@ -63,7 +63,7 @@ pub fn strategy(context: &RoleContext<'_>) -> Unrendered<Classified> {
 /// of it, or its problem.
 pub fn steps<S: 'static>(
     context: &RoleContext<'_>,
-    understand: impl Fn(PlannedStep, usize) -> Result<S, String> + Send + Sync + 'static,
+    understand: impl Fn(PlannedStep, usize) -> Result<S> + Send + Sync + 'static,
 ) -> Unrendered<PlannedSteps<S>> {
     let names = context.offers.iter().map(|offer| offer.name.clone());
     let names: Vec<String> = names.collect();
@@ -136,7 +136,7 @@ fn no_params() -> Value {
 }
 
 impl StepAnswer {
-    fn read(self, offered: &[String], place: &str) -> Result<PlannedStep, String> {
+    fn read(self, offered: &[String], place: &str) -> Result<PlannedStep> {
         // `coder` means the role of this name where nothing else has it.
         let named = [self.uses.clone(), format!("{ROLE_PREFIX}{}", self.uses)].into_iter();
         let Some(uses) = named.into_iter().find(|name| offered.contains(name)) else {
