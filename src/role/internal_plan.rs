@@ -319,15 +319,11 @@ impl PlanKeeper {
     ///
     /// # Errors
     /// A failure of the store itself: a plan that is damaged has no reason.
-    pub(super) async fn passed_on(
-        &self,
-        role: &str,
-        request: &RequestId,
-    ) -> Result<Option<String>> {
+    pub(super) async fn passed_on(&self, role: &str, asked: &RequestId) -> Result<Option<String>> {
         let Ok(role) = role.parse() else {
             return Ok(None);
         };
-        let Some(id) = self.store.find(&InternalPlan::key(&role, request)).await? else {
+        let Some(id) = self.store.find(&InternalPlan::key(&role, asked)).await? else {
             return Ok(None);
         };
         let cause = self.store.read(&id, |plan, _| {

@@ -3,11 +3,12 @@
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::plan::{AttemptState, Draft, PlanId, Refusal, Report, ReportStatus, TaskState, Time};
 use crate::wire::{OnTimeout, StepDoes, clip_bytes, one_line, printable};
 
+use super::abilities::Params;
 use super::placeholders::StepValues;
 use super::request_collaboration::Request;
 use super::{
@@ -97,7 +98,7 @@ impl Role {
         &self,
         abilities: &Abilities,
         name: &str,
-        params: Map<String, Value>,
+        params: Params,
         plan: &InternalPlan,
         step: &InternalStep,
     ) -> Result<Result<String, String>> {

@@ -164,18 +164,14 @@ impl Role {
         faults
     }
 
-    /// Refuses steps that name what is not there; `first` is the place of the first of them.
-    pub(super) fn sound(
-        &self,
-        steps: Result<Vec<StepSpec>>,
-        first: usize,
-    ) -> Result<Vec<StepSpec>> {
+    /// Refuses steps that name what is not there; `from` is the place of the first of them.
+    pub(super) fn sound(&self, steps: Result<Vec<StepSpec>>, from: usize) -> Result<Vec<StepSpec>> {
         let steps = steps?;
         if steps.is_empty() {
             return Err(RoleError::cannot_plan("there is no step to be done"));
         }
         let checker = self.checker();
-        let sound = (first..).zip(&steps).map(|(place, step)| {
+        let sound = (from..).zip(&steps).map(|(place, step)| {
             let checked = checker.check(step, place).and_then(|()| as_request(step));
             checked.map_err(|wrong| RoleError::CannotPlan(format!("step {place}: {wrong}")))
         });

@@ -148,7 +148,7 @@ impl Role {
         }
         let (id, status) = (&self.settings.id, CollaborationStatus::Rejected);
         let result = format!("role {id} is busy, and {MAX_WAITING} tasks wait already");
-        let update = TaskUpdate::new(message, status, result, ModelCost::default());
+        let update = TaskUpdate::new(message, status, result);
         self.framework.update_task_status(update).await?;
         Ok(AdmittedTask::Nothing)
     }
@@ -264,7 +264,7 @@ impl Role {
         let Some(task) = &self.state.current_task else {
             return Ok(());
         };
-        let mut update = TaskUpdate::new(task, status, result, ModelCost::default());
+        let mut update = TaskUpdate::new(task, status, result);
         if let Some(plan) = &self.state.internal_plan {
             update.partial = plan.partial;
             update.spent = match &self.state.top {
