@@ -70,10 +70,9 @@ pub(super) fn dependency_graph(plan: &Plan, format: GraphFormat, page: Page) -> 
     };
     let state = |task: &Task| graph_text::state(plan, task);
     loop {
-        let shown = tasks.iter().copied();
         let graph = match format {
-            GraphFormat::Mermaid => graph_text::mermaid(shown, state),
-            GraphFormat::Dot => graph_text::dot(plan, shown, state),
+            GraphFormat::Mermaid => graph_text::mermaid(&tasks, state),
+            GraphFormat::Dot => graph_text::dot(plan, &tasks, state),
         };
         if weight(&graph) <= page.room() || tasks.len() <= 1 {
             return DependencyGraph {
