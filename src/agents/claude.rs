@@ -2,12 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    AgentAct, AgentInvocation, AgentRun, CodingAgent, Commands, Login, ModelFault, Permissions,
-    ProgramVersion, RunOutcome, RunOutput, RunReading, RunSession, Variables, complains,
-    dollars_at, events, folder, gets, is, is_uuid, joined_text, last_event, number_at, plausible,
-    says, session_named, text_at, tokens_at, uses,
-};
+use super::*;
 use crate::plan::{ModelCost, Time};
 use crate::wire::{Problem, joined, one_line};
 
@@ -101,13 +96,10 @@ fn exact(command: &str) -> Result<(), &'static str> {
 fn acts(event: &Value) -> Option<Vec<AgentAct>> {
     match text_at(event, "/type") {
         "assistant" | "user" => {}
-        "result" if event.get("is_error").is_some() => {
-            let failed = event.get("is_error") == Some(&Value::Bool(true));
-            return Some(match failed {
-                true => complains(event, "/result"),
-                false => Vec::new(),
-            });
+        "result" if event.get("is_error") == Some(&Value::Bool(true)) => {
+            return Some(complains(event, "/result"));
         }
+        "result" if event.get("is_error").is_some() => return Some(Vec::new()),
         "system" | "rate_limit_event" => return Some(Vec::new()),
         _ => return None,
     }

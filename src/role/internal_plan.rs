@@ -118,12 +118,8 @@ impl InternalPlan {
     pub fn of(plan: &Plan) -> Self {
         let head = plan.head();
         let usage = &head.usage;
-        let others = ModelCost {
-            calls: 0,
-            input_tokens: usage.agent_input_tokens,
-            output_tokens: usage.agent_output_tokens,
-            cost_usd: usage.agent_cost_usd,
-        };
+        let (input, output) = (usage.agent_input_tokens, usage.agent_output_tokens);
+        let others = ModelCost::new(input, output, usage.agent_cost_usd);
         let recalls = plan.recalls().map(|recalled| recalled.id.clone());
         let step = |task: &Task| InternalStep {
             number: task.number,
