@@ -175,12 +175,8 @@ impl PlanTool {
     ///
     /// # Errors
     /// Describes the problem; a structure may have several.
-    pub async fn check_structure(
-        &self,
-        plan_id: &str,
-        structure_data: Structure,
-    ) -> Result<(), String> {
-        let plan = plan_file::from_structure(structure_data);
+    pub async fn check_structure(&self, plan_id: &str, structure: Structure) -> Result<(), String> {
+        let plan = plan_file::from_structure(structure);
         let made = self.create(plan_id, plan, true).await;
         made.map_err(|reason| reason.to_string())
     }

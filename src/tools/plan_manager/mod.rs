@@ -400,13 +400,10 @@ fn new_task(task: &PlannedTask) -> Result<TaskSpec> {
 }
 
 /// Returns references to the tasks of these numbers.
-fn references(
-    dependencies: &[i64],
-    reference: impl Fn(i64) -> Option<TaskRef>,
-) -> Result<Vec<TaskRef>> {
+fn references(ids: &[i64], reference: impl Fn(i64) -> Option<TaskRef>) -> Result<Vec<TaskRef>> {
     let unknown = PlanManagerError::unknown_dependency;
     let reference = |id: &i64| reference(*id).ok_or_else(|| unknown(*id));
-    dependencies.iter().map(reference).collect()
+    ids.iter().map(reference).collect()
 }
 
 /// Returns a reference to a task that the plan may have.
@@ -433,12 +430,7 @@ fn editable(plan: &Plan, task_id: i64) -> Result<TaskId> {
 }
 
 /// Returns the number of a task that has this state; one in another state is the error of this code.
-fn task_in(
-    plan: &Plan,
-    task_id: i64,
-    state: TaskState,
-    otherwise: ManagerErrorCode,
-) -> Result<TaskId> {
+fn task_in(plan: &Plan, task_id: i64, state: TaskState, code: ManagerErrorCode) -> Result<TaskId> {
     let task = task(plan, task_id)?;
     if task.status == state {
         return Ok(task.number);
@@ -446,7 +438,7 @@ fn task_in(
     let status = ManagerTaskStatus::of(plan, task);
     let message = format!("Task {} is {}", task.number, word(&status));
     let details = json!({ "task_id": id(task.number), "status": status });
-    Err(PlanManagerError::new(otherwise, &message, details))
+    Err(PlanManagerError::new(code, &message, details))
 }
 
 fn none_executable(plan: &Plan) -> PlanManagerError {
