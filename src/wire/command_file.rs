@@ -64,12 +64,11 @@ pub struct Sections {
 impl CommandFile {
     /// Returns the file's text.
     pub fn render(&self) -> String {
+        let session = self.session.as_ref().map_or("auto", SessionId::as_str);
         let header = CommandHeader {
             id: Some(self.id.to_string()),
             created_at: self.created_at.map(time_text),
-            session_id: Some(
-                (self.session.as_ref()).map_or("auto".to_owned(), |id| id.to_string()),
-            ),
+            session_id: Some(session.to_owned()),
             command_type: Some(word(&self.kind)),
             plan: self.plan.as_ref().map(ToString::to_string),
             task: self.task.map(|task| task.0),

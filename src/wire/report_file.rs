@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::command_file::read_session;
+use super::front_matter::FrontMatter;
 use super::{
     Checked, Problem, Problems, front_matter, has_word, known_word, markdown, one_line, parse_time,
     printable, quote, safe_name, time_text,
@@ -112,7 +113,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Checked<ReportFile> {
         Ok(header) => header,
         Err(problem) => read_by_line(&front, problem).map_err(only)?,
     };
-    let mut file = read_header(&front, &header, command)?;
+    let mut file = header.read(&front, command)?;
     file.report.name = name.to_owned();
     let ([results, pitfalls, next_steps], other) = markdown::parts(&front.body, HEADINGS);
     file.report = Report {
@@ -228,10 +229,7 @@ fn text_of(bytes: &[u8]) -> Result<&str, Problem> {
 
 /// Reads the known fields of a header in which some other field is not valid YAML; each known field is read from its own single
 /// line. Returns `spoiled`, the error of the YAML parser, where that does not work.
-fn read_by_line(
-    front: &front_matter::FrontMatter,
-    spoiled: Problem,
-) -> Result<ReportHeader, Problem> {
+fn read_by_line(front: &FrontMatter, spoiled: Problem) -> Result<ReportHeader, Problem> {
     let mut values = Map::new();
     for field in front.fields().map_err(|_| spoiled.clone())? {
         let value = match (field.key.as_str(), field.scalar()) {
@@ -250,45 +248,41 @@ fn read_by_line(
     }
 }
 
-fn read_header(
-    front: &front_matter::FrontMatter,
-    header: &ReportHeader,
-    command: CommandId,
-) -> Checked<ReportFile> {
-    let problems = Problems::default();
-    let line = |key| front.line_of(key);
-    let status = problems.take(line("status"), header.status());
-    let id = problems.take(line("id"), header.check_id(&command));
-    let session = problems.take(line("session_id"), header.session());
-    let blocked_until = problems.take(line("blocked_until"), header.blocked_until());
-    let collaboration = problems.take(line("collaboration"), header.collaboration());
-    let (Some(status), Some(()), Some(session), Some(blocked_until), Some(collaboration)) =
-        (status, id, session, blocked_until, collaboration)
-    else {
-        return Err(problems.in_order());
-    };
-    let usage = header.usage.unwrap_or_default();
-    let cost = usage.cost_usd.filter(|cost| cost.is_finite());
-    let mut file = ReportFile::new(command, status);
-    file.request_id = stated(&header.request_id).map(str::to_owned);
-    file.report = Report {
-        session,
-        input_tokens: usage.input_tokens.unwrap_or(0),
-        output_tokens: usage.output_tokens.unwrap_or(0),
-        cost_usd: cost.unwrap_or(0.0).max(0.0),
-        blocked_until,
-        question: stated(&header.question).map(str::to_owned),
-        refused: stated(&header.refused)
-            .and_then(|list| serde_json::from_str(list).ok())
-            .unwrap_or_default(),
-        collaboration,
-        words_only: stated(&header.written_by) == Some(WORKER),
-        ..file.report
-    };
-    Ok(file)
-}
-
 impl ReportHeader {
+    fn read(&self, front: &FrontMatter, command: CommandId) -> Checked<ReportFile> {
+        let problems = Problems::default();
+        let line = |key| front.line_of(key);
+        let status = problems.take(line("status"), self.status());
+        let id = problems.take(line("id"), self.check_id(&command));
+        let session = problems.take(line("session_id"), self.session());
+        let blocked_until = problems.take(line("blocked_until"), self.blocked_until());
+        let collaboration = problems.take(line("collaboration"), self.collaboration());
+        let (Some(status), Some(()), Some(session), Some(blocked_until), Some(collaboration)) =
+            (status, id, session, blocked_until, collaboration)
+        else {
+            return Err(problems.in_order());
+        };
+        let usage = self.usage.unwrap_or_default();
+        let cost = usage.cost_usd.filter(|cost| cost.is_finite());
+        let mut file = ReportFile::new(command, status);
+        file.request_id = stated(&self.request_id).map(str::to_owned);
+        file.report = Report {
+            session,
+            input_tokens: usage.input_tokens.unwrap_or(0),
+            output_tokens: usage.output_tokens.unwrap_or(0),
+            cost_usd: cost.unwrap_or(0.0).max(0.0),
+            blocked_until,
+            question: stated(&self.question).map(str::to_owned),
+            refused: stated(&self.refused)
+                .and_then(|list| serde_json::from_str(list).ok())
+                .unwrap_or_default(),
+            collaboration,
+            words_only: stated(&self.written_by) == Some(WORKER),
+            ..file.report
+        };
+        Ok(file)
+    }
+
     fn status(&self) -> Result<ReportStatus, Problem> {
         let found = stated(&self.status).ok_or("`status` is missing".to_owned());
         found

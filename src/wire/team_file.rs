@@ -208,15 +208,13 @@ fn read(node: &YamlNode, problems: &Problems) -> Team {
     if roles.is_empty() && fields.need("roles").is_some() {
         problems.add(node.problem("the team has no roles"));
     }
+    let roles = roles.iter().filter_map(|role| role::read(role, problems));
     let workflows = bounded(&fields, "workflows").iter();
+    let workflows = workflows.filter_map(|workflow| workflow::read(workflow, problems));
     let team = Team {
         name: fields.string("name"),
-        roles: (roles.iter())
-            .filter_map(|role| role::read(role, problems))
-            .collect(),
-        workflows: workflows
-            .filter_map(|workflow| workflow::read(workflow, problems))
-            .collect(),
+        roles: roles.collect(),
+        workflows: workflows.collect(),
         ..Team::default()
     };
     let roles = team.roles.iter().map(|role| (&*role.id, role.place));

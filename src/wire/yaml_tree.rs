@@ -146,12 +146,12 @@ impl YamlNode {
     pub fn change_texts(&mut self, change: &mut impl FnMut(&str) -> String) {
         match &mut self.data {
             Data::Text(text) => *text = change(text),
-            Data::List(entries) => entries
-                .iter_mut()
-                .for_each(|entry| entry.change_texts(change)),
-            Data::Map(entries) => entries
-                .iter_mut()
-                .for_each(|(_, value)| value.change_texts(change)),
+            Data::List(entries) => {
+                (entries.iter_mut()).for_each(|entry| entry.change_texts(change))
+            }
+            Data::Map(entries) => {
+                (entries.iter_mut()).for_each(|(_, value)| value.change_texts(change))
+            }
             Data::Null | Data::Plain(..) => {}
         }
     }
@@ -220,15 +220,11 @@ impl<'a> YamlFields<'a> {
     }
 
     /// Refuses fields by their names.
-    pub fn refuse(
-        &self,
-        wrong: impl Fn(&str) -> bool,
-        problem: impl Fn(&YamlNode, &str) -> Problem,
-    ) {
+    pub fn refuse(&self, wrong: impl Fn(&str) -> bool, say: impl Fn(&YamlNode, &str) -> Problem) {
         for (key, _) in self.entries {
             let word = key.text().unwrap_or_default();
             if wrong(word) {
-                self.problems.add(problem(key, word));
+                self.problems.add(say(key, word));
             }
         }
     }
@@ -313,18 +309,13 @@ impl<'a> YamlFields<'a> {
     }
 
     /// Returns what a field stands for that is one of a few words.
-    pub fn choice<T: Copy>(
-        &self,
-        key: &str,
-        all: &[T],
-        as_str: fn(T) -> &'static str,
-    ) -> Option<T> {
-        let word = self.text(key)?;
-        let found = all.iter().copied().find(|one| as_str(*one) == word);
+    pub fn choice<T: Copy>(&self, key: &str, all: &[T], word: fn(T) -> &'static str) -> Option<T> {
+        let text = self.text(key)?;
+        let found = all.iter().copied().find(|one| word(*one) == text);
         if found.is_none() {
-            let words = all.iter().map(|one| as_str(*one));
-            let message = format!("`{key}` is {}", quote(word));
-            self.refuse_value(key, message, suggestion(word, words));
+            let words = all.iter().map(|one| word(*one));
+            let message = format!("`{key}` is {}", quote(text));
+            self.refuse_value(key, message, suggestion(text, words));
         }
         found
     }

@@ -100,10 +100,8 @@ impl PlanToEdit {
                 problems.add(problem.with_hint("`- after: N` says what a task waits for"));
             }
             last = last.max(place);
-            let done = TaskSpec {
-                done: true,
-                ..known.clone()
-            };
+            let mut done = known.clone();
+            done.done = true;
             edited.tasks.push(if draft.task == known {
                 TaskEdit::Keep(task.number)
             } else if draft.task == done {

@@ -64,7 +64,7 @@ pub(super) fn read(text: &str, problems: &Problems) -> Result<PlanDraft, Problem
         written: Vec::new(),
         description: Vec::new(),
         place: ReaderPosition::Head,
-        checklist: !has_task_headings(&front.body),
+        checklist: !outside_code(&front.body, is_task),
         numbers: !outside_code(&front.body, |line| item(line).is_some()),
     };
     let tasks = reader.read(&front.body, front.body_line);
@@ -79,9 +79,7 @@ pub(super) fn read(text: &str, problems: &Problems) -> Result<PlanDraft, Problem
 /// Splits a line such as `- after: 1, 2`, which is an attribute if it stands in the right place. Returns the key, the value and
 /// the byte at which the value begins.
 pub(super) fn attribute(line: &str) -> Option<(&str, &str, usize)> {
-    let text = line
-        .strip_prefix("- ")
-        .or_else(|| line.strip_prefix("* "))?;
+    let text = line.strip_prefix(['-', '*'])?.strip_prefix(' ')?;
     let (key, value) = text.split_once(':')?;
     let word = key.chars().all(|c| c.is_alphabetic() || "_- ".contains(c));
     if !word || key.is_empty() || key.len() > 24 || !(value.is_empty() || value.starts_with(' ')) {
@@ -94,8 +92,7 @@ pub(super) fn attribute(line: &str) -> Option<(&str, &str, usize)> {
 /// Returns whether a line of a description would be read as something else without a backslash before it.
 pub(super) fn needs_escape(line: &str) -> bool {
     let text = line.trim_start_matches('\\');
-    let is_task = heading(text).is_some_and(|(level, _)| level == 2);
-    is_task || attribute(text).is_some_and(|(key, ..)| known(key).is_some())
+    is_task(text) || attribute(text).is_some_and(|(key, ..)| known(key).is_some())
 }
 
 fn known(key: &str) -> Option<&'static str> {
@@ -282,9 +279,8 @@ impl Reader<'_> {
         self.place = ReaderPosition::Head;
         let Some(draft) = self.drafts.last_mut() else {
             let of_plan = &mut self.plan.description;
-            *of_plan = format!("{of_plan}\n\n{}", description.trim())
-                .trim()
-                .to_owned();
+            let text = format!("{of_plan}\n\n{}", description.trim());
+            text.trim().clone_into(of_plan);
             return;
         };
         draft.task.description = description.to_owned();
@@ -364,10 +360,9 @@ fn flag(value: &str) -> Option<bool> {
     }
 }
 
-fn has_task_headings(body: &str) -> bool {
-    outside_code(body, |line| {
-        heading(line).is_some_and(|(level, _)| level == 2)
-    })
+/// Returns whether a line is the heading of a task.
+fn is_task(line: &str) -> bool {
+    heading(line).is_some_and(|(level, _)| level == 2)
 }
 
 fn outside_code(body: &str, is: impl Fn(&str) -> bool) -> bool {
@@ -384,10 +379,9 @@ fn numbered_item(line: &str) -> Option<&str> {
 
 /// Reads `- [ ] text`, `* [x] text` or `1. [ ] text` at the start of a line.
 fn item(line: &str) -> Option<(bool, &str)> {
-    let text = line.strip_prefix(['-', '*', '+']).or_else(|| {
-        line.trim_start_matches(|c: char| c.is_ascii_digit())
-            .strip_prefix(['.', ')'])
-    })?;
+    let behind = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let numbered = || behind.strip_prefix(['.', ')']);
+    let text = line.strip_prefix(['-', '*', '+']).or_else(numbered)?;
     let text = text.strip_prefix(' ')?.trim_start();
     let done = match text.get(..3)? {
         "[ ]" => false,

@@ -8,18 +8,18 @@ use crate::plan::{Criteria, Plan, Task, TaskId, TaskState, word};
 use crate::wire::markdown::Fences;
 use crate::wire::{criterion_text, front_matter, joined, one_line, printable};
 
+/// The numbers of tasks in the text.
+type Numbers = HashMap<TaskId, usize>;
+
 /// Returns the plan file of a plan. Reading it again gives the same tasks with the same dependencies. Tasks are numbered in the
 /// plan's order, and a completed task is done there. One that was skipped or replaced says so, and stays skipped.
 pub fn render(plan: &Plan) -> String {
-    let numbers: HashMap<TaskId, usize> = plan.tasks().map(|task| task.number).zip(1..).collect();
+    let numbers: Numbers = plan.tasks().map(|task| task.number).zip(1..).collect();
     front_matter::join(&header(plan), &body(plan.tasks(), &numbers))
 }
 
 /// Returns the sections of tasks, with these numbers.
-pub(super) fn body<'a>(
-    tasks: impl Iterator<Item = &'a Task>,
-    numbers: &HashMap<TaskId, usize>,
-) -> String {
+pub(super) fn body<'a>(tasks: impl Iterator<Item = &'a Task>, numbers: &Numbers) -> String {
     let mut body = String::new();
     for task in tasks {
         write_task(&mut body, numbers[&task.number], task, numbers);
@@ -41,7 +41,7 @@ pub(super) fn header(plan: &Plan) -> PlanHeader {
     }
 }
 
-fn write_task(body: &mut String, number: usize, task: &Task, numbers: &HashMap<TaskId, usize>) {
+fn write_task(body: &mut String, number: usize, task: &Task, numbers: &Numbers) {
     let name = line(&task.name);
     // A closing sequence keeps the `#` at the end of a name such as `C #`.
     let closing = if name.ends_with('#') { " ##" } else { "" };
@@ -65,7 +65,7 @@ fn write_task(body: &mut String, number: usize, task: &Task, numbers: &HashMap<T
     body.push_str(&text);
 }
 
-fn attributes(task: &Task, numbers: &HashMap<TaskId, usize>) -> Vec<(&'static str, String)> {
+fn attributes(task: &Task, numbers: &Numbers) -> Vec<(&'static str, String)> {
     let after = task.dependencies.iter().filter_map(|id| numbers.get(id));
     let skipped = match continued(task.result.as_deref().unwrap_or_default()) {
         _ if task.status != TaskState::Skipped => String::new(),

@@ -37,12 +37,11 @@ impl KnownNames<'_> {
     }
 
     fn has_tool(&self, name: &str) -> bool {
-        self.tools
-            .iter()
-            .any(|known| match known.strip_suffix('*') {
-                Some(server) => name.starts_with(server) && name != server,
-                None => *known == name,
-            })
+        let mut tools = self.tools.iter();
+        tools.any(|known| match known.strip_suffix('*') {
+            Some(server) => name.starts_with(server) && name != server,
+            None => *known == name,
+        })
     }
 }
 

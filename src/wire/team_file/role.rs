@@ -215,11 +215,8 @@ fn step(node: &YamlNode, number: usize, problems: &Problems) -> Option<(StepSpec
 
 fn params(fields: &YamlFields<'_>) -> Map<String, Value> {
     let open = |node| YamlFields::open(node, "`params`", fields.problems);
-    match fields
-        .get("params")
-        .and_then(open)
-        .map(|open| open.node.value())
-    {
+    let open = fields.get("params").and_then(open);
+    match open.map(|open| open.node.value()) {
         Some(Value::Object(params)) => params,
         _ => Map::new(),
     }

@@ -288,10 +288,8 @@ fn parameters(fields: &YamlFields<'_>) -> Vec<Parameter> {
         let most = super::MAX_ENTRIES;
         problems.add(node.problem(format!("`parameters` has more than {most} entries")));
     }
-    fields
-        .entries()
-        .filter_map(|(key, value)| parameter(key, value, problems))
-        .collect()
+    let read = |(key, value)| parameter(key, value, problems);
+    fields.entries().filter_map(read).collect()
 }
 
 fn parameter(key: &YamlNode, node: &YamlNode, problems: &Problems) -> Option<Parameter> {
