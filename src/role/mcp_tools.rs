@@ -163,7 +163,7 @@ impl McpServer {
             stdin: None,
             deadline: self.config.timeout,
         };
-        let (stdin, read, child) = self.child(&spec).map_err(|source| McpError::Start {
+        let (stdin, read, child) = self.run(&spec).map_err(|source| McpError::Start {
             server: self.name.clone(),
             source,
         })?;
@@ -175,19 +175,14 @@ impl McpServer {
         Ok(Connection { id, client, child })
     }
 
-    fn child(
-        &self,
-        spec: &ChildSpec,
-    ) -> Result<(ChildStdin, ChildStdout, ServerProcess), ExecError> {
+    fn run(&self, spec: &ChildSpec) -> Result<(ChildStdin, ChildStdout, ServerProcess), ExecError> {
         let cannot = |source| ExecError::Start {
             program: self.config.command.first().cloned().unwrap_or_default(),
             source,
         };
-        let marked = match &self.marks {
-            Some(marks) => ProcessMark::new(marks, MarkKind::Server, &self.name).map_err(cannot)?,
-            None => None,
-        };
-        let (mut mark, output) = match marked {
+        let mark = |marks| ProcessMark::new(marks, MarkKind::Server, &self.name);
+        let marked = self.marks.as_deref().map(mark).transpose();
+        let (mut mark, output) = match marked.map_err(cannot)?.flatten() {
             Some((mark, output)) => (Some(mark), output),
             None => (None, ChildOutput::nameless().map_err(cannot)?),
         };

@@ -139,17 +139,15 @@ impl Role {
             });
         }
         let waiting = &mut self.state.waiting;
-        if waiting.iter().any(same) {
-            return Ok(AdmittedTask::Nothing);
-        }
-        if waiting.len() < MAX_WAITING {
+        let is_new = !waiting.iter().any(same);
+        if is_new && waiting.len() < MAX_WAITING {
             waiting.push_back(message.clone());
-            return Ok(AdmittedTask::Nothing);
+        } else if is_new {
+            let (id, status) = (&self.settings.id, CollaborationStatus::Rejected);
+            let result = format!("role {id} is busy, and {MAX_WAITING} tasks wait already");
+            let update = TaskUpdate::new(message, status, result);
+            self.framework.update_task_status(update).await?;
         }
-        let (id, status) = (&self.settings.id, CollaborationStatus::Rejected);
-        let result = format!("role {id} is busy, and {MAX_WAITING} tasks wait already");
-        let update = TaskUpdate::new(message, status, result);
-        self.framework.update_task_status(update).await?;
         Ok(AdmittedTask::Nothing)
     }
 

@@ -129,11 +129,9 @@ impl TaskNames {
         })?;
         let tasks = (1..).zip(answers.into_iter().zip(linked));
         let tasks = tasks.map(|(number, (answer, dependencies)): (usize, _)| {
-            let task = self.task(answer, &format!("task {number}"))?;
-            Ok(TaskSpec {
-                dependencies,
-                ..task
-            })
+            let mut task = self.task(answer, &format!("task {number}"))?;
+            task.dependencies = dependencies;
+            Ok(task)
         });
         let tasks = tasks.collect::<Result<Vec<_>>>()?;
         let Some(cycle) = cycle_among(&tasks) else {
