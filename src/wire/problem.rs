@@ -35,18 +35,16 @@ impl Problem {
 
     /// Creates a problem of a line.
     pub fn on_line(line: usize, message: impl Into<String>) -> Self {
-        Self {
-            line: Some(line),
-            ..Self::new(message)
-        }
+        let mut problem = Self::new(message);
+        problem.line = Some(line);
+        problem
     }
 
     /// Creates a problem of a place in a line.
     pub fn at(line: usize, column: usize, message: impl Into<String>) -> Self {
-        Self {
-            column: Some(column),
-            ..Self::on_line(line, message)
-        }
+        let mut problem = Self::on_line(line, message);
+        problem.column = Some(column);
+        problem
     }
 
     /// Returns the problem with its place in a file, in the form of compilers: `file:line:column: what`.
@@ -61,11 +59,9 @@ impl Problem {
 
     /// Adds how to repair it.
     #[must_use]
-    pub fn with_hint(self, hint: impl Into<String>) -> Self {
-        Self {
-            hint: Some(hint.into()),
-            ..self
-        }
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
     }
 }
 

@@ -62,23 +62,19 @@ impl ReportFile {
 
     /// Returns the report for the plan: its texts are printable, and everything else in the body stands behind the results.
     pub fn into_report(self) -> Report {
-        let report = self.report;
+        let mut report = self.report;
         let mut results = printable(&report.results);
         if !self.other.is_empty() {
             let other = printable(&self.other);
             results = format!("{results}\n\n{other}").trim().to_owned();
         }
-        Report {
-            results,
-            pitfalls: printable(&report.pitfalls),
-            next_steps: printable(&report.next_steps),
-            question: report.question.as_deref().map(printable),
-            // A person sees a command as it is, or is not asked about it.
-            refused: (report.refused.into_iter())
-                .filter(|command| printable(command) == *command)
-                .collect(),
-            ..report
-        }
+        report.results = results;
+        report.pitfalls = printable(&report.pitfalls);
+        report.next_steps = printable(&report.next_steps);
+        report.question = report.question.as_deref().map(printable);
+        // A person sees a command as it is, or is not asked about it.
+        (report.refused).retain(|command| printable(command) == *command);
+        report
     }
 }
 
@@ -115,13 +111,12 @@ pub fn parse(name: &str, bytes: &[u8]) -> Checked<ReportFile> {
     };
     let mut file = header.read(&front, command)?;
     file.report.name = name.to_owned();
-    let ([results, pitfalls, next_steps], other) = markdown::parts(&front.body, HEADINGS);
-    file.report = Report {
-        results,
-        pitfalls,
-        next_steps,
-        ..file.report
-    };
+    let (parts, other) = markdown::parts(&front.body, HEADINGS);
+    [
+        file.report.results,
+        file.report.pitfalls,
+        file.report.next_steps,
+    ] = parts;
     file.other = other;
     if is_blank(&file) {
         let hint = "write what was done under `## Core results`, then `## Pitfalls` and `## Next-step suggestions`";

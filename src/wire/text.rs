@@ -255,9 +255,8 @@ fn after_control_string<'a>(rest: &'a str, vain: &mut usize) -> &'a str {
     }
     let end = rest.find(['\u{7}', '\u{1b}', '\u{9c}', '\n']);
     let tail = end.map_or("", |end| &rest[end..]);
-    let behind = ["\u{7}", "\u{9c}", "\u{1b}\\"]
-        .into_iter()
-        .find_map(|terminator| tail.strip_prefix(terminator));
+    let mut terminators = ["\u{7}", "\u{9c}", "\u{1b}\\"].into_iter();
+    let behind = terminators.find_map(|terminator| tail.strip_prefix(terminator));
     if behind.is_none() {
         *vain = tail.len();
     }

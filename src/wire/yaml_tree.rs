@@ -332,12 +332,6 @@ impl<'a> YamlFields<'a> {
         Some(text)
     }
 
-    /// Returns the text of an optional field that must not be empty.
-    pub fn word_if_there(&self, key: &str) -> Option<&'a str> {
-        self.get(key)?;
-        self.word(key)
-    }
-
     pub fn truth(&self, key: &str) -> Option<bool> {
         let node = self.get(key)?;
         let Data::Plain(Value::Bool(truth), _) = node.data else {

@@ -393,9 +393,8 @@ fn item(line: &str) -> Option<(bool, &str)> {
 
 /// Removes `1. `, `1) `, `Task 1: ` or `任务 1：` from the start of a heading.
 fn numbered(title: &str) -> (Option<usize>, &str) {
-    let word = ["Task ", "task ", "TASK ", "任务"]
-        .into_iter()
-        .find_map(|word| title.strip_prefix(word));
+    let mut words = ["Task ", "task ", "TASK ", "任务"].into_iter();
+    let word = words.find_map(|word| title.strip_prefix(word));
     let text = word.unwrap_or(title).trim_start();
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let digits = &text[..text.len() - rest.len()];

@@ -88,9 +88,8 @@ fn attributes(task: &Task, numbers: &Numbers) -> Vec<(&'static str, String)> {
         ("done", flag(task.status == TaskState::Completed)),
         ("skipped", skipped),
     ];
-    all.into_iter()
-        .filter(|(_, value)| !value.is_empty())
-        .collect()
+    let stated = all.into_iter().filter(|(_, value)| !value.is_empty());
+    stated.collect()
 }
 
 /// Returns the criteria; a list begins on a line of its own.
@@ -104,10 +103,9 @@ fn expected(criteria: &Criteria) -> String {
 
 /// Returns the checks of a task without those that stand at its criteria.
 fn own_checks(task: &Task) -> Vec<&str> {
+    let bound = |name: &&str| task.criteria.checks().any(|bound| bound == *name);
     let checks = task.checks.iter().map(String::as_str);
-    checks
-        .filter(|name| !task.criteria.checks().any(|bound| bound == *name))
-        .collect()
+    checks.filter(|name| !bound(name)).collect()
 }
 
 fn text(text: &str) -> String {

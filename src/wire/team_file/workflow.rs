@@ -154,13 +154,13 @@ impl Workflow {
     /// # Errors
     /// Parameters that are missing, unknown or invalid, else the problems of the resulting plan.
     pub fn instantiate(&self, given: &Map<String, Value>) -> Checked<PlanFile> {
-        let mut problems = Vec::new();
+        let problems = Problems::default();
         for name in given.keys() {
             if !self.parameters.iter().any(|known| known.name == *name) {
                 let (id, word) = (&self.id, quote(name));
                 let message = format!("the workflow `{id}` has no parameter {word}");
                 let hint = suggestion(name, names(&self.parameters).into_iter());
-                problems.push(Problem::new(message).with_hint(hint));
+                problems.add(Problem::new(message).with_hint(hint));
             }
         }
         let mut values = BTreeMap::new();
@@ -171,16 +171,14 @@ impl Workflow {
                 Err(reason) => {
                     let problem = Problem::new(format!("the parameter `{name}` {reason}"));
                     let about = one_line(&parameter.description, 200);
-                    problems.push(match about.is_empty() || about == *name {
+                    problems.add(match about.is_empty() || about == *name {
                         true => problem,
                         false => problem.with_hint(format!("`{name}`: {about}")),
                     });
                 }
             }
         }
-        if !problems.is_empty() {
-            return Err(problems);
-        }
+        problems.sound(())?;
         self.made_with(&|name| values.get(name).cloned())
     }
 
