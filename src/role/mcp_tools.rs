@@ -306,21 +306,18 @@ async fn list(peer: &Peer<RoleClient>) -> Result<Vec<rmcp::model::Tool>, Service
 
 /// Says why a server cannot be spoken with.
 fn not_begun(error: ClientInitializeError) -> String {
+    use ClientInitializeError::{ConnectionClosed, TransportError};
     match error {
-        ClientInitializeError::ConnectionClosed(_)
-        | ClientInitializeError::TransportError { .. } => {
-            "ended before it said who it is".to_owned()
-        }
+        ConnectionClosed(_) | TransportError { .. } => "ended before it said who it is".to_owned(),
         other => format!("does not speak the protocol: {other}"),
     }
 }
 
 /// Says why a server did not answer.
 fn not_answered(error: ServiceError) -> String {
+    use ServiceError::{TransportClosed, TransportSend};
     match error {
-        ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
-            "ended before it answered".to_owned()
-        }
+        TransportClosed | TransportSend(_) => "ended before it answered".to_owned(),
         other => format!("gave no answer: {other}"),
     }
 }

@@ -200,10 +200,8 @@ impl Role {
             return Err(RoleError::CannotPlan(reason));
         };
         let (simple, reason) = if self.settings.config.classify {
-            let context = RoleContext {
-                description,
-                ..self.question_context()
-            };
+            let mut context = self.question_context();
+            context.description = description;
             let question = questions::strategy(&context).render(&model.prompts)?;
             let said = self.put(ModelQuestionKind::Strategy, &question).await?;
             (said.simple, format!("the model says: {}", said.reason))

@@ -206,10 +206,8 @@ impl StepContext<'_> {
         let Some(asking) = &self.asking else {
             return Err(NO_MODEL.to_owned());
         };
-        let context = RoleContext {
-            question: wanted,
-            ..self.task
-        };
+        let mut context = self.task;
+        context.question = wanted;
         let question = questions::ask(&context).render(&asking.model.prompts);
         let question = question.map_err(|error| error.to_string())?;
         let nth = self.asked.fetch_add(1, Ordering::Relaxed);
