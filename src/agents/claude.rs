@@ -176,11 +176,9 @@ fn outcome(result: &Value, printed: &RunOutput<'_>) -> RunOutcome {
     let error = result.pointer("/is_error").and_then(Value::as_bool);
     let status = number_at(result, "/api_error_status");
     let fault = |status: Option<u16>| {
-        let until = limit(printed.out, &text).filter(|_| status.is_none_or(|s| s == 429));
-        RunOutcome::Model(ModelFault {
-            until,
-            ..ModelFault::new(status, said.clone())
-        })
+        let mut fault = ModelFault::new(status, said.clone());
+        fault.until = limit(printed.out, &text).filter(|_| status.is_none_or(|s| s == 429));
+        RunOutcome::Model(fault)
     };
     let nothing_refused = what.is_empty();
     let refused = |text, unfinished| RunOutcome::Refused {

@@ -1,7 +1,6 @@
 //! One POST to a model's endpoint: where it may go, how long it may be silent, how large the response may be, and the name of
 //! each kind of failure. This module owns the key; no text that leaves it contains the key.
 
-use std::fmt;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
@@ -58,7 +57,8 @@ pub fn client_builder(url: &Url) -> ClientBuilder {
     builder
 }
 
-/// A model's address with the client for it.
+/// A model's address with the client for it. What it prints of itself has no key: that is in types that never show it.
+#[derive(Debug)]
 pub(super) struct Endpoint {
     client: Client,
     url: Url,
@@ -68,16 +68,6 @@ pub(super) struct Endpoint {
     key: Option<SecretString>,
     /// The longest silence.
     pub(super) timeout: Duration,
-}
-
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint")
-            .field("url", &self.shown_url)
-            .field("model", &self.model)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Endpoint {

@@ -151,17 +151,11 @@ impl Prompts {
         Ok([system, self.render(template, 1, view)?])
     }
 
-    /// Renders the command file's body.
-    pub(super) fn command(&self, context: &Value) -> Result<String> {
-        self.render(PromptTemplate::Command, 0, context)
-    }
-
     fn add(&mut self, template: PromptTemplate, path: PathBuf, source: &str) -> Result<()> {
         self.paths.insert(template, path);
         for (part, text) in self.split(template, source)?.into_iter().enumerate() {
-            self.environment
-                .add_template_owned(name(template, part), text)
-                .map_err(|error| self.broken(template, &error))?;
+            let added = (self.environment).add_template_owned(name(template, part), text);
+            added.map_err(|error| self.broken(template, &error))?;
         }
         for sample in template_trial_data::contexts(template) {
             self.refuse_unknown(template, source, &sample)?;
@@ -204,7 +198,13 @@ impl Prompts {
         Ok(())
     }
 
-    fn render(&self, template: PromptTemplate, part: usize, context: &Value) -> Result<String> {
+    /// Renders a part of a template.
+    pub(super) fn render(
+        &self,
+        template: PromptTemplate,
+        part: usize,
+        context: &Value,
+    ) -> Result<String> {
         let parsed = self.environment.get_template(&name(template, part));
         let text = parsed.and_then(|parsed| parsed.render(context));
         let text = text.map_err(|error| self.broken(template, &error))?;

@@ -143,10 +143,9 @@ impl Model {
     /// Returns the model with a limit: at most so many exchanges for one question, and at least one.
     #[must_use]
     pub fn at_most(&self, exchanges: u32) -> Self {
-        Self {
-            most: exchanges.max(1),
-            ..self.clone()
-        }
+        let most = exchanges.max(1);
+        let model = self.clone();
+        Self { most, ..model }
     }
 
     /// Returns the model without the retries of a failed exchange.
