@@ -23,12 +23,10 @@ impl PlanNotebook {
     /// # Errors
     /// There is no plan, it is to be done but has open subtasks, or the storage fails (then the plan goes on).
     pub async fn finish_plan(&self, state: PlanEnd, outcome: &str) -> Result<ToolResponse> {
-        let plan = match self.current().await {
-            Err(NotebookError::Tool(ToolError::NoPlan)) => {
-                return Err(NoPlan.error("There is no plan to finish."));
-            }
-            plan => plan?,
-        };
+        let plan = self.current().await.map_err(|error| match error {
+            NotebookError::Tool(ToolError::NoPlan) => NoPlan.error("There is no plan to finish."),
+            error => error,
+        })?;
         let outcome = outcome.to_owned();
         let end = move |draft: &mut Draft<'_>| {
             in_use(draft)?;

@@ -319,9 +319,8 @@ impl PlanManager {
                 return Err(PlanManagerError { code, ..error });
             }
             draft.pause("pausePlan")?;
-            Ok(PlanSwitched {
-                message: "Plan paused successfully".to_owned(),
-            })
+            let message = "Plan paused successfully".to_owned();
+            Ok(PlanSwitched { message })
         })
         .await
     }
@@ -334,9 +333,8 @@ impl PlanManager {
         self.change("resumePlan", "", |draft| {
             not_by_daemon(draft)?;
             draft.resume()?;
-            Ok(PlanSwitched {
-                message: "Plan resumed successfully".to_owned(),
-            })
+            let message = "Plan resumed successfully".to_owned();
+            Ok(PlanSwitched { message })
         })
         .await
     }
