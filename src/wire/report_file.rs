@@ -164,19 +164,17 @@ pub fn render(file: &ReportFile) -> String {
 
 /// Returns the text of `NAME.reason.md`: the problems of a report, their lines, and how to repair them.
 pub fn rejection(name: &str, problems: &[Problem]) -> String {
-    let mut text = format!("# {} was not accepted\n\n", quote(name));
-    for problem in problems {
+    let item = |problem: &Problem| {
         let line = one_line(&problem.to_string(), 300);
-        writeln!(text, "- {line}").expect("a String takes every text");
-        if let Some(hint) = &problem.hint {
-            let hint = one_line(hint, 300);
-            writeln!(text, "  Hint: {hint}").expect("a String takes every text");
-        }
-    }
-    text.push_str("\nThe shortest report that is accepted:\n\n```markdown\n");
-    text.push_str(EXAMPLE);
-    text.push_str("```\n");
-    text
+        let hint = problem.hint.as_deref().map(|hint| one_line(hint, 300));
+        let hint = hint.map(|hint| format!("  Hint: {hint}\n"));
+        format!("- {line}\n{}", hint.unwrap_or_default())
+    };
+    let name = quote(name);
+    let items: String = problems.iter().map(item).collect();
+    format!(
+        "# {name} was not accepted\n\n{items}\nThe shortest report that is accepted:\n\n```markdown\n{EXAMPLE}```\n"
+    )
 }
 
 #[derive(Default, Serialize, Deserialize)]

@@ -146,12 +146,12 @@ impl YamlNode {
     pub fn change_texts(&mut self, change: &mut impl FnMut(&str) -> String) {
         match &mut self.data {
             Data::Text(text) => *text = change(text),
-            Data::List(entries) => {
-                (entries.iter_mut()).for_each(|entry| entry.change_texts(change))
-            }
-            Data::Map(entries) => {
-                (entries.iter_mut()).for_each(|(_, value)| value.change_texts(change))
-            }
+            Data::List(entries) => entries
+                .iter_mut()
+                .for_each(|entry| entry.change_texts(change)),
+            Data::Map(entries) => entries
+                .iter_mut()
+                .for_each(|(_, value)| value.change_texts(change)),
             Data::Null | Data::Plain(..) => {}
         }
     }
@@ -354,20 +354,15 @@ impl<'a> YamlFields<'a> {
 
     /// Returns a list of texts with their places.
     pub fn texts(&self, key: &str) -> Vec<Reference> {
-        let mut texts = Vec::new();
-        for entry in self.list(key) {
-            match entry.text() {
-                Some(word) => texts.push(Reference {
-                    word: word.to_owned(),
-                    place: entry.place,
-                }),
-                None => {
-                    let message = format!("`{key}` has {} in it, not only texts", entry.kind());
-                    self.problems.add(entry.problem(message));
-                }
+        let text = |entry: &YamlNode| {
+            let (word, place) = (entry.text().map(str::to_owned), entry.place);
+            if word.is_none() {
+                let message = format!("`{key}` has {} in it, not only texts", entry.kind());
+                self.problems.add(entry.problem(message));
             }
-        }
-        texts
+            word.map(|word| Reference { word, place })
+        };
+        self.list(key).iter().filter_map(text).collect()
     }
 }
 
@@ -409,10 +404,8 @@ fn place(error: &str) -> Place {
     let numbers = || {
         let (_, place) = error.rsplit_once(" at line ")?;
         let (line, column) = place.split_once(" column ")?;
-        Some(Place {
-            line: line.parse().ok()?,
-            column: column.parse().ok()?,
-        })
+        let (line, column) = (line.parse().ok()?, column.parse().ok()?);
+        Some(Place { line, column })
     };
     numbers().unwrap_or_default()
 }

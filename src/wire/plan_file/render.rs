@@ -20,11 +20,7 @@ pub fn render(plan: &Plan) -> String {
 
 /// Returns the sections of tasks, with these numbers.
 pub(super) fn body<'a>(tasks: impl Iterator<Item = &'a Task>, numbers: &Numbers) -> String {
-    let mut body = String::new();
-    for task in tasks {
-        write_task(&mut body, numbers[&task.number], task, numbers);
-    }
-    body
+    tasks.map(|task| section(task, numbers)).collect()
 }
 
 pub(super) fn header(plan: &Plan) -> PlanHeader {
@@ -41,8 +37,8 @@ pub(super) fn header(plan: &Plan) -> PlanHeader {
     }
 }
 
-fn write_task(body: &mut String, number: usize, task: &Task, numbers: &Numbers) {
-    let name = line(&task.name);
+fn section(task: &Task, numbers: &Numbers) -> String {
+    let (number, name) = (numbers[&task.number], line(&task.name));
     // A closing sequence keeps the `#` at the end of a name such as `C #`.
     let closing = if name.ends_with('#') { " ##" } else { "" };
     let mut text = format!("## {number}. {name}{closing}\n\n");
@@ -62,7 +58,7 @@ fn write_task(body: &mut String, number: usize, task: &Task, numbers: &Numbers) 
         text.push_str(&description);
         text.push_str("\n\n");
     }
-    body.push_str(&text);
+    text
 }
 
 fn attributes(task: &Task, numbers: &Numbers) -> Vec<(&'static str, String)> {
