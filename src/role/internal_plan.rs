@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::plan::{
     Attempt, AttemptState, Budget, Draft, ModelCost, Origin, Plan, PlanHead, PlanId, PlanPolicy,
     PlanState, ROLE, Refusal, ReplanEdit, ReportStatus, Task, TaskId, TaskOrder, TaskSpec,
-    TaskState, Time,
+    TaskState, Time, unless_empty,
 };
 use crate::store::{Result, Store, StoreError};
 use crate::tools::new_plan_id;
@@ -272,18 +272,12 @@ fn outcome(tasks: &[Task]) -> String {
         return "Nothing was left to do.".to_owned();
     };
     let result = |task: &Task| task.result.clone().unwrap_or_default();
-    let mut text = result(last);
-    if !before.is_empty() {
-        text.push_str("\n\nDone before that:\n");
-        for (number, task) in (1..).zip(before) {
-            let line = match &*one_line(&result(task), LINE) {
-                "" => format!("{number}. {}\n", task.name),
-                result => format!("{number}. {}: {result}\n", task.name),
-            };
-            text.push_str(&line);
-        }
-    }
-    text
+    let lines = (1..).zip(before).map(|(number, task)| {
+        let result = unless_empty(&one_line(&result(task), LINE), |text| format!(": {text}"));
+        format!("{number}. {}{result}\n", task.name)
+    });
+    let lines: String = lines.collect();
+    result(last) + &unless_empty(&lines, |lines| format!("\n\nDone before that:\n{lines}"))
 }
 
 /// Where a role keeps its internal plans.

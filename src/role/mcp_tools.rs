@@ -24,6 +24,7 @@ use crate::config::McpConfig;
 use crate::exec::{
     ChildOutput, ChildSpec, ExecError, MarkKind, ProcessGroup, ProcessMark, environment, piped,
 };
+use crate::plan::unless_empty;
 use crate::plan_time::TimeAllowance;
 use crate::wire::{clip, one_line, printable, quote};
 
@@ -243,10 +244,7 @@ impl McpServer {
     }
 
     fn failed(&self, mut reason: String, said: &str) -> McpError {
-        let said = one_line(said, 400);
-        if !said.is_empty() {
-            reason = format!("{reason}; it says: {said}");
-        }
+        reason += &unless_empty(&one_line(said, 400), |said| format!("; it says: {said}"));
         let server = self.name.clone();
         McpError::Failed { server, reason }
     }

@@ -11,11 +11,7 @@ use crate::wire::{OnTimeout, StepDoes, clip_bytes, one_line, printable};
 use super::abilities::Params;
 use super::placeholders::StepValues;
 use super::request_collaboration::Request;
-use super::{
-    Abilities, CollaborationStatus, InternalPlan, InternalStep, PendingAnswer,
-    REQUEST_COLLABORATION, RequestId, RequestRefused, Result, Role, RoleError, RoleStatus,
-    StepContext, StructuredMessage,
-};
+use super::*;
 
 /// Bytes that are kept of what a step said.
 const MAX_RESULT: usize = 128 * 1024;
@@ -359,12 +355,11 @@ fn reported(name: String, status: CollaborationStatus, said: &str, received: Tim
         CollaborationStatus::Completed => ReportStatus::Success,
         _ => ReportStatus::Failed,
     };
-    Report {
-        hash: name.clone(),
-        results: clip_bytes(&printable(said), MAX_RESULT),
-        collaboration: Some(status),
-        ..Report::new(name, as_report, received)
-    }
+    let mut report = Report::new(name.clone(), as_report, received);
+    report.hash = name;
+    report.results = clip_bytes(&printable(said), MAX_RESULT);
+    report.collaboration = Some(status);
+    report
 }
 
 /// Returns what an answer says as a text.

@@ -11,11 +11,7 @@ use crate::wire::{Problem, StepDoes, StepSpec, nearest, one_line, quote};
 
 use super::request_collaboration::as_request;
 use super::role_model::NO_MODEL;
-use super::{
-    Abilities, ChosenStrategy, InternalPlan, InternalStep, OtherRole, PlanningStrategy,
-    REQUEST_COLLABORATION, RequestRefused, Result, Role, RoleError, RoleId, RoleModel,
-    placeholders,
-};
+use super::*;
 
 /// The action that every role with a language model should have: the model does it.
 pub const ASK: &str = "ask";

@@ -14,10 +14,7 @@ use crate::wire::{StepDoes, StepSpec};
 
 use super::abilities::Params;
 use super::built_in_actions::action;
-use super::{
-    Ability, Framework, MessageKind, PlanKeeper, RequestId, RequestRefused, RoleId, StepContext,
-    StructuredMessage, new_request,
-};
+use super::*;
 
 /// The name by which steps use the action.
 pub const REQUEST_COLLABORATION: &str = "RequestCollaboration";

@@ -9,12 +9,7 @@ use crate::wire::{StepSpec, one_line, printable};
 
 use super::built_in_actions::ask;
 use super::role_model::PlanQuestion;
-use super::{
-    ASK, Abilities, AgentBaseRole, AgentState, ChosenStrategy, CollaborationStatus, Framework,
-    InternalPlan, PlanKeeper, PlanningStrategy, REQUEST_COLLABORATION, Result, RoleError,
-    RoleFaults, RoleId, RoleModel, RoleSettings, RoleStatus, StructuredMessage, TaskUpdate,
-    WaitChain, request_collaboration,
-};
+use super::*;
 
 /// Tasks that wait while the role does another one; what comes then is rejected.
 pub const MAX_WAITING: usize = 16;
