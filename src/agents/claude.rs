@@ -122,10 +122,8 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
     let usage = with_cached(tokens_at(message, "/usage"), message);
     if usage != ModelCost::default() {
         let answer = Some(text_at(message, "/id")).filter(|id| !id.is_empty());
-        acts.push(AgentAct::Spends {
-            answer: answer.map(str::to_owned),
-            usage: plausible(usage),
-        });
+        let (answer, usage) = (answer.map(str::to_owned), plausible(usage));
+        acts.push(AgentAct::Spends { answer, usage });
     }
     Some(acts)
 }

@@ -89,7 +89,7 @@ impl AgentModel {
     async fn run(&self, request: &Request) -> Result<RunReading, Fault> {
         let (agent, timeout) = (self.agent, self.config.llm.timeout);
         let asked = agent.question(self.place.path(), self.model.as_deref());
-        let AgentInvocation { argv, mut set } = asked.map_err(unfit)?;
+        let AgentInvocation { argv, mut set } = asked.map_err(|error| unfit(&error))?;
         set.extend(self.path.clone());
         let spec = ChildSpec {
             argv,
@@ -108,7 +108,8 @@ impl AgentModel {
                     ?unmarked,
                     "an agent is asked that is not found after a kill"
                 );
-                (None, ChildOutput::nameless_apart().map_err(unfit)?)
+                let output = ChildOutput::nameless_apart();
+                (None, output.map_err(|error| unfit(&error))?)
             }
         };
         let sign = |group| mark.iter_mut().for_each(|mark| mark.name_group(group));
@@ -119,7 +120,7 @@ impl AgentModel {
             GRACE
         };
         let exit = exec::run(&spec, &output, sign, flood).await;
-        let exit = exit.map_err(|error| unfit(chain(&error)))?;
+        let exit = exit.map_err(|error| unfit(&chain(&error)))?;
         if exit.cancelled {
             return Err(Fault::TooLarge(MAX_OUTPUT));
         }
@@ -151,7 +152,7 @@ impl AgentModel {
                 Fault::Unexpected("it holds no text".into())
             }
             RunOutcome::Model(fault) => self.model_fault(&fault),
-            RunOutcome::Usage(said) | RunOutcome::NoStart(said) => unfit(said),
+            RunOutcome::Usage(said) | RunOutcome::NoStart(said) => unfit(&said),
             RunOutcome::Killed(how) => Fault::Broken(own_words(&format!("it {how}"))),
             RunOutcome::SessionMissing | RunOutcome::SessionInUse => {
                 Fault::Broken("it took a fresh session for another one".into())
@@ -196,7 +197,7 @@ impl LanguageModel for AgentModel {
     }
 }
 
-fn unfit(why: impl ToString) -> Fault {
+fn unfit(why: &impl ToString) -> Fault {
     Fault::Unfit(own_words(&why.to_string()))
 }
 

@@ -124,10 +124,8 @@ impl Prompts {
     /// # Errors
     /// One of them cannot be used.
     pub fn of(files: &PromptFiles) -> Result<Self> {
-        let mut prompts = Self {
-            environment: environment(),
-            paths: HashMap::new(),
-        };
+        let (environment, paths) = (environment(), HashMap::new());
+        let mut prompts = Self { environment, paths };
         for template in PromptTemplate::ALL {
             let own = Path::new("prompts").join(template.file_name());
             match files.0.get(&template) {

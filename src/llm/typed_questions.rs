@@ -151,10 +151,9 @@ impl Model {
     /// Returns the model without the retries of a failed exchange.
     #[must_use]
     pub fn without_retries(&self) -> Self {
-        Self {
-            backoff: self.backoff.with_max_times(0),
-            ..self.clone()
-        }
+        let backoff = self.backoff.with_max_times(0);
+        let model = self.clone();
+        Self { backoff, ..model }
     }
 
     /// Returns the model's name.

@@ -179,7 +179,7 @@ struct PlanAnswer {
 
 impl PlanAnswer {
     fn planned(self, words: &TaskNames) -> Result<PlanSpec> {
-        let plan = PlanSpec {
+        let mut plan = PlanSpec {
             name: name(&self.name, "the plan")?,
             description: bounded(&self.description, "description", "the plan")?,
             ..PlanSpec::default()
@@ -187,16 +187,12 @@ impl PlanAnswer {
         if self.tasks.is_empty() {
             return Err("`tasks` is empty: a plan needs at least one task".to_owned());
         }
-        let tasks = words.tasks(self.tasks)?;
-        let problems = plan_problems::problems(&tasks);
-        if !problems.is_empty() && words.may_ask_again() {
-            return Err(problems.join("\n"));
+        plan.tasks = words.tasks(self.tasks)?;
+        plan.problems = plan_problems::problems(&plan.tasks);
+        match !plan.problems.is_empty() && words.may_ask_again() {
+            true => Err(plan.problems.join("\n")),
+            false => Ok(plan),
         }
-        Ok(PlanSpec {
-            tasks,
-            problems,
-            ..plan
-        })
     }
 }
 

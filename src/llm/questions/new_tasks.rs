@@ -102,10 +102,9 @@ impl TaskNames {
             if let Some(check) = check {
                 self.check(check, place)?;
             }
-            Ok(Criterion {
-                text: bounded(&criterion.text, "expected_output", place)?,
-                proof: check.map(|check| Proof::Check(check.to_owned())),
-            })
+            let text = bounded(&criterion.text, "expected_output", place)?;
+            let proof = check.map(|check| Proof::Check(check.to_owned()));
+            Ok(Criterion { text, proof })
         };
         let list = answer.list().iter().map(criterion);
         Ok(Criteria::new(list.collect::<Result<Vec<_>>>()?))

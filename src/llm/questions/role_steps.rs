@@ -95,10 +95,8 @@ pub fn steps<S: 'static>(
             let step = step.read(&names, &place)?;
             planned.push(understand(step, number).map_err(|wrong| format!("{place}: {wrong}"))?);
         }
-        Ok(PlannedSteps {
-            reason: cut(&answer.reason, MAX_REASON),
-            steps: planned,
-        })
+        let (reason, steps) = (cut(&answer.reason, MAX_REASON), planned);
+        Ok(PlannedSteps { reason, steps })
     };
     let view = view(context);
     unrendered(PromptTemplate::Steps, view, schema, LONG_ANSWER, read)
