@@ -34,10 +34,8 @@ fn at(path: &str) -> String {
 
 impl ArgumentError {
     pub(super) fn new(path: &str, problem: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            problem: problem.into(),
-        }
+        let (path, problem) = (path.to_owned(), problem.into());
+        Self { path, problem }
     }
 
     /// Refuses a text that is too long.

@@ -21,8 +21,7 @@ use crate::plan::{
 use crate::store::StoreError;
 use crate::wire::plan_file::{self, OF_WORKFLOW};
 use crate::wire::team_file::plan_of_workflow;
-use crate::wire::text::{clip, joined, one_line};
-use crate::wire::{Checked, Problem};
+use crate::wire::{Checked, Problem, clip, joined, one_line};
 
 pub use crate::wire::plan_file::{Structure, StructureStep, StructureTask};
 use model::{
@@ -267,15 +266,13 @@ impl PlanTool {
         }
         let mut plan = plan.map_err(|problems| several(&problems))?;
         (plan.tasks.iter_mut()).for_each(|task| task.origin = Origin::Model);
-        let head = PlanHead {
-            name: clip(&plan.name, 1000),
-            description: plan.description,
-            source: plan.source,
-            origin: Origin::Model,
-            order: TaskOrder::Free,
-            empty_steps: plan.empty_steps,
-            ..PlanHead::new(PlanId::new(key), &plan.goal, Time::default())
-        };
+        let mut head = PlanHead::new(PlanId::new(key), &plan.goal, Time::default());
+        head.name = clip(&plan.name, 1000);
+        head.description = plan.description;
+        head.source = plan.source;
+        head.origin = Origin::Model;
+        head.order = TaskOrder::Free;
+        head.empty_steps = plan.empty_steps;
         let make = move |draft: &mut Draft<'_>| Ok(draft.make_tasks(plan.tasks).map(drop)?);
         let subject = ChangeSubject::New(Dialect::PlanTool, Box::new(head));
         let (toolbox, why) = (self.toolbox.dry_run(dry_run), "create_plan_from_structure");
@@ -379,10 +376,8 @@ impl PlanTool {
         let dry_run = given.dry_run.unwrap_or(false);
         self.create(&key, plan, dry_run).await?;
         let dry_run = dry_run.then(|| "dry_run: nothing was made".to_owned());
-        let ignored = match ignored.join(", ") {
-            none if none.is_empty() => None,
-            ignored => Some(format!("ignored, unknown: {ignored}")),
-        };
+        let names = ignored.join(", ");
+        let ignored = (!names.is_empty()).then(|| format!("ignored, unknown: {names}"));
         let reasons = joined(dry_run.into_iter().chain(ignored), "; ");
         let mut answer = ToolAnswer::result(true).with(0, &reasons);
         answer.value["plan_id"] = key.into();

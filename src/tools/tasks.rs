@@ -230,11 +230,10 @@ fn list_head(number: u32) -> PlanHead {
         1 => "tasks".to_owned(),
         number => format!("tasks-{number}"),
     };
-    PlanHead {
-        name: "Tasks".to_owned(),
-        origin: Origin::Model,
-        ..PlanHead::new(PlanId::new(key), "", Time::default())
-    }
+    let mut head = PlanHead::new(PlanId::new(key), "", Time::default());
+    head.name = "Tasks".to_owned();
+    head.origin = Origin::Model;
+    head
 }
 
 /// Returns the task with an id.

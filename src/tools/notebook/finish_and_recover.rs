@@ -78,10 +78,8 @@ impl PlanNotebook {
         let (Some(storage), Some(plan)) = (&self.toolbox.notebook.storage, plan) else {
             return Ok(None);
         };
-        let leave = move |draft: &mut Draft<'_>| {
-            leave(draft)?;
-            Ok::<_, NotebookError>(NotebookPlan::of(draft.plan()))
-        };
+        let leave =
+            move |draft: &mut Draft<'_>| leave(draft).map(|()| NotebookPlan::of(draft.plan()));
         let given = self.toolbox.dry_run(true).change(plan, "", leave).await?;
         let before = storage.get_plan(&given.id).await?;
         storage.add_plan(given.clone(), true).await?;

@@ -229,10 +229,9 @@ impl NotebookPlan {
     }
 
     pub(super) fn of(plan: &Plan) -> Self {
-        Self {
-            subtasks: plan.tasks().map(SubTask::of).collect(),
-            ..Self::without_subtasks(plan.head())
-        }
+        let mut notebook = Self::without_subtasks(plan.head());
+        notebook.subtasks = plan.tasks().map(SubTask::of).collect();
+        notebook
     }
 
     /// Returns a plan without its subtasks.

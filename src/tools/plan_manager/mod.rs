@@ -28,7 +28,7 @@ use super::paging::weight;
 use super::{Dialect, Page, PagePart, ToolError, Toolbox, new_plan_id, set_status};
 use crate::plan::{
     self, ArchiveState, DAEMON, Draft, Plan, PlanHead, PlanState, Refusal, TaskChanges, TaskId,
-    TaskRef, TaskSpec, TaskState, Time, is_default, word,
+    TaskRef, TaskSpec, TaskState, Time, is_default, unless_empty, word,
 };
 use crate::store::StoreError;
 use crate::wire::text::{clip, joined, one_line, time_text};
@@ -363,10 +363,8 @@ impl PlanManager {
     ) -> Result<T> {
         let plan = self.toolbox.only_current(Dialect::PlanManager).await?;
         let bound = self.toolbox.plan.is_some();
-        let why = match one_line(reason, WHY) {
-            reason if reason.is_empty() => tool.to_owned(),
-            reason => format!("{tool}: {reason}"),
-        };
+        let reason = unless_empty(&one_line(reason, WHY), |reason| format!(": {reason}"));
+        let why = format!("{tool}{reason}");
         let change = move |draft: &mut Draft<'_>| match draft.plan().head().archive_state {
             ArchiveState::History if !bound => {
                 let message = "the plan was just replaced by another one; call again";

@@ -138,10 +138,7 @@ fn line(plan: &Plan, task: &Task) -> String {
         unmet if unmet.is_empty() || task.status != TaskState::Pending => String::new(),
         unmet => format!(" (waits for {})", numbers(unmet.into_iter(), 8)),
     };
-    let remark = match one_line(remark, REMARK) {
-        remark if remark.is_empty() => remark,
-        remark => format!(": {remark}"),
-    };
+    let remark = unless_empty(&one_line(remark, REMARK), |remark| format!(": {remark}"));
     let name = one_line(&task.name, NAME);
     format!("{}. [{mark}] {name}{waits}{remark}", task.number)
 }
