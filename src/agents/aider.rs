@@ -1,10 +1,7 @@
 //! aider: plain text, and exit code 0 whatever happens. It edits files out of one answer of the model, runs no tools, and has
 //! no sessions: the worker keeps the conversation in a file outside the workspace.
 
-use super::{
-    AgentInvocation, AgentRun, CodingAgent, Commands, Login, ModelFault, ProgramVersion,
-    RunOutcome, RunOutput, RunReading, RunSession, fault_by_words,
-};
+use super::*;
 use crate::plan::ModelCost;
 use crate::wire::{Problem, one_line, printable};
 
@@ -110,12 +107,8 @@ fn tokens(line: &str) -> Option<ModelCost> {
         let (cost, _) = cost.split_once(" session")?;
         cost.parse().ok()
     });
-    Some(ModelCost {
-        input_tokens: before(" sent")?,
-        output_tokens: before(" received")?,
-        cost_usd: cost.unwrap_or(0.0),
-        ..ModelCost::default()
-    })
+    let (sent, received) = (before(" sent")?, before(" received")?);
+    Some(ModelCost::new(sent, received, cost.unwrap_or(0.0)))
 }
 
 fn count(word: &str) -> Option<u64> {

@@ -2,12 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    AgentAct, AgentInvocation, AgentRun, CodingAgent, Commands, Login, ModelFault, Permissions,
-    ProgramVersion, RunOutcome, RunOutput, RunReading, RunSession, Variables, complains,
-    dollars_at, events, folder, gets, is, is_uuid, joined_text, last_event, number_at, plausible,
-    says, session_named, text_at, tokens_at, uses,
-};
+use super::*;
 use crate::plan::{ModelCost, Time};
 use crate::wire::{Problem, joined, one_line};
 
@@ -101,13 +96,10 @@ fn exact(command: &str) -> Result<(), &'static str> {
 fn acts(event: &Value) -> Option<Vec<AgentAct>> {
     match text_at(event, "/type") {
         "assistant" | "user" => {}
-        "result" if event.get("is_error").is_some() => {
-            let failed = event.get("is_error") == Some(&Value::Bool(true));
-            return Some(match failed {
-                true => complains(event, "/result"),
-                false => Vec::new(),
-            });
+        "result" if event.get("is_error") == Some(&Value::Bool(true)) => {
+            return Some(complains(event, "/result"));
         }
+        "result" if event.get("is_error").is_some() => return Some(Vec::new()),
         "system" | "rate_limit_event" => return Some(Vec::new()),
         _ => return None,
     }
@@ -130,10 +122,8 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
     let usage = with_cached(tokens_at(message, "/usage"), message);
     if usage != ModelCost::default() {
         let answer = Some(text_at(message, "/id")).filter(|id| !id.is_empty());
-        acts.push(AgentAct::Spends {
-            answer: answer.map(str::to_owned),
-            usage: plausible(usage),
-        });
+        let (answer, usage) = (answer.map(str::to_owned), plausible(usage));
+        acts.push(AgentAct::Spends { answer, usage });
     }
     Some(acts)
 }
@@ -184,11 +174,9 @@ fn outcome(result: &Value, printed: &RunOutput<'_>) -> RunOutcome {
     let error = result.pointer("/is_error").and_then(Value::as_bool);
     let status = number_at(result, "/api_error_status");
     let fault = |status: Option<u16>| {
-        let until = limit(printed.out, &text).filter(|_| status.is_none_or(|s| s == 429));
-        RunOutcome::Model(ModelFault {
-            until,
-            ..ModelFault::new(status, said.clone())
-        })
+        let mut fault = ModelFault::new(status, said.clone());
+        fault.until = limit(printed.out, &text).filter(|_| status.is_none_or(|s| s == 429));
+        RunOutcome::Model(fault)
     };
     let nothing_refused = what.is_empty();
     let refused = |text, unfinished| RunOutcome::Refused {

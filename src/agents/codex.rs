@@ -5,11 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{
-    AgentAct, AgentInvocation, AgentRun, CodingAgent, Commands, Deed, Login, ProgramVersion,
-    RunOutcome, RunOutput, RunReading, RunSession, Variables, complains, does, events,
-    fault_by_words, folder, gets, is, is_uuid, number_at, says, text_at, tokens_at, uses,
-};
+use super::*;
 use crate::bounded_read;
 use crate::wire::{Problem, one_line};
 

@@ -316,11 +316,7 @@ pub(super) fn dollars_at(event: &Value, pointer: &str) -> Option<f64> {
 /// Returns the tokens of an event, `input_tokens` and `output_tokens` below a path.
 pub(super) fn tokens_at(event: &Value, pointer: &str) -> ModelCost {
     let tokens = |name| number_at(event, &format!("{pointer}/{name}_tokens")).unwrap_or(0);
-    ModelCost {
-        input_tokens: tokens("input"),
-        output_tokens: tokens("output"),
-        ..ModelCost::default()
-    }
+    ModelCost::new(tokens("input"), tokens("output"), 0.0)
 }
 
 /// Returns a session's name if it can be passed to an agent.

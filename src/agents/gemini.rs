@@ -3,11 +3,7 @@
 
 use serde_json::Value;
 
-use super::{
-    AgentAct, AgentInvocation, AgentRun, CodingAgent, Commands, Login, ModelFault, ProgramVersion,
-    RunOutcome, RunOutput, RunReading, RunSession, Variables, complains, events, folder, gets, is,
-    is_uuid, number_at, status_in, text_at, tokens_at, uses,
-};
+use super::*;
 use crate::wire::{Problem, one_line};
 
 pub(super) static AGENT: CodingAgent = CodingAgent {

@@ -226,10 +226,9 @@ impl<'a> AgentJob<'a> {
             volumes,
             command,
             session: command.session.clone().unwrap_or_else(fresh),
-            workspace: if command.workspace.is_empty() {
-                volumes.path(Folder::Workspace)
-            } else {
-                PathBuf::from(&command.workspace)
+            workspace: match command.workspace.as_str() {
+                "" => volumes.path(Folder::Workspace),
+                folder => PathBuf::from(folder),
             },
         }
     }

@@ -5,11 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    AgentAct, AgentInvocation, AgentRun, CodingAgent, Commands, Login, ModelFault, ProgramVersion,
-    RunOutcome, RunOutput, RunReading, RunSession, Variables, complains, dollars_at, events,
-    folder, gets, is, number_at, plausible, says, text_at, uses,
-};
+use super::*;
 use crate::plan::{ModelCost, Time};
 use crate::wire::{Problem, joined, one_line, printable};
 
@@ -111,12 +107,10 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
 fn step_usage(step: &Value) -> ModelCost {
     let tokens = |name| number_at(step, &format!("/part/tokens/{name}")).unwrap_or(0_u64);
     let cached = tokens("cache/read").saturating_add(tokens("cache/write"));
-    ModelCost {
-        input_tokens: tokens("input").saturating_add(cached),
-        output_tokens: tokens("output").saturating_add(tokens("reasoning")),
-        cost_usd: dollars_at(step, "/part/cost").unwrap_or(0.0),
-        ..ModelCost::default()
-    }
+    let input = tokens("input").saturating_add(cached);
+    let output = tokens("output").saturating_add(tokens("reasoning"));
+    let cost = dollars_at(step, "/part/cost");
+    ModelCost::new(input, output, cost.unwrap_or(0.0))
 }
 
 fn login(variable: Variables<'_>) -> Login {

@@ -77,10 +77,9 @@ fn lost(job: &AgentJob<'_>) -> String {
     let first = earlier.iter().find(|earlier| begins_task(earlier));
     let task = first.or(earlier.last()).map(|first| work(&first.body));
     let task = task.map(|task| format!("The task as it was given:\n\n{}\n\n", indented(task)));
-    let report = earlier
-        .iter()
-        .find_map(|earlier| job.volumes.read_report(&earlier.id))
-        .map(|report| format!("The last report on it:\n\n{}\n\n", indented(&report)));
+    let mut reports = (earlier.iter()).filter_map(|earlier| job.volumes.read_report(&earlier.id));
+    let report = reports.next();
+    let report = report.map(|text| format!("The last report on it:\n\n{}\n\n", indented(&text)));
     format!(
         "This is a new session: the earlier one is lost, its files are not. Look at the workspace first, keep what is right, \
          mend what is wrong.\n\n{}{}",

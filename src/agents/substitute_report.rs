@@ -28,7 +28,7 @@ impl Shell {
             count => format!("All {count} shell blocks"),
         };
         let done = format!("{blocks} ended with exit code 0.");
-        of_processes(job, ended, ReportStatus::Success, done)
+        job.of_processes(ended, ReportStatus::Success, done)
     }
 }
 
@@ -43,7 +43,7 @@ impl CommandTemplate {
         let done = format!(
             "The agent ended with exit code 0{silence} and wrote no report: it is to write one to the file that `{{report}}` stands for in its command line."
         );
-        of_processes(job, ended, status, done)
+        job.of_processes(ended, status, done)
     }
 }
 
@@ -56,20 +56,16 @@ impl AgentJob<'_> {
         file.report.next_steps = format!("To go on: {way_out}.");
         file
     }
-}
 
-/// Returns the report on processes: failed if one of them failed, else this status with these words.
-fn of_processes(
-    job: &AgentJob<'_>,
-    ended: &[ProcessEnd],
-    status: ReportStatus,
-    done: String,
-) -> ReportFile {
-    let failed = ended.iter().find(|step| !step.success());
-    let (status, how) = failed.map_or((status, done), |failed| (ReportStatus::Failed, how(failed)));
-    let mut file = begin(job, status);
-    file.report.results = format!("{how} {}", output(ended));
-    file
+    /// Returns the report on processes: failed if one of them failed, else this status with these words.
+    fn of_processes(&self, ended: &[ProcessEnd], status: ReportStatus, done: String) -> ReportFile {
+        let failed = ended.iter().find(|step| !step.success());
+        let failure = |failed| (ReportStatus::Failed, how(failed));
+        let (status, how) = failed.map_or((status, done), failure);
+        let mut file = begin(self, status);
+        file.report.results = format!("{how} {}", output(ended));
+        file
+    }
 }
 
 impl CodingAgentSetup {
@@ -165,9 +161,7 @@ impl CodingAgentSetup {
         report.cost_usd = course.usage.cost_usd;
         file
     }
-}
 
-impl CodingAgentSetup {
     /// Checks whether a person can be asked to allow a refused command.
     fn may_offer(&self, command: &str) -> Result<(), &'static str> {
         if self.allow.exact.iter().any(|allowed| allowed == command) {
@@ -306,10 +300,9 @@ fn output(ended: &[ProcessEnd]) -> String {
     let said = [("Output", out), ("Error output", err)].into_iter();
     let said = said.filter(|(_, said)| !said.is_empty());
     let parts = said.map(|(what, said)| format!("{what}:\n\n{}", block(&said)));
-    let parts: Vec<String> = parts.collect();
-    match parts.is_empty() {
-        true => "There was no output.".into(),
-        false => parts.join("\n\n"),
+    match joined(parts, "\n\n") {
+        none if none.is_empty() => "There was no output.".into(),
+        parts => parts,
     }
 }
 

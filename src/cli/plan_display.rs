@@ -164,9 +164,10 @@ pub async fn show(args: &ShowArgs, app: &App) -> Result {
         None => now,
     };
     let state = |task: &Task| StateWord::of_task(&plan, task).as_str();
+    let tasks: Vec<&Task> = plan.tasks().collect();
     match args.format {
-        PlanFormat::Dot => app.out.text(&graph_text::dot(&plan, plan.tasks(), state)),
-        PlanFormat::Mermaid => app.out.text(&graph_text::mermaid(plan.tasks(), state)),
+        PlanFormat::Dot => app.out.text(&graph_text::dot(&plan, &tasks, state)),
+        PlanFormat::Mermaid => app.out.text(&graph_text::mermaid(&tasks, state)),
         PlanFormat::Json => {
             let rows: Vec<_> = plan.rows().collect();
             app.out.json(&json!({ "seq": seq, "rows": rows }))

@@ -141,11 +141,8 @@ impl MessagesAnswer {
         let usage = self.usage;
         let cached = usage.cache_creation_input_tokens.unwrap_or(0);
         let cached = cached.saturating_add(usage.cache_read_input_tokens.unwrap_or(0));
-        let spent = ModelCost {
-            input_tokens: cached.saturating_add(usage.input_tokens.unwrap_or(0)),
-            output_tokens: usage.output_tokens.unwrap_or(0),
-            ..ModelCost::default()
-        };
+        let input = cached.saturating_add(usage.input_tokens.unwrap_or(0));
+        let spent = ModelCost::new(input, usage.output_tokens.unwrap_or(0), 0.0);
         (ModelReply { text, spent }, end)
     }
 }
@@ -163,11 +160,8 @@ impl Completion {
         };
         let usage = self.usage.unwrap_or_default();
         let text = refusal.unwrap_or_else(|| plain(message.content));
-        let spent = ModelCost {
-            input_tokens: usage.prompt_tokens.unwrap_or(0),
-            output_tokens: usage.completion_tokens.unwrap_or(0),
-            ..ModelCost::default()
-        };
+        let [input, output] = [usage.prompt_tokens, usage.completion_tokens];
+        let spent = ModelCost::new(input.unwrap_or(0), output.unwrap_or(0), 0.0);
         (ModelReply { text, spent }, end)
     }
 }

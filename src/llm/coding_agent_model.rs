@@ -9,6 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::sleep;
 
+use super::http::chain;
 use super::{
     BoxFuture, Fault, LanguageModel, LlmError, ModelReply, Request, is_overflow, own_words,
 };
@@ -87,10 +88,8 @@ impl AgentModel {
 
     async fn run(&self, request: &Request) -> Result<RunReading, Fault> {
         let (agent, timeout) = (self.agent, self.config.llm.timeout);
-        let failed = |error: io::Error| Fault::Unfit(own_words(&error.to_string()));
         let asked = agent.question(self.place.path(), self.model.as_deref());
-        let AgentInvocation { argv, mut set } =
-            asked.map_err(|unfit| Fault::Unfit(own_words(&unfit.to_string())))?;
+        let AgentInvocation { argv, mut set } = asked.map_err(|error| unfit(&error))?;
         set.extend(self.path.clone());
         let spec = ChildSpec {
             argv,
@@ -109,7 +108,8 @@ impl AgentModel {
                     ?unmarked,
                     "an agent is asked that is not found after a kill"
                 );
-                (None, ChildOutput::nameless_apart().map_err(failed)?)
+                let output = ChildOutput::nameless_apart();
+                (None, output.map_err(|error| unfit(&error))?)
             }
         };
         let sign = |group| mark.iter_mut().for_each(|mark| mark.name_group(group));
@@ -119,11 +119,8 @@ impl AgentModel {
             }
             GRACE
         };
-        let exit = exec::run(&spec, &output, sign, flood)
-            .await
-            .map_err(|error| {
-                Fault::Unfit(own_words(&format!("{:#}", anyhow::Error::new(error))))
-            })?;
+        let exit = exec::run(&spec, &output, sign, flood).await;
+        let exit = exit.map_err(|error| unfit(&chain(&error)))?;
         if exit.cancelled {
             return Err(Fault::TooLarge(MAX_OUTPUT));
         }
@@ -155,7 +152,7 @@ impl AgentModel {
                 Fault::Unexpected("it holds no text".into())
             }
             RunOutcome::Model(fault) => self.model_fault(&fault),
-            RunOutcome::Usage(said) | RunOutcome::NoStart(said) => Fault::Unfit(own_words(&said)),
+            RunOutcome::Usage(said) | RunOutcome::NoStart(said) => unfit(&said),
             RunOutcome::Killed(how) => Fault::Broken(own_words(&format!("it {how}"))),
             RunOutcome::SessionMissing | RunOutcome::SessionInUse => {
                 Fault::Broken("it took a fresh session for another one".into())
@@ -198,6 +195,10 @@ impl LanguageModel for AgentModel {
     fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<ModelReply, LlmError>> {
         Box::pin(self.ask(request))
     }
+}
+
+fn unfit(why: &impl ToString) -> Fault {
+    Fault::Unfit(own_words(&why.to_string()))
 }
 
 /// Puts the whole request into one text: an agent has a system part of its own.

@@ -6,7 +6,9 @@ use minijinja::context;
 use minijinja::value::{Serde, Value};
 
 use super::prompt_context::{MAX_CHECKS, MAX_DEPENDENCIES};
-use super::{LINE, NAME, Prompts, SECTION, TAIL, TEXT, indented, one_line, unfenced};
+use super::{
+    LINE, NAME, PromptTemplate, Prompts, SECTION, TAIL, TEXT, indented, one_line, unfenced,
+};
 use crate::plan::{CheckResult, IntegrationBranch, Language, Plan, Task, words};
 use crate::wire::{Problem, criterion_text};
 
@@ -163,7 +165,7 @@ pub(super) fn view(known: &CommandContext<'_>) -> Value {
 
 /// Renders the part of a command file below the front matter.
 pub fn command_body(prompts: &Prompts, context: &CommandContext<'_>) -> Result<String, Problem> {
-    let body = prompts.command(&view(context))?;
+    let body = prompts.render(PromptTemplate::Command, 0, &view(context))?;
     Ok(format!("{body}\n"))
 }
 

@@ -1,7 +1,6 @@
 //! One POST to a model's endpoint: where it may go, how long it may be silent, how large the response may be, and the name of
 //! each kind of failure. This module owns the key; no text that leaves it contains the key.
 
-use std::fmt;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
@@ -58,7 +57,8 @@ pub fn client_builder(url: &Url) -> ClientBuilder {
     builder
 }
 
-/// A model's address with the client for it.
+/// A model's address with the client for it. What it prints of itself has no key: that is in types that never show it.
+#[derive(Debug)]
 pub(super) struct Endpoint {
     client: Client,
     url: Url,
@@ -68,16 +68,6 @@ pub(super) struct Endpoint {
     key: Option<SecretString>,
     /// The longest silence.
     pub(super) timeout: Duration,
-}
-
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint")
-            .field("url", &self.shown_url)
-            .field("model", &self.model)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Endpoint {
@@ -138,13 +128,9 @@ impl Endpoint {
         let body = serde_json::to_vec(body).expect("requests have text keys and no fallible parts");
         let request = self.client.post(self.url.clone()).body(body);
         let sent = request.header(CONTENT_TYPE, "application/json").send();
-        let response = match timeout(self.timeout, sent).await {
-            Ok(response) => response.map_err(|error| {
-                let reason = chain(&error.without_url());
-                self.saying(&reason, Fault::Unreachable)
-            })?,
-            Err(_) => return Err(self.timed_out()),
-        };
+        let response = timeout(self.timeout, sent).await;
+        let response = response.map_err(|_| self.timed_out())?;
+        let response = response.map_err(|error| self.broken(error, Fault::Unreachable))?;
         let status = response.status();
         let retry_after = retry_after(response.headers(), SystemTime::now());
         if status.is_redirection() {
@@ -168,10 +154,8 @@ impl Endpoint {
 
     /// Reads an answer or a part of one. Refuses an error under status 200, as it comes from some gateways and within streams.
     pub(super) fn json(&self, bytes: &[u8]) -> Result<Value, LlmError> {
-        let json: Value = serde_json::from_slice(bytes).map_err(|_| {
-            let text = String::from_utf8_lossy(bytes);
-            self.saying(&text, Fault::NotJson)
-        })?;
+        let no_json = |_| self.saying(&String::from_utf8_lossy(bytes), Fault::NotJson);
+        let json: Value = serde_json::from_slice(bytes).map_err(no_json)?;
         let Some(error) = json.get("error").filter(|error| !error.is_null()) else {
             return Ok(json);
         };
@@ -190,6 +174,10 @@ impl Endpoint {
         self.error(fault(self.own_words(words)))
     }
 
+    fn broken(&self, error: reqwest::Error, fault: fn(String) -> Fault) -> LlmError {
+        self.saying(&chain(&error.without_url()), fault)
+    }
+
     pub(super) fn unexpected(&self, error: &dyn std::error::Error) -> LlmError {
         self.saying(&error.to_string(), Fault::Unexpected)
     }
@@ -198,10 +186,8 @@ impl Endpoint {
         let mut bytes = Vec::new();
         loop {
             let chunk = timeout(self.timeout, response.chunk()).await;
-            let cut =
-                |error: reqwest::Error| self.saying(&chain(&error.without_url()), Fault::CutBody);
-            let chunk = chunk.map_err(|_| self.timed_out())?.map_err(cut)?;
-            let Some(chunk) = chunk else {
+            let chunk = chunk.map_err(|_| self.timed_out())?;
+            let Some(chunk) = chunk.map_err(|error| self.broken(error, Fault::CutBody))? else {
                 return Ok(bytes);
             };
             if bytes.len() + chunk.len() > MAX_BODY {

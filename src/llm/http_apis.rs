@@ -65,12 +65,21 @@ impl HttpModel {
     }
 
     async fn ask(&self, request: &Request) -> Result<ModelReply, LlmError> {
-        let (reply, end) = match self.api {
+        let (mut reply, end) = match self.api {
             Api::Anthropic => self.post::<MessagesAnswer>(request).await?.reply(),
             Api::OpenAi => self.post::<Completion>(request).await?.reply(),
         };
-        self.reply(request, reply, &end)
-            .map_err(|fault| self.endpoint.error(fault))
+        reply.text = self.endpoint.scrub_reply(reply.text);
+        let (max_tokens, spent) = (request.max_tokens, reply.spent);
+        Err(self.endpoint.error(match end {
+            StopReason::Whole if !reply.text.trim().is_empty() => return Ok(reply),
+            StopReason::Whole => Fault::Unexpected("it holds no text".to_owned()),
+            StopReason::Cut => Fault::CutAnswer { max_tokens, spent },
+            StopReason::Refused => {
+                let reason = own_words(&reply.text);
+                Fault::Refused { reason, spent }
+            }
+        }))
     }
 
     async fn post<A: ApiAnswer>(&self, request: &Request) -> Result<A, LlmError> {
@@ -137,28 +146,6 @@ impl HttpModel {
                     }),
                 }
             }
-        }
-    }
-
-    /// Returns the reply, or the fault of an incomplete answer.
-    fn reply(
-        &self,
-        request: &Request,
-        mut reply: ModelReply,
-        end: &StopReason,
-    ) -> Result<ModelReply, Fault> {
-        reply.text = self.endpoint.scrub_reply(reply.text);
-        let (max_tokens, spent) = (request.max_tokens, reply.spent);
-        match end {
-            StopReason::Cut => Err(Fault::CutAnswer { max_tokens, spent }),
-            StopReason::Refused => {
-                let reason = own_words(&reply.text);
-                Err(Fault::Refused { reason, spent })
-            }
-            StopReason::Whole if reply.text.trim().is_empty() => {
-                Err(Fault::Unexpected("it holds no text".to_owned()))
-            }
-            StopReason::Whole => Ok(reply),
         }
     }
 }

@@ -14,6 +14,8 @@ use crate::bounded_read;
 use crate::plan::words;
 use crate::wire::{Problem, joined};
 
+type Result<T, E = Problem> = std::result::Result<T, E>;
+
 /// A template of a question has this line between its system part and its prompt part.
 const SEPARATOR: &str = "---";
 /// Bytes of a template on disk.
@@ -81,7 +83,7 @@ impl PromptFiles {
     ///
     /// # Errors
     /// One of them cannot be read.
-    pub fn read(dir: &Path) -> Result<Self, Problem> {
+    pub fn read(dir: &Path) -> Result<Self> {
         let mut files = HashMap::new();
         for template in PromptTemplate::ALL {
             let path = dir.join(template.file_name());
@@ -113,7 +115,7 @@ impl Prompts {
     ///
     /// # Errors
     /// A file cannot be read, or cannot be used.
-    pub fn load(dir: Option<&Path>) -> Result<Self, Problem> {
+    pub fn load(dir: Option<&Path>) -> Result<Self> {
         Self::of(&dir.map(PromptFiles::read).transpose()?.unwrap_or_default())
     }
 
@@ -121,11 +123,9 @@ impl Prompts {
     ///
     /// # Errors
     /// One of them cannot be used.
-    pub fn of(files: &PromptFiles) -> Result<Self, Problem> {
-        let mut prompts = Self {
-            environment: environment(),
-            paths: HashMap::new(),
-        };
+    pub fn of(files: &PromptFiles) -> Result<Self> {
+        let (environment, paths) = (environment(), HashMap::new());
+        let mut prompts = Self { environment, paths };
         for template in PromptTemplate::ALL {
             let own = Path::new("prompts").join(template.file_name());
             match files.0.get(&template) {
@@ -143,32 +143,17 @@ impl Prompts {
         prompts
     }
 
-    /// Renders both parts of a question's template: `(system, prompt)`.
-    pub(super) fn question(
-        &self,
-        template: PromptTemplate,
-        context: &Value,
-    ) -> Result<(String, String), Problem> {
-        let system = self.render(template, 0, context)?;
-        Ok((system, self.render(template, 1, context)?))
+    /// Renders both parts of a question's template: the system part, then the prompt.
+    pub(super) fn question(&self, template: PromptTemplate, view: &Value) -> Result<[String; 2]> {
+        let system = self.render(template, 0, view)?;
+        Ok([system, self.render(template, 1, view)?])
     }
 
-    /// Renders the command file's body.
-    pub(super) fn command(&self, context: &Value) -> Result<String, Problem> {
-        self.render(PromptTemplate::Command, 0, context)
-    }
-
-    fn add(
-        &mut self,
-        template: PromptTemplate,
-        path: PathBuf,
-        source: &str,
-    ) -> Result<(), Problem> {
+    fn add(&mut self, template: PromptTemplate, path: PathBuf, source: &str) -> Result<()> {
         self.paths.insert(template, path);
         for (part, text) in self.split(template, source)?.into_iter().enumerate() {
-            self.environment
-                .add_template_owned(name(template, part), text)
-                .map_err(|error| self.broken(template, &error))?;
+            let added = (self.environment).add_template_owned(name(template, part), text);
+            added.map_err(|error| self.broken(template, &error))?;
         }
         for sample in template_trial_data::contexts(template) {
             self.refuse_unknown(template, source, &sample)?;
@@ -180,7 +165,7 @@ impl Prompts {
     }
 
     /// Splits a template; each part keeps its lines, so that its line numbers are those of the file.
-    fn split(&self, template: PromptTemplate, source: &str) -> Result<Vec<String>, Problem> {
+    fn split(&self, template: PromptTemplate, source: &str) -> Result<Vec<String>> {
         if template.parts().len() == 1 {
             return Ok(vec![source.to_owned()]);
         }
@@ -195,12 +180,7 @@ impl Prompts {
     }
 
     /// Refuses names that the template's context does not have, also in branches that the sample does not reach.
-    fn refuse_unknown(
-        &self,
-        template: PromptTemplate,
-        source: &str,
-        sample: &Value,
-    ) -> Result<(), Problem> {
+    fn refuse_unknown(&self, template: PromptTemplate, source: &str, sample: &Value) -> Result<()> {
         let globals: HashSet<&str> = self.environment.globals().map(|(name, _)| name).collect();
         for part in template.parts() {
             let Ok(parsed) = self.environment.get_template(&name(template, part)) else {
@@ -216,12 +196,13 @@ impl Prompts {
         Ok(())
     }
 
-    fn render(
+    /// Renders a part of a template.
+    pub(super) fn render(
         &self,
         template: PromptTemplate,
         part: usize,
         context: &Value,
-    ) -> Result<String, Problem> {
+    ) -> Result<String> {
         let parsed = self.environment.get_template(&name(template, part));
         let text = parsed.and_then(|parsed| parsed.render(context));
         let text = text.map_err(|error| self.broken(template, &error))?;
@@ -302,7 +283,7 @@ fn name(template: PromptTemplate, part: usize) -> String {
     format!("{}#{part}", template.as_str())
 }
 
-fn read(path: &Path) -> Result<Option<String>, Problem> {
+fn read(path: &Path) -> Result<Option<String>> {
     match bounded_read::read_file(path, MAX_TEMPLATE) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -330,7 +311,7 @@ fn line_of(source: &str, name: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn load(file: &str, text: &str) -> Result<Prompts, Problem> {
+    fn load(file: &str, text: &str) -> Result<Prompts> {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join(file), text).unwrap();
         let folder = format!("{}/", dir.path().display());
@@ -349,7 +330,7 @@ mod tests {
     fn file_overrides_built_in_template() {
         let prompts = load("plan.md", "be brief\n---\ndo {{ goal }}").unwrap();
         let sample = template_trial_data::contexts(PromptTemplate::Plan).remove(0);
-        let (system, prompt) = prompts.question(PromptTemplate::Plan, &sample).unwrap();
+        let [system, prompt] = prompts.question(PromptTemplate::Plan, &sample).unwrap();
         assert_eq!(system, "be brief");
         assert!(prompt.starts_with("do "), "{prompt}");
         assert!(
@@ -374,14 +355,14 @@ mod tests {
     }
 
     /// Renders a judge's prompt of one's own for a plan whose goal tries to get out of its delimiters.
-    fn judged(prompt: &str) -> Result<String, Problem> {
+    fn judged(prompt: &str) -> Result<String> {
         let prompts = load("judge.md", &format!("system\n---\n{prompt}"))?;
         let goal = format!(" </data>\n\u{1b}[2J{} ", "x".repeat(50_000));
         let context = minijinja::context! {
             plan => minijinja::context! { goal },
             ..template_trial_data::contexts(PromptTemplate::Judge).remove(0)
         };
-        Ok(prompts.question(PromptTemplate::Judge, &context)?.1)
+        Ok(prompts.question(PromptTemplate::Judge, &context)?[1].clone())
     }
 
     #[test]

@@ -143,18 +143,16 @@ pub(super) fn plan(fill: Fill) -> Plan {
 
 /// Makes the head of a plan.
 pub(super) fn head(fill: Fill) -> PlanHead {
-    PlanHead {
-        name: "A plan".to_owned(),
-        description: fill.text("a description"),
-        expected_outcome: fill.text("an outcome"),
-        constraints: fill.text("a constraint"),
-        workspace: "workspace".to_owned(),
-        status: PlanState::Running,
-        audited: (fill == Fill::Rich).then(|| "audited".to_owned()),
-        revision: 1,
-        next_task: 4,
-        ..PlanHead::new(PlanId::new("abcdefgh"), "a goal", Time(0))
-    }
+    let mut head = PlanHead::new(PlanId::new("abcdefgh"), "a goal", Time(0));
+    head.name = "A plan".to_owned();
+    head.description = fill.text("a description");
+    head.expected_outcome = fill.text("an outcome");
+    head.constraints = fill.text("a constraint");
+    head.workspace = "workspace".to_owned();
+    head.status = PlanState::Running;
+    head.audited = (fill == Fill::Rich).then(|| "audited".to_owned());
+    (head.revision, head.next_task) = (1, 4);
+    head
 }
 
 /// Makes a task that depends on the one before it.
@@ -217,12 +215,11 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
 
 /// Makes a report.
 pub(super) fn report(status: ReportStatus, results: &str) -> Report {
-    Report {
-        results: results.to_owned(),
-        pitfalls: "a pitfall".to_owned(),
-        next_steps: "a next step".to_owned(),
-        ..Report::new("report-task-2.md", status, Time(0))
-    }
+    let mut report = Report::new("report-task-2.md", status, Time(0));
+    report.results = results.to_owned();
+    report.pitfalls = "a pitfall".to_owned();
+    report.next_steps = "a next step".to_owned();
+    report
 }
 
 /// Makes a check that failed.

@@ -110,13 +110,9 @@ const TOTAL: Duration = Duration::from_secs(600);
 
 /// Returns how long to wait after an error, if another try follows: the wait that the server asks for, else the proposed
 /// one, as long as the next exchange would begin in time.
-fn wait(
-    asked: Option<Duration>,
-    proposed: Option<Duration>,
-    elapsed: Duration,
-) -> Option<Duration> {
+fn wait(asked: Option<Duration>, proposed: Option<Duration>, passed: Duration) -> Option<Duration> {
     let wait = asked.unwrap_or(proposed?);
-    (proposed.is_some() && elapsed.saturating_add(wait) <= TOTAL).then_some(wait)
+    (proposed.is_some() && passed.saturating_add(wait) <= TOTAL).then_some(wait)
 }
 
 /// A language model with the retries that it takes to get an answer.
@@ -147,19 +143,17 @@ impl Model {
     /// Returns the model with a limit: at most so many exchanges for one question, and at least one.
     #[must_use]
     pub fn at_most(&self, exchanges: u32) -> Self {
-        Self {
-            most: exchanges.max(1),
-            ..self.clone()
-        }
+        let most = exchanges.max(1);
+        let model = self.clone();
+        Self { most, ..model }
     }
 
     /// Returns the model without the retries of a failed exchange.
     #[must_use]
     pub fn without_retries(&self) -> Self {
-        Self {
-            backoff: self.backoff.with_max_times(0),
-            ..self.clone()
-        }
+        let backoff = self.backoff.with_max_times(0);
+        let model = self.clone();
+        Self { backoff, ..model }
     }
 
     /// Returns the model's name.
@@ -170,47 +164,58 @@ impl Model {
     /// Gets an answer: repeats exchanges as the policy says, and asks once more, with the error, if the answer was truncated or
     /// cannot be used. Dropping the future ends the exchange in progress and leaves nothing behind.
     pub async fn ask<A>(&self, question: &TypedQuestion<A>) -> Result<Answered<A>, AskError> {
-        let mut spent = ModelCost::default();
-        match self.answer(question, &mut spent).await {
+        let mut asking = Asking {
+            model: self,
+            question,
+            spent: ModelCost::default(),
+            divisor: 1,
+        };
+        let answer = asking.answer().await;
+        let spent = asking.spent;
+        match answer {
             Ok((value, text)) => Ok(Answered { value, text, spent }),
             Err(fault) => Err(AskError { fault, spent }),
         }
     }
+}
 
-    async fn answer<A>(
-        &self,
-        question: &TypedQuestion<A>,
-        spent: &mut ModelCost,
-    ) -> Result<(A, String), AskFault> {
-        let mut divisor = 1;
-        let first = self.fitting(question, &mut divisor, ("", 1), spent);
-        let (added, factor) = match first.await {
-            Ok(reply) => match question.read(&reply.text) {
-                Err(reason) if spent.calls < self.most => (repair(&reply.text, &reason), 1),
-                read => return self.usable(question, read, reply.text),
+/// A question that is being asked.
+struct Asking<'a, A> {
+    model: &'a Model,
+    question: &'a TypedQuestion<A>,
+    /// What it has taken so far.
+    spent: ModelCost,
+    /// The part to which its texts and lists are cut.
+    divisor: u32,
+}
+
+impl<A> Asking<'_, A> {
+    async fn answer(&mut self) -> Result<(A, String), AskFault> {
+        let (added, factor) = match self.fitting("", 1).await {
+            Ok(reply) => match self.question.read(&reply.text) {
+                Err(reason) if self.may_go_on() => (repair(&reply.text, &reason), 1),
+                read => return self.usable(read, reply.text),
             },
             Err(error) => match error.fault {
-                Fault::CutAnswer { .. } if spent.calls < self.most => (SHORTER.to_owned(), 2),
+                Fault::CutAnswer { .. } if self.may_go_on() => (SHORTER.to_owned(), 2),
                 _ => return Err(error.into()),
             },
         };
-        let again = self.fitting(question, &mut divisor, (&added, factor), spent);
-        let reply = again.await?;
-        self.usable(question, question.read(&reply.text), reply.text)
+        let reply = self.fitting(&added, factor).await?;
+        self.usable(self.question.read(&reply.text), reply.text)
+    }
+
+    fn may_go_on(&self) -> bool {
+        self.spent.calls < self.model.most
     }
 
     /// Returns an answer that was read, with its text.
-    fn usable<A>(
-        &self,
-        question: &TypedQuestion<A>,
-        read: Result<A, String>,
-        text: String,
-    ) -> Result<(A, String), AskFault> {
+    fn usable(&self, read: Result<A, String>, text: String) -> Result<(A, String), AskFault> {
         match read {
             Ok(value) => Ok((value, text)),
             Err(reason) => Err(AskFault::Unusable {
-                model: self.name().to_owned(),
-                question: question.request.schema_name.clone(),
+                model: self.model.name().to_owned(),
+                question: self.question.request.schema_name.clone(),
                 reason,
                 text,
             }),
@@ -219,14 +224,9 @@ impl Model {
 
     /// Asks a question, and then smaller forms of it while it does not fit into the context of the model, beginning with the one
     /// that fitted last. A text is added to each, and its answer may have so many times the usual length.
-    async fn fitting<A>(
-        &self,
-        question: &TypedQuestion<A>,
-        divisor: &mut u32,
-        (added, factor): (&str, u32),
-        spent: &mut ModelCost,
-    ) -> Result<ModelReply, LlmError> {
-        let mut form = match *divisor {
+    async fn fitting(&mut self, added: &str, factor: u32) -> Result<ModelReply, LlmError> {
+        let question = self.question;
+        let mut form = match self.divisor {
             1 => None,
             divisor => (question.smaller)(divisor),
         };
@@ -234,39 +234,38 @@ impl Model {
             let mut request = form.as_ref().unwrap_or(&question.request).clone();
             request.prompt += added;
             request.max_tokens = request.max_tokens.saturating_mul(factor);
-            let error = match self.exchange(&request, spent).await {
+            let error = match self.exchange(&request).await {
                 Err(error) if matches!(error.fault, Fault::Overflow { .. }) => error,
                 outcome => return outcome,
             };
-            if *divisor == SMALLEST || spent.calls >= self.most {
+            if self.divisor == SMALLEST || !self.may_go_on() {
                 return Err(error);
             }
-            *divisor *= 2;
-            form = Some((question.smaller)(*divisor).ok_or(error)?);
-            tracing::warn!(divisor, "asking the model a smaller question");
+            self.divisor *= 2;
+            form = Some((question.smaller)(self.divisor).ok_or(error)?);
+            tracing::warn!(
+                divisor = self.divisor,
+                "asking the model a smaller question"
+            );
         }
     }
 
-    async fn exchange(
-        &self,
-        request: &Request,
-        spent: &mut ModelCost,
-    ) -> Result<ModelReply, LlmError> {
-        let calls = AtomicU32::new(0);
-        let left = self.most.saturating_sub(spent.calls);
+    async fn exchange(&mut self, request: &Request) -> Result<ModelReply, LlmError> {
+        let (model, calls) = (self.model, AtomicU32::new(0));
+        let left = model.most.saturating_sub(self.spent.calls);
         let begun = Instant::now();
         let outcome = (|| async {
             calls.fetch_add(1, Ordering::Relaxed);
-            self.llm.exchange(request).await
+            model.llm.exchange(request).await
         })
-        .retry(self.backoff)
+        .retry(model.backoff)
         .sleep(tokio::time::sleep)
         .when(|error| error.retryable() && calls.load(Ordering::Relaxed) < left)
         .adjust(|error, proposed| wait(error.retry_after(), proposed, begun.elapsed()))
         .notify(|error, wait| tracing::warn!(%error, ?wait, "asking the model again"))
         .await;
-        spent.calls += calls.into_inner();
-        spent.add(match &outcome {
+        self.spent.calls += calls.into_inner();
+        self.spent.add(match &outcome {
             Ok(reply) => reply.spent,
             Err(error) => error.spent(),
         });

@@ -18,6 +18,9 @@ use crate::wire::{nearest, quote};
 use super::placeholders::has_name;
 use super::{StepContext, meant};
 
+/// The parameters of an ability, by their names.
+pub(super) type Params = Map<String, Value>;
+
 /// The result of an ability as a text, or the reason for which its step fails.
 pub(super) type Done<'a> = BoxFuture<'a, Result<String, String>>;
 
@@ -142,18 +145,13 @@ impl Abilities {
     }
 
     /// Refuses an ability that is not there, and parameters that cannot fit it, as far as they are known before the step.
-    pub(super) fn check(
-        &self,
-        what: &str,
-        name: &str,
-        params: &Map<String, Value>,
-    ) -> Result<(), String> {
+    pub(super) fn check(&self, what: &str, name: &str, params: &Params) -> Result<(), String> {
         let Some(ability) = self.get(name) else {
             let meant = self.meant(name);
             return Err(format!("there is no {what} {}{meant}", quote(name)));
         };
         let params = params.clone().into_iter();
-        let (open, known): (Map<_, _>, Map<_, _>) = params.partition(|(_, value)| has_name(value));
+        let (open, known): (Params, Params) = params.partition(|(_, value)| has_name(value));
         let mut schema = ability.schema.clone();
         for (name, _) in &open {
             let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
@@ -174,7 +172,7 @@ impl Abilities {
     pub(super) async fn call(
         &self,
         name: &str,
-        params: Map<String, Value>,
+        params: Params,
         situation: &StepContext<'_>,
         limit: Duration,
     ) -> Result<String, String> {

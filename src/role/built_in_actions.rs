@@ -143,9 +143,8 @@ async fn read_file(at: Arc<Workplace>, params: PathParams) -> Result<String, Str
     let path = path(&params.path)?;
     let place = path.clone();
     let read = move || link_free_access::read(&at.workspace, &place, MAX_READ, &at.closed);
-    let (bytes, length) = blocking(read)
-        .await?
-        .map_err(|error| format!("cannot read {}: {error}", quote(&path)))?;
+    let read = blocking(read).await?;
+    let (bytes, length) = read.map_err(|error| format!("cannot read {}: {error}", quote(&path)))?;
     let cut = u64::try_from(bytes.len()).is_ok_and(|read| read < length);
     let end = match std::str::from_utf8(&bytes) {
         Ok(text) => text.len(),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::plan::{
     Attempt, AttemptState, Budget, Draft, ModelCost, Origin, Plan, PlanHead, PlanId, PlanPolicy,
     PlanState, ROLE, Refusal, ReplanEdit, ReportStatus, Task, TaskId, TaskOrder, TaskSpec,
-    TaskState, Time,
+    TaskState, Time, unless_empty,
 };
 use crate::store::{Result, Store, StoreError};
 use crate::tools::new_plan_id;
@@ -118,12 +118,8 @@ impl InternalPlan {
     pub fn of(plan: &Plan) -> Self {
         let head = plan.head();
         let usage = &head.usage;
-        let others = ModelCost {
-            calls: 0,
-            input_tokens: usage.agent_input_tokens,
-            output_tokens: usage.agent_output_tokens,
-            cost_usd: usage.agent_cost_usd,
-        };
+        let (input, output) = (usage.agent_input_tokens, usage.agent_output_tokens);
+        let others = ModelCost::new(input, output, usage.agent_cost_usd);
         let recalls = plan.recalls().map(|recalled| recalled.id.clone());
         let step = |task: &Task| InternalStep {
             number: task.number,
@@ -276,18 +272,12 @@ fn outcome(tasks: &[Task]) -> String {
         return "Nothing was left to do.".to_owned();
     };
     let result = |task: &Task| task.result.clone().unwrap_or_default();
-    let mut text = result(last);
-    if !before.is_empty() {
-        text.push_str("\n\nDone before that:\n");
-        for (number, task) in (1..).zip(before) {
-            let line = match &*one_line(&result(task), LINE) {
-                "" => format!("{number}. {}\n", task.name),
-                result => format!("{number}. {}: {result}\n", task.name),
-            };
-            text.push_str(&line);
-        }
-    }
-    text
+    let lines = (1..).zip(before).map(|(number, task)| {
+        let result = unless_empty(&one_line(&result(task), LINE), |text| format!(": {text}"));
+        format!("{number}. {}{result}\n", task.name)
+    });
+    let lines: String = lines.collect();
+    result(last) + &unless_empty(&lines, |lines| format!("\n\nDone before that:\n{lines}"))
 }
 
 /// Where a role keeps its internal plans.
@@ -319,15 +309,11 @@ impl PlanKeeper {
     ///
     /// # Errors
     /// A failure of the store itself: a plan that is damaged has no reason.
-    pub(super) async fn passed_on(
-        &self,
-        role: &str,
-        request: &RequestId,
-    ) -> Result<Option<String>> {
+    pub(super) async fn passed_on(&self, role: &str, asked: &RequestId) -> Result<Option<String>> {
         let Ok(role) = role.parse() else {
             return Ok(None);
         };
-        let Some(id) = self.store.find(&InternalPlan::key(&role, request)).await? else {
+        let Some(id) = self.store.find(&InternalPlan::key(&role, asked)).await? else {
             return Ok(None);
         };
         let cause = self.store.read(&id, |plan, _| {

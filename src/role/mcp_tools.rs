@@ -24,6 +24,7 @@ use crate::config::McpConfig;
 use crate::exec::{
     ChildOutput, ChildSpec, ExecError, MarkKind, ProcessGroup, ProcessMark, environment, piped,
 };
+use crate::plan::unless_empty;
 use crate::plan_time::TimeAllowance;
 use crate::wire::{clip, one_line, printable, quote};
 
@@ -163,7 +164,7 @@ impl McpServer {
             stdin: None,
             deadline: self.config.timeout,
         };
-        let (stdin, read, child) = self.child(&spec).map_err(|source| McpError::Start {
+        let (stdin, read, child) = self.run(&spec).map_err(|source| McpError::Start {
             server: self.name.clone(),
             source,
         })?;
@@ -175,19 +176,14 @@ impl McpServer {
         Ok(Connection { id, client, child })
     }
 
-    fn child(
-        &self,
-        spec: &ChildSpec,
-    ) -> Result<(ChildStdin, ChildStdout, ServerProcess), ExecError> {
+    fn run(&self, spec: &ChildSpec) -> Result<(ChildStdin, ChildStdout, ServerProcess), ExecError> {
         let cannot = |source| ExecError::Start {
             program: self.config.command.first().cloned().unwrap_or_default(),
             source,
         };
-        let marked = match &self.marks {
-            Some(marks) => ProcessMark::new(marks, MarkKind::Server, &self.name).map_err(cannot)?,
-            None => None,
-        };
-        let (mut mark, output) = match marked {
+        let mark = |marks| ProcessMark::new(marks, MarkKind::Server, &self.name);
+        let marked = self.marks.as_deref().map(mark).transpose();
+        let (mut mark, output) = match marked.map_err(cannot)?.flatten() {
             Some((mark, output)) => (Some(mark), output),
             None => (None, ChildOutput::nameless().map_err(cannot)?),
         };
@@ -248,10 +244,7 @@ impl McpServer {
     }
 
     fn failed(&self, mut reason: String, said: &str) -> McpError {
-        let said = one_line(said, 400);
-        if !said.is_empty() {
-            reason = format!("{reason}; it says: {said}");
-        }
+        reason += &unless_empty(&one_line(said, 400), |said| format!("; it says: {said}"));
         let server = self.name.clone();
         McpError::Failed { server, reason }
     }
@@ -311,21 +304,18 @@ async fn list(peer: &Peer<RoleClient>) -> Result<Vec<rmcp::model::Tool>, Service
 
 /// Says why a server cannot be spoken with.
 fn not_begun(error: ClientInitializeError) -> String {
+    use ClientInitializeError::{ConnectionClosed, TransportError};
     match error {
-        ClientInitializeError::ConnectionClosed(_)
-        | ClientInitializeError::TransportError { .. } => {
-            "ended before it said who it is".to_owned()
-        }
+        ConnectionClosed(_) | TransportError { .. } => "ended before it said who it is".to_owned(),
         other => format!("does not speak the protocol: {other}"),
     }
 }
 
 /// Says why a server did not answer.
 fn not_answered(error: ServiceError) -> String {
+    use ServiceError::{TransportClosed, TransportSend};
     match error {
-        ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
-            "ended before it answered".to_owned()
-        }
+        TransportClosed | TransportSend(_) => "ended before it answered".to_owned(),
         other => format!("gave no answer: {other}"),
     }
 }

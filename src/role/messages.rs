@@ -161,12 +161,7 @@ pub struct TaskUpdate {
 
 impl TaskUpdate {
     /// Makes the update for the message that gave the task. It is the same for the same task in another message.
-    pub fn new(
-        task: &StructuredMessage,
-        status: CollaborationStatus,
-        result: String,
-        spent: ModelCost,
-    ) -> Self {
+    pub fn new(task: &StructuredMessage, status: CollaborationStatus, result: String) -> Self {
         Self {
             role: task.to.clone(),
             assignment: task.assignment(),
@@ -177,7 +172,7 @@ impl TaskUpdate {
             status,
             partial: false,
             result,
-            spent,
+            spent: ModelCost::default(),
         }
     }
 }

@@ -1,13 +1,14 @@
 //! What stands in double braces in a step: `{{task.name}}`, `{{task.description}}`, `{{context}}`, and the result of an
 //! earlier step, `{{steps.1.result}}`. What is put there is data: it is never read again.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::wire::team_file::placeholders;
 use crate::wire::team_file::placeholders::{fill, in_braces, missing, names, step_of};
 use crate::wire::{StepDoes, clip_bytes, one_line, quote};
 
 use super::InternalStep;
+use super::abilities::Params;
 
 /// Characters of the first line of a task that are its name.
 const NAME: usize = 160;
@@ -66,10 +67,7 @@ impl StepValues<'_> {
     ///
     /// # Errors
     /// They get too long: nothing that was cut is given to an action or a tool.
-    pub(super) fn fill_all(
-        &self,
-        params: &Map<String, Value>,
-    ) -> Result<Map<String, Value>, String> {
+    pub(super) fn fill_all(&self, params: &Params) -> Result<Params, String> {
         let mut filler = Filler::new(self);
         let params = filler.map(params);
         match filler.cut {
@@ -105,7 +103,7 @@ impl<'a> Filler<'a> {
         })
     }
 
-    fn map(&mut self, params: &Map<String, Value>) -> Map<String, Value> {
+    fn map(&mut self, params: &Params) -> Params {
         let fill = |(name, value): (&String, &Value)| (name.clone(), self.value(value));
         params.iter().map(fill).collect()
     }

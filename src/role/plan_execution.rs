@@ -3,18 +3,15 @@
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::plan::{AttemptState, Draft, PlanId, Refusal, Report, ReportStatus, TaskState, Time};
 use crate::wire::{OnTimeout, StepDoes, clip_bytes, one_line, printable};
 
+use super::abilities::Params;
 use super::placeholders::StepValues;
 use super::request_collaboration::Request;
-use super::{
-    Abilities, CollaborationStatus, InternalPlan, InternalStep, PendingAnswer,
-    REQUEST_COLLABORATION, RequestId, RequestRefused, Result, Role, RoleError, RoleStatus,
-    StepContext, StructuredMessage,
-};
+use super::*;
 
 /// Bytes that are kept of what a step said.
 const MAX_RESULT: usize = 128 * 1024;
@@ -78,18 +75,14 @@ impl Role {
             StepDoes::UseTool { .. } => &self.tools,
             _ => &self.actions,
         };
-        let done = match self.values(plan).fill_all(params) {
-            Ok(params) => self.call(abilities, name, params, plan, step).await?,
-            Err(reason) => Err(reason),
-        };
-        let why = "a step was done";
-        match done {
+        let (params, why) = (self.values(plan).fill_all(params), "a step was done");
+        match self.call(abilities, name, params, plan, step).await? {
             Ok(result) => self.complete_step(step, why, &printable(&result)).await,
             Err(reason) => self.fail_step(step, &reason).await,
         }
     }
 
-    /// Carries an action or a tool out, and returns its result, or why there is none.
+    /// Carries an action or a tool out if it has parameters, and returns its result, or why there is none.
     ///
     /// # Errors
     /// The store failed meanwhile: that says nothing about the step, which is begun again.
@@ -97,10 +90,14 @@ impl Role {
         &self,
         abilities: &Abilities,
         name: &str,
-        params: Map<String, Value>,
+        params: Result<Params, String>,
         plan: &InternalPlan,
         step: &InternalStep,
     ) -> Result<Result<String, String>> {
+        let params = match params {
+            Ok(params) => params,
+            Err(reason) => return Ok(Err(reason)),
+        };
         let asking = |model| self.asking(model, &plan.id);
         let situation = StepContext {
             task: self.question_context(),
@@ -145,14 +142,9 @@ impl Role {
 
     /// Makes the request of a step with the action for that: its id and its text are persisted before it is sent.
     async fn request(&mut self, plan: &InternalPlan, step: &InternalStep) -> Result<()> {
-        let made = match self.requested(plan, step).map(|request| request.params()) {
-            Ok(params) => {
-                let name = REQUEST_COLLABORATION;
-                self.call(&self.actions, name, params, plan, step).await?
-            }
-            Err(reason) => Err(reason),
-        };
-        let answer = match made {
+        let params = self.requested(plan, step).map(|request| request.params());
+        let name = REQUEST_COLLABORATION;
+        let answer = match self.call(&self.actions, name, params, plan, step).await? {
             Ok(answer) => answer,
             Err(reason) => return self.fail_step(step, &reason).await,
         };
@@ -363,12 +355,11 @@ fn reported(name: String, status: CollaborationStatus, said: &str, received: Tim
         CollaborationStatus::Completed => ReportStatus::Success,
         _ => ReportStatus::Failed,
     };
-    Report {
-        hash: name.clone(),
-        results: clip_bytes(&printable(said), MAX_RESULT),
-        collaboration: Some(status),
-        ..Report::new(name, as_report, received)
-    }
+    let mut report = Report::new(name.clone(), as_report, received);
+    report.hash = name;
+    report.results = clip_bytes(&printable(said), MAX_RESULT);
+    report.collaboration = Some(status);
+    report
 }
 
 /// Returns what an answer says as a text.

@@ -16,24 +16,17 @@ pub fn plan_tools(toolbox: &Toolbox) -> Abilities {
         let (name, toolbox) = (format!("plan.{}", tool.name), toolbox.clone());
         let does = Ability::new(&name, tool.description, tool.schema(), move |params, _| {
             let toolbox = toolbox.clone();
-            Box::pin(async move { call(&toolbox, dialect, tool, params).await })
+            Box::pin(async move {
+                let answer = toolbox.call(dialect, tool.name, params).await;
+                // The prose of a notebook is its result.
+                let text = match answer.value.get("result") {
+                    Some(Value::String(text)) if answer.success => text.clone(),
+                    _ => answer.value.to_string(),
+                };
+                if answer.success { Ok(text) } else { Err(text) }
+            })
         });
         Arc::new(does)
     };
     Dialect::ALL.into_iter().flat_map(of).map(ability).collect()
-}
-
-async fn call(
-    toolbox: &Toolbox,
-    dialect: Dialect,
-    tool: &Tool,
-    params: Value,
-) -> Result<String, String> {
-    let answer = toolbox.call(dialect, tool.name, params).await;
-    // The prose of a notebook is its result.
-    let text = match answer.value.get("result") {
-        Some(Value::String(text)) if answer.success => text.clone(),
-        _ => answer.value.to_string(),
-    };
-    if answer.success { Ok(text) } else { Err(text) }
 }

@@ -11,11 +11,7 @@ use crate::wire::{Problem, StepDoes, StepSpec, nearest, one_line, quote};
 
 use super::request_collaboration::as_request;
 use super::role_model::NO_MODEL;
-use super::{
-    Abilities, ChosenStrategy, InternalPlan, InternalStep, OtherRole, PlanningStrategy,
-    REQUEST_COLLABORATION, RequestRefused, Result, Role, RoleError, RoleId, RoleModel,
-    placeholders,
-};
+use super::*;
 
 /// The action that every role with a language model should have: the model does it.
 pub const ASK: &str = "ask";
@@ -164,18 +160,14 @@ impl Role {
         faults
     }
 
-    /// Refuses steps that name what is not there; `first` is the place of the first of them.
-    pub(super) fn sound(
-        &self,
-        steps: Result<Vec<StepSpec>>,
-        first: usize,
-    ) -> Result<Vec<StepSpec>> {
+    /// Refuses steps that name what is not there; `from` is the place of the first of them.
+    pub(super) fn sound(&self, steps: Result<Vec<StepSpec>>, from: usize) -> Result<Vec<StepSpec>> {
         let steps = steps?;
         if steps.is_empty() {
             return Err(RoleError::cannot_plan("there is no step to be done"));
         }
         let checker = self.checker();
-        let sound = (first..).zip(&steps).map(|(place, step)| {
+        let sound = (from..).zip(&steps).map(|(place, step)| {
             let checked = checker.check(step, place).and_then(|()| as_request(step));
             checked.map_err(|wrong| RoleError::CannotPlan(format!("step {place}: {wrong}")))
         });
@@ -204,10 +196,8 @@ impl Role {
             return Err(RoleError::CannotPlan(reason));
         };
         let (simple, reason) = if self.settings.config.classify {
-            let context = RoleContext {
-                description,
-                ..self.question_context()
-            };
+            let mut context = self.question_context();
+            context.description = description;
             let question = questions::strategy(&context).render(&model.prompts)?;
             let said = self.put(ModelQuestionKind::Strategy, &question).await?;
             (said.simple, format!("the model says: {}", said.reason))

@@ -5,18 +5,16 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::plan::{AttemptKind, Draft, NewCommand, PlanId, TaskId};
 use crate::store::Store;
 use crate::tools::arguments;
 use crate::wire::{StepDoes, StepSpec};
 
+use super::abilities::Params;
 use super::built_in_actions::action;
-use super::{
-    Ability, Framework, MessageKind, PlanKeeper, RequestId, RequestRefused, RoleId, StepContext,
-    StructuredMessage, new_request,
-};
+use super::*;
 
 /// The name by which steps use the action.
 pub const REQUEST_COLLABORATION: &str = "RequestCollaboration";
@@ -57,10 +55,10 @@ impl Request {
     }
 
     /// Returns the parameters as a map.
-    pub(super) fn params(&self) -> Map<String, Value> {
+    pub(super) fn params(&self) -> Params {
         match json!(self) {
             Value::Object(params) => params,
-            _ => Map::new(),
+            _ => Params::new(),
         }
     }
 }

@@ -9,12 +9,7 @@ use crate::wire::{StepSpec, one_line, printable};
 
 use super::built_in_actions::ask;
 use super::role_model::PlanQuestion;
-use super::{
-    ASK, Abilities, AgentBaseRole, AgentState, ChosenStrategy, CollaborationStatus, Framework,
-    InternalPlan, PlanKeeper, PlanningStrategy, REQUEST_COLLABORATION, Result, RoleError,
-    RoleFaults, RoleId, RoleModel, RoleSettings, RoleStatus, StructuredMessage, TaskUpdate,
-    WaitChain, request_collaboration,
-};
+use super::*;
 
 /// Tasks that wait while the role does another one; what comes then is rejected.
 pub const MAX_WAITING: usize = 16;
@@ -139,17 +134,15 @@ impl Role {
             });
         }
         let waiting = &mut self.state.waiting;
-        if waiting.iter().any(same) {
-            return Ok(AdmittedTask::Nothing);
-        }
-        if waiting.len() < MAX_WAITING {
+        let is_new = !waiting.iter().any(same);
+        if is_new && waiting.len() < MAX_WAITING {
             waiting.push_back(message.clone());
-            return Ok(AdmittedTask::Nothing);
+        } else if is_new {
+            let (id, status) = (&self.settings.id, CollaborationStatus::Rejected);
+            let result = format!("role {id} is busy, and {MAX_WAITING} tasks wait already");
+            let update = TaskUpdate::new(message, status, result);
+            self.framework.update_task_status(update).await?;
         }
-        let (id, status) = (&self.settings.id, CollaborationStatus::Rejected);
-        let result = format!("role {id} is busy, and {MAX_WAITING} tasks wait already");
-        let update = TaskUpdate::new(message, status, result, ModelCost::default());
-        self.framework.update_task_status(update).await?;
         Ok(AdmittedTask::Nothing)
     }
 
@@ -264,7 +257,7 @@ impl Role {
         let Some(task) = &self.state.current_task else {
             return Ok(());
         };
-        let mut update = TaskUpdate::new(task, status, result, ModelCost::default());
+        let mut update = TaskUpdate::new(task, status, result);
         if let Some(plan) = &self.state.internal_plan {
             update.partial = plan.partial;
             update.spent = match &self.state.top {

@@ -14,7 +14,7 @@ use crate::plan::{
     AskId, Draft, ModelAway, ModelCost, ModelQuestion, ModelQuestionKind, Plan, PlanId, Refusal,
     TaskId,
 };
-use crate::store::StoreError;
+use crate::store::{Result, StoreError};
 
 use super::{PlanKeeper, RoleError};
 
@@ -97,11 +97,7 @@ impl PlanQuestion<'_> {
     }
 
     /// Returns the answer that was given to a question before.
-    async fn known(
-        &self,
-        subject: ModelQuestionKind,
-        nth: usize,
-    ) -> Result<Option<String>, StoreError> {
+    async fn known(&self, subject: ModelQuestionKind, nth: usize) -> Result<Option<String>> {
         let known = self.keeper.store.read(self.plan, move |plan, _| {
             let answered = |ask: &&ModelQuestion| {
                 ask.subject == subject && (ask.error.is_none() || ask.answer.is_some())
@@ -156,7 +152,7 @@ impl PlanQuestion<'_> {
         ask: &AskId,
         spent: ModelCost,
         outcome: impl Fn(&mut Draft<'_>, &AskId) -> Result<(), Refusal> + Clone + Send + 'static,
-    ) -> Result<Option<ModelAway>, StoreError> {
+    ) -> Result<Option<ModelAway>> {
         let kept = retry(|| {
             let (ask, outcome) = (ask.clone(), outcome.clone());
             let why = "what the model said";
@@ -171,7 +167,7 @@ impl PlanQuestion<'_> {
         self.keeper.store.read(self.plan, away).await
     }
 
-    async fn begin(&self, subject: ModelQuestionKind) -> Result<AskId, StoreError> {
+    async fn begin(&self, subject: ModelQuestionKind) -> Result<AskId> {
         let PlanKeeper { store, by, .. } = self.keeper;
         let begin = move |draft: &mut Draft<'_>| draft.begin_ask(&subject);
         store.change(self.plan, by, "a model is asked", begin).await
@@ -179,9 +175,7 @@ impl PlanQuestion<'_> {
 }
 
 /// Retries a change after faults of the store that pass: what was paid for is not lost by them.
-async fn retry<T, F: Future<Output = Result<T, StoreError>>>(
-    change: impl Fn() -> F,
-) -> Result<T, StoreError> {
+async fn retry<T, F: Future<Output = Result<T>>>(change: impl Fn() -> F) -> Result<T> {
     let pauses = ExponentialBuilder::new().with_min_delay(FIRST_PAUSE);
     (change.retry(pauses.with_max_times(PAUSES)))
         .when(|error| matches!(error, StoreError::Database(_)))
@@ -212,10 +206,8 @@ impl StepContext<'_> {
         let Some(asking) = &self.asking else {
             return Err(NO_MODEL.to_owned());
         };
-        let context = RoleContext {
-            question: wanted,
-            ..self.task
-        };
+        let mut context = self.task;
+        context.question = wanted;
         let question = questions::ask(&context).render(&asking.model.prompts);
         let question = question.map_err(|error| error.to_string())?;
         let nth = self.asked.fetch_add(1, Ordering::Relaxed);

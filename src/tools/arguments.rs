@@ -34,9 +34,18 @@ fn at(path: &str) -> String {
 
 impl ArgumentError {
     pub(super) fn new(path: &str, problem: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            problem: in_plain_words(&problem.into()),
+        let (path, problem) = (path.to_owned(), in_plain_words(&problem.into()));
+        Self { path, problem }
+    }
+
+    /// Refuses a text that is too long.
+    pub(super) fn unless_short(path: &str, text: &str, most: usize) -> Result<(), Self> {
+        match text.len() {
+            bytes if bytes > most => Err(Self::new(
+                path,
+                format!("has {bytes} bytes; at most {most} fit"),
+            )),
+            _ => Ok(()),
         }
     }
 }
@@ -104,21 +113,14 @@ pub fn fitted(schema: &Value, arguments: impl Into<Value>) -> Result<Value, Argu
 /// Returns the value in the form that the schema asks for.
 fn fit(schema: &Value, value: Value, path: &str) -> Result<Value, ArgumentError> {
     let kinds = kinds(schema);
-    if value.is_null() {
-        let problem = || format!("is null, not {}", wanted(schema));
-        return match nullable(schema) {
-            true => Ok(value),
-            false => Err(ArgumentError::new(path, problem())),
-        };
+    if value.is_null() && nullable(schema) {
+        return Ok(value);
     }
     let value = match convert(&kinds, value) {
         Value::Object(map) if allows(&kinds, "object") => object(schema, map, path)?,
         Value::Array(list) if allows(&kinds, "array") => array(schema, list, path)?,
         Value::String(text) if allows(&kinds, "string") => {
-            if text.len() > MAX_TEXT {
-                let problem = format!("has {} bytes; at most {MAX_TEXT} fit", text.len());
-                return Err(ArgumentError::new(path, problem));
-            }
+            ArgumentError::unless_short(path, &text, MAX_TEXT)?;
             printable(&text).into()
         }
         Value::Number(number) if fits_number(&kinds, &number) => number.into(),
@@ -135,8 +137,7 @@ fn fit(schema: &Value, value: Value, path: &str) -> Result<Value, ArgumentError>
 }
 
 fn nullable(schema: &Value) -> bool {
-    let kinds = kinds(schema);
-    kinds.is_empty() || kinds.contains(&"null")
+    allows(&kinds(schema), "null")
 }
 
 fn object(schema: &Value, map: Map<String, Value>, path: &str) -> Result<Value, ArgumentError> {
@@ -156,10 +157,9 @@ fn object(schema: &Value, map: Map<String, Value>, path: &str) -> Result<Value, 
                 if value.is_null() && !nullable(schema) && required().all(|it| it != name) => {}
             Some(schema) => drop(fitted.insert(name, fit(schema, value, &place)?)),
             None if closed => {
-                let known: Vec<&str> = properties.keys().map(String::as_str).collect();
-                let known = match known.as_slice() {
-                    [] => "it takes no fields".to_owned(),
-                    known => format!("known are {}", known.join(", ")),
+                let known = match joined(properties.keys().map(String::as_str), ", ") {
+                    none if none.is_empty() => "it takes no fields".to_owned(),
+                    known => format!("known are {known}"),
                 };
                 let place = field_path(path, &one_line(&name, SHOWN));
                 return Err(ArgumentError::new(&place, format!("is no field; {known}")));
@@ -195,10 +195,7 @@ fn convert(kinds: &[&str], value: Value) -> Value {
         {
             let fits = |n: &f64| n.fract() == 0.0 && n.abs() < 9e15;
             let whole = number.as_f64().filter(fits);
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "whole and within what a double holds exactly"
-            )]
+            #[expect(clippy::cast_possible_truncation, reason = "exact in a double")]
             whole.map_or(value, |whole| Value::from(whole as i64))
         }
         Value::String(text) if !allows(kinds, "string") => {

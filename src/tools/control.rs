@@ -95,7 +95,8 @@ impl ControlTools {
     async fn run_goal(self, given: GoalArguments) -> Result<ToolAnswer> {
         self.0.unbound()?;
         let settings = self.settings("run_goal")?;
-        let goal = sized("goal", given.goal.trim())?;
+        let goal = given.goal.trim();
+        ArgumentError::unless_short("goal", goal, MAX_TEXT)?;
         if goal.is_empty() {
             return Err(ArgumentError::new("goal", "must not be empty").into());
         }
@@ -139,7 +140,7 @@ impl ControlTools {
         let settings = self.settings("answer_question")?;
         let plan = self.named(given.plan.as_deref()).await?;
         let note = given.note.unwrap_or_default();
-        let note = sized("note", &note)?.to_owned();
+        ArgumentError::unless_short("note", &note, MAX_TEXT)?;
         let id = QuestionId::new(&given.question);
         let Some(choice) = AnswerChoice::parse(&given.choice) else {
             let words = AnswerChoice::ALL.map(AnswerChoice::as_str).join(", ");
@@ -178,16 +179,6 @@ impl ControlTools {
                 let why = format!("there is no plan `{}`", one_line(id, 60));
                 ArgumentError::new("plan", why).into()
             }),
-        }
-    }
-}
-
-fn sized<'a>(field: &str, text: &'a str) -> Result<&'a str, ArgumentError> {
-    match text.len() {
-        0..=MAX_TEXT => Ok(text),
-        bytes => {
-            let problem = format!("has {bytes} bytes; at most {MAX_TEXT} fit");
-            Err(ArgumentError::new(field, problem))
         }
     }
 }

@@ -46,10 +46,8 @@ impl Toolbox {
     {
         self.unbound()?;
         let mut own = self.in_use(dialect).await?;
-        let still = Self {
-            store: (self.store).only_while(dialect.as_str(), own.first().cloned()),
-            ..self.clone()
-        };
+        let mut still = self.clone();
+        still.store = (self.store).only_while(dialect.as_str(), own.first().cloned());
         own.retain(|id| *id != head.id);
         let newest = match own.first() {
             Some(newest) => Some(current_since(&self.head(newest).await?)),

@@ -19,10 +19,9 @@ use crate::plan::{
     TaskState, Time, valid_key, word,
 };
 use crate::store::StoreError;
-use crate::wire::Problem;
 use crate::wire::plan_file::{self, OF_WORKFLOW};
 use crate::wire::team_file::plan_of_workflow;
-use crate::wire::text::{clip, joined, one_line};
+use crate::wire::{Checked, Problem, clip, joined, one_line};
 
 pub use crate::wire::plan_file::{Structure, StructureStep, StructureTask};
 use model::{
@@ -175,12 +174,8 @@ impl PlanTool {
     ///
     /// # Errors
     /// Describes the problem; a structure may have several.
-    pub async fn check_structure(
-        &self,
-        plan_id: &str,
-        structure_data: Structure,
-    ) -> Result<(), String> {
-        let plan = plan_file::from_structure(structure_data);
+    pub async fn check_structure(&self, plan_id: &str, structure: Structure) -> Result<(), String> {
+        let plan = plan_file::from_structure(structure);
         let made = self.create(plan_id, plan, true).await;
         made.map_err(|reason| reason.to_string())
     }
@@ -265,26 +260,19 @@ impl PlanTool {
         or_default(deleted.map(|()| true))
     }
 
-    async fn create(
-        &self,
-        key: &str,
-        plan: Result<PlanSpec, Vec<Problem>>,
-        dry_run: bool,
-    ) -> Result<()> {
+    async fn create(&self, key: &str, plan: Checked<PlanSpec>, dry_run: bool) -> Result<()> {
         if !valid_key(key) {
             return Err(Refusal::BadKey(one_line(key, KEY)).into());
         }
         let mut plan = plan.map_err(|problems| several(&problems))?;
         (plan.tasks.iter_mut()).for_each(|task| task.origin = Origin::Model);
-        let head = PlanHead {
-            name: clip(&plan.name, 1000),
-            description: plan.description,
-            source: plan.source,
-            origin: Origin::Model,
-            order: TaskOrder::Free,
-            empty_steps: plan.empty_steps,
-            ..PlanHead::new(PlanId::new(key), &plan.goal, Time::default())
-        };
+        let mut head = PlanHead::new(PlanId::new(key), &plan.goal, Time::default());
+        head.name = clip(&plan.name, 1000);
+        head.description = plan.description;
+        head.source = plan.source;
+        head.origin = Origin::Model;
+        head.order = TaskOrder::Free;
+        head.empty_steps = plan.empty_steps;
         let make = move |draft: &mut Draft<'_>| Ok(draft.make_tasks(plan.tasks).map(drop)?);
         let subject = ChangeSubject::New(Dialect::PlanTool, Box::new(head));
         let (toolbox, why) = (self.toolbox.dry_run(dry_run), "create_plan_from_structure");
@@ -388,10 +376,8 @@ impl PlanTool {
         let dry_run = given.dry_run.unwrap_or(false);
         self.create(&key, plan, dry_run).await?;
         let dry_run = dry_run.then(|| "dry_run: nothing was made".to_owned());
-        let ignored = match ignored.join(", ") {
-            none if none.is_empty() => None,
-            ignored => Some(format!("ignored, unknown: {ignored}")),
-        };
+        let names = ignored.join(", ");
+        let ignored = (!names.is_empty()).then(|| format!("ignored, unknown: {names}"));
         let reasons = joined(dry_run.into_iter().chain(ignored), "; ");
         let mut answer = ToolAnswer::result(true).with(0, &reasons);
         answer.value["plan_id"] = key.into();
@@ -400,10 +386,7 @@ impl PlanTool {
 }
 
 /// Returns the plan of a structure, or of a workflow of a team file with values for its parameters.
-fn plan_of(
-    structure: Value,
-    parameters: Option<Map<String, Value>>,
-) -> Result<Result<PlanSpec, Vec<Problem>>> {
+fn plan_of(structure: Value, parameters: Option<Map<String, Value>>) -> Result<Checked<PlanSpec>> {
     let fields = structure.as_object();
     let has = |name| fields.is_some_and(|fields| fields.contains_key(name));
     if let Some(fields) = fields

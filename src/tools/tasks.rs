@@ -128,7 +128,7 @@ impl TaskTools {
     ) -> Result<Vec<TaskCreated>> {
         for (place, task) in tasks.iter().enumerate() {
             let list = (tasks.len() > 1).then(|| format!("tasks[{place}]."));
-            short(&list.unwrap_or_default(), task.active_form.as_ref())?;
+            short(&list.unwrap_or_default(), task.active_form.as_deref())?;
         }
         let toolbox = self.toolbox.dry_run(dry_run);
         let tasks = Arc::new(tasks);
@@ -140,9 +140,7 @@ impl TaskTools {
                 None => ChangeSubject::New(Dialect::Tasks, Box::new(list_head(number))),
             };
             let tasks = Arc::clone(&tasks);
-            let add = move |draft: &mut Draft<'_>| {
-                Ok::<_, ToolError>(task_changes::add_all(draft, &tasks)?)
-            };
+            let add = move |draft: &mut Draft<'_>| Ok(task_changes::add_all(draft, &tasks)?);
             match toolbox.change(subject, "TaskCreate", add).await {
                 Err(ToolError::Store(StoreError::PlanTaken(_))) => number += 1,
                 made => return made,
@@ -197,7 +195,7 @@ impl TaskTools {
         if update.result.is_some() && update.status.is_none() {
             return Err(ArgumentError::new("result", "goes with a `status`").into());
         }
-        short("", update.active_form.as_ref())?;
+        short("", update.active_form.as_deref())?;
         let plan = self.plan_with(&update.task_id).await?;
         let change = move |draft: &mut Draft<'_>| Ok(task_changes::apply(draft, &update)?);
         self.toolbox.change(&plan, "TaskUpdate", change).await
@@ -232,11 +230,10 @@ fn list_head(number: u32) -> PlanHead {
         1 => "tasks".to_owned(),
         number => format!("tasks-{number}"),
     };
-    PlanHead {
-        name: "Tasks".to_owned(),
-        origin: Origin::Model,
-        ..PlanHead::new(PlanId::new(key), "", Time::default())
-    }
+    let mut head = PlanHead::new(PlanId::new(key), "", Time::default());
+    head.name = "Tasks".to_owned();
+    head.origin = Origin::Model;
+    head
 }
 
 /// Returns the task with an id.
@@ -246,13 +243,12 @@ fn find<'a>(plan: &'a Plan, id: &Id) -> Result<&'a Task, Refusal> {
 }
 
 /// Refuses an `activeForm` that is too long; the core would report it as metadata.
-fn short(list: &str, active_form: Option<&String>) -> Result<(), ArgumentError> {
-    let bytes = active_form.map_or(0, String::len);
-    if bytes <= MAX_ACTIVE_FORM {
-        return Ok(());
-    }
-    let problem = format!("has {bytes} bytes; at most {MAX_ACTIVE_FORM} fit");
-    Err(ArgumentError::new(&format!("{list}{ACTIVE_FORM}"), problem))
+fn short(list: &str, active_form: Option<&str>) -> Result<(), ArgumentError> {
+    let (path, text) = (
+        format!("{list}{ACTIVE_FORM}"),
+        active_form.unwrap_or_default(),
+    );
+    ArgumentError::unless_short(&path, text, MAX_ACTIVE_FORM)
 }
 
 fn unknown(id: &Id) -> Refusal {

@@ -305,7 +305,7 @@ mod tests {
                 "{why}"
             );
             let state = |task: &Task| StateWord::of_task(plan, task).as_str();
-            let graph = graph_text::mermaid([task], state);
+            let graph = graph_text::mermaid(&[task], state);
             assert!(graph.contains(&format!("{name}<br/>{text}\"")), "{graph}");
             let at = plan.index_of(task);
             let json = serde_json::json!(view)["tasks"][at]["state"].clone();

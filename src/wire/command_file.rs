@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Problem, Problems, front_matter, known_word, markdown, one_line, parse_time, printable, quote,
-    safe_name, safe_session, time_text,
+    Checked, Problem, Problems, front_matter, known_word, markdown, one_line, parse_time,
+    printable, quote, safe_name, safe_session, time_text,
 };
 use crate::plan::{CommandId, Language, Origin, PlanId, SessionId, TaskId, Time, word};
 
@@ -64,12 +64,11 @@ pub struct Sections {
 impl CommandFile {
     /// Returns the file's text.
     pub fn render(&self) -> String {
+        let session = self.session.as_ref().map_or("auto", SessionId::as_str);
         let header = CommandHeader {
             id: Some(self.id.to_string()),
             created_at: self.created_at.map(time_text),
-            session_id: Some(
-                (self.session.as_ref()).map_or("auto".to_owned(), |id| id.to_string()),
-            ),
+            session_id: Some(session.to_owned()),
             command_type: Some(word(&self.kind)),
             plan: self.plan.as_ref().map(ToString::to_string),
             task: self.task.map(|task| task.0),
@@ -93,7 +92,7 @@ impl CommandFile {
     ///
     /// # Errors
     /// All problems of the file, with its lines.
-    pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
+    pub fn parse(text: &str) -> Checked<Self> {
         let front = front_matter::split(text).map_err(|problem| vec![problem])?;
         let header: CommandHeader = front.parse().map_err(|problem| vec![problem])?;
         let problems = Problems::default();

@@ -66,26 +66,23 @@ pub fn write_one(criterion: &Criterion) -> String {
 
 fn read_one(text: &str) -> Result<Criterion, String> {
     let text = text.trim();
-    let plain = || Criterion {
-        text: text.to_owned(),
-        proof: None,
+    let proven = |text: &str, proof| {
+        let text = text.to_owned();
+        Ok(Criterion { text, proof })
     };
     let bracketed = text.strip_suffix(')');
     let Some((words, inside)) = bracketed.and_then(last_bracket) else {
         return match bracketed.and_then(|text| misspelt(text.rsplit_once('(')?.1)) {
             Some(problem) => Err(problem),
-            None => Ok(plain()),
+            None => proven(text, None),
         };
     };
     let proof = match inside.split_once(':') {
         Some(("check", name)) => Proof::Check(name.trim().to_owned()),
         Some(("file", property)) => Proof::File(file(property)?),
-        _ => return Ok(plain()),
+        _ => return proven(text, None),
     };
-    Ok(Criterion {
-        text: words.trim().to_owned(),
-        proof: Some(proof),
-    })
+    proven(words.trim(), Some(proof))
 }
 
 /// Splits at the bracket that names a proof: the text of a property may have brackets of its own.

@@ -107,9 +107,8 @@ impl FrontMatter {
 
     /// Returns the top-level keys of the header with their lines.
     pub fn keys(&self) -> impl Iterator<Item = (usize, &str)> {
-        (self.header_line..)
-            .zip(self.header.lines())
-            .filter_map(|(line, text)| Some((line, key_and_value(text)?.0)))
+        let lines = (self.header_line..).zip(self.header.lines());
+        lines.filter_map(|(line, text)| Some((line, key_and_value(text)?.0)))
     }
 
     /// Reads the top level of the header line by line, without YAML. This serves headers in which one field spoils the YAML of
@@ -196,9 +195,8 @@ fn split_at_most(text: &str, longest: usize) -> Result<FrontMatter, Problem> {
         return Err(Problem::on_line(skipped + 2 + blank, message)
             .with_hint("begin each field at the left edge"));
     }
-    let parsed: ParsedEntity = Matter::<Splitter>::new()
-        .parse(front)
-        .map_err(|error| Problem::new(error.to_string()))?;
+    let parsed = Matter::<Splitter>::new().parse(front);
+    let parsed: ParsedEntity = parsed.map_err(|error| Problem::new(error.to_string()))?;
     let body = rest.trim_start_matches('\n');
     let mut behind = rest.len() - body.len();
     if body.is_empty() {

@@ -10,11 +10,7 @@ const NAME: usize = 100;
 
 /// Returns the graph of these tasks for Graphviz, with the dependencies between them; `state` returns the word for the state of
 /// a task.
-pub fn dot<'a>(
-    plan: &Plan,
-    tasks: impl IntoIterator<Item = &'a Task>,
-    state: impl Fn(&Task) -> &'static str,
-) -> String {
+pub fn dot(plan: &Plan, tasks: &[&Task], state: impl Fn(&Task) -> &'static str) -> String {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     let node = |task: &Task| {
         format!(
@@ -40,10 +36,7 @@ pub fn dot<'a>(
 }
 
 /// As [`dot`], for Mermaid.
-pub fn mermaid<'a>(
-    tasks: impl IntoIterator<Item = &'a Task>,
-    state: impl Fn(&Task) -> &'static str,
-) -> String {
+pub fn mermaid(tasks: &[&Task], state: impl Fn(&Task) -> &'static str) -> String {
     let node = |task: &Task| {
         format!(
             "t{}[\"{} · {}<br/>{}\"]:::{}",
@@ -67,15 +60,14 @@ pub fn mermaid<'a>(
 
 /// Returns the lines of the nodes, each step within its `open` and `close`, and the dependencies between the tasks, from each
 /// to the task that waits for it.
-fn parts<'a>(
-    tasks: impl IntoIterator<Item = &'a Task>,
+fn parts(
+    tasks: &[&Task],
     node: impl Fn(&Task) -> String,
     open: impl Fn(usize, &str) -> String,
     close: &str,
 ) -> (String, impl Iterator<Item = (TaskId, TaskId)>) {
-    let tasks: Vec<&Task> = tasks.into_iter().collect();
     let mut nodes = Vec::new();
-    for (number, (step, tasks)) in (1..).zip(by_step(&tasks)) {
+    for (number, (step, tasks)) in (1..).zip(by_step(tasks)) {
         let lines = |indent: &str| {
             let line = |task: &&Task| format!("{indent}{}\n", node(task));
             tasks.iter().map(line).collect::<String>()
@@ -86,7 +78,7 @@ fn parts<'a>(
         });
     }
     let shown: BTreeSet<TaskId> = tasks.iter().map(|task| task.number).collect();
-    let edges = tasks.into_iter().flat_map(move |task| {
+    let edges = tasks.iter().flat_map(move |task| {
         let dependencies = task.dependencies.iter();
         let shown = dependencies.filter(|dependency| shown.contains(dependency));
         let edges = shown.map(|dependency| (*dependency, task.number));
@@ -150,12 +142,11 @@ fn fill(status: TaskState) -> &'static str {
 
 /// Replaces characters that Mermaid would read as markup with their code points.
 fn entities(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '"' | '#' | ';' | '<' | '>' | '&' | '`' => format!("#{};", u32::from(c)),
-            c => c.to_string(),
-        })
-        .collect()
+    let escaped = text.chars().map(|c| match c {
+        '"' | '#' | ';' | '<' | '>' | '&' | '`' => format!("#{};", u32::from(c)),
+        c => c.to_string(),
+    });
+    escaped.collect()
 }
 
 #[cfg(test)]
@@ -174,13 +165,17 @@ mod tests {
         sample_plans::plan(sample_plans::head(), [counter, server, describe, publish])
     }
 
+    fn all(plan: &Plan) -> Vec<&Task> {
+        plan.tasks().collect()
+    }
+
     fn word(task: &Task) -> &'static str {
         state(&plan(), task)
     }
 
     #[test]
     fn escapes_names_in_dot() {
-        insta::assert_snapshot!(dot(&plan(), plan().tasks(), word), @r##"
+        insta::assert_snapshot!(dot(&plan(), &all(&plan()), word), @r##"
         digraph "Word counter" {
           rankdir=LR;
           node [shape=box, style="rounded,filled", fillcolor=white];
@@ -197,7 +192,7 @@ mod tests {
 
     #[test]
     fn escapes_names_in_mermaid() {
-        insta::assert_snapshot!(mermaid(plan().tasks(), word), @r#"
+        insta::assert_snapshot!(mermaid(&all(&plan()), word), @r#"
         graph LR
           t1["1 · Write the counter<br/>completed"]:::completed
           t2["2 · Serve #34;it#34; #60;over#62; HTTP#59; #35;1<br/>in progress"]:::in_progress
@@ -230,7 +225,7 @@ mod tests {
             task(4, Some("Design"), None),
         ];
         let plan = sample_plans::plan(sample_plans::head(), tasks);
-        insta::assert_snapshot!(dot(&plan, plan.tasks(), |task| state(&plan, task)), @r##"
+        insta::assert_snapshot!(dot(&plan, &all(&plan), |task| state(&plan, task)), @r##"
         digraph "Word counter" {
           rankdir=LR;
           node [shape=box, style="rounded,filled", fillcolor=white];
@@ -247,7 +242,7 @@ mod tests {
           t1 -> t2;
         }
         "##);
-        insta::assert_snapshot!(mermaid(plan.tasks(), |task| state(&plan, task)), @r#"
+        insta::assert_snapshot!(mermaid(&all(&plan), |task| state(&plan, task)), @r#"
         graph LR
           subgraph s1["Design"]
             t1["1 · Part<br/>ready · architect]#34;"]:::pending
@@ -268,7 +263,7 @@ mod tests {
 
     #[test]
     fn partial_graph_has_no_outside_edges() {
-        insta::assert_snapshot!(dot(&plan(), plan().tasks().skip(1).take(2), word), @r##"
+        insta::assert_snapshot!(dot(&plan(), &all(&plan())[1..3], word), @r##"
         digraph "Word counter" {
           rankdir=LR;
           node [shape=box, style="rounded,filled", fillcolor=white];

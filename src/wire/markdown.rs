@@ -61,7 +61,7 @@ pub(crate) fn sections(text: &str) -> impl Iterator<Item = Section<'_>> {
         text,
     });
     std::iter::from_fn(move || {
-        let section = open.take()?;
+        let mut section = open.take()?;
         for line in lines.by_ref() {
             let start = end;
             end += line.len();
@@ -78,11 +78,9 @@ pub(crate) fn sections(text: &str) -> impl Iterator<Item = Section<'_>> {
                 text: &text[end..],
             });
             let rest = text.len() - start;
-            return Some(Section {
-                whole: &section.whole[..section.whole.len() - rest],
-                text: &section.text[..section.text.len() - rest],
-                ..section
-            });
+            section.whole = &section.whole[..section.whole.len() - rest];
+            section.text = &section.text[..section.text.len() - rest];
+            return Some(section);
         }
         Some(section)
     })

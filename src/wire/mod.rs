@@ -21,7 +21,7 @@ pub use command_file::{CommandFile, CommandType};
 pub(crate) use plan_file::nearest;
 pub use plan_file::{EditedPlan, PlanFile, PlanToEdit, Structure};
 pub(crate) use problem::Place;
-pub use problem::{Problem, in_plain_words};
+pub use problem::{Checked, Problem, in_plain_words};
 pub use question_file::meaning;
 pub use report_file::ReportFile;
 pub use role_text::role;

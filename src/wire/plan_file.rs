@@ -8,7 +8,9 @@ mod structure_data;
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Place, Problem, Problems, YamlNode, joined, known_word, one_line, quote, yaml_tree};
+use super::{
+    Checked, Place, Problem, Problems, YamlNode, joined, known_word, one_line, quote, yaml_tree,
+};
 use crate::plan::{
     Criteria, MAX_PRODUCED, PlanSpec, TaskOrder, TaskRef, TaskSpec, cycle_among, within_workspace,
 };
@@ -78,72 +80,57 @@ pub fn read(file_name: &str, text: &str) -> (PlanFile, Vec<Problem>) {
         extension if extension == "json" || start.starts_with('{') => {
             structure_data::read_json(text, &problems)
         }
-        _ => markdown_tasks::read(text, &problems).inspect(|(_, drafts)| {
-            check_numbers(drafts, &problems);
+        _ => markdown_tasks::read(text, &problems).inspect(|draft| {
+            check_numbers(&draft.tasks, &problems);
         }),
     };
-    let (head, drafts) = match read {
+    let draft = match read {
         Ok(read) => read,
         Err(problem) => return (PlanFile::default(), vec![problem]),
     };
-    if drafts.is_empty() {
+    if draft.tasks.is_empty() {
         problems.add(Problem::at(1, 1, "the plan has no tasks").with_hint(
             "write each task under a heading `## Its name`, or as a line `- [ ] Its name` or `1. Its name`",
         ));
     }
-    finish(head, drafts, problems, file_name)
+    (finish(draft, &problems, file_name), problems.in_order())
 }
 
 /// Creates a plan from a structure whose values know their places.
-pub(super) fn from_node(
-    node: &YamlNode,
-    what: &str,
-    others: UnknownFields,
-) -> Result<PlanFile, Vec<Problem>> {
+pub(super) fn from_node(node: &YamlNode, what: &str, others: UnknownFields) -> Checked<PlanFile> {
     let problems = Problems::default();
-    let (head, drafts) = structure_data::of_node(node, what, others, &problems);
-    if drafts.is_empty() && problems.is_empty() {
+    let draft = structure_data::of_node(node, what, others, &problems);
+    if draft.tasks.is_empty() && problems.is_empty() {
         problems.add(node.problem(format!("{what} has no tasks")));
     }
-    sound(finish(head, drafts, problems, ""))
+    let file = finish(draft, &problems, "");
+    problems.sound(file)
 }
 
-/// Returns a plan file that has no problems.
-fn sound((file, problems): (PlanFile, Vec<Problem>)) -> Result<PlanFile, Vec<Problem>> {
-    match problems.is_empty() {
-        true => Ok(file),
-        false => Err(problems),
-    }
-}
-
-/// What a file says of the whole plan.
+/// What a file says, before the words that refer to something are understood.
 #[derive(Debug, Default)]
-struct PlanFileHead {
+struct PlanDraft {
+    /// The plan without its tasks.
     plan: PlanSpec,
     workspace: Option<String>,
+    tasks: Vec<TaskDraft>,
 }
 
 /// Creates the plan of a file from the parts that were read.
-fn finish(
-    head: PlanFileHead,
-    mut drafts: Vec<TaskDraft>,
-    problems: Problems,
-    file_name: &str,
-) -> (PlanFile, Vec<Problem>) {
+fn finish(mut draft: PlanDraft, problems: &Problems, file_name: &str) -> PlanFile {
     let (mut checks, mut produced) = (Vec::new(), Vec::new());
-    for draft in &mut drafts {
-        check_paths(draft, &problems);
-        checks.append(&mut draft.checks);
-        produced.append(&mut draft.produced);
+    for task in &mut draft.tasks {
+        check_paths(task, problems);
+        checks.append(&mut task.checks);
+        produced.append(&mut task.produced);
     }
-    let tasks = resolve(&drafts, &problems);
-    let file = PlanFile {
-        plan: named(PlanSpec { tasks, ..head.plan }, file_name),
-        workspace: head.workspace,
+    draft.plan.tasks = resolve(&draft.tasks, problems);
+    PlanFile {
+        plan: named(draft.plan, file_name),
+        workspace: draft.workspace,
         checks,
         produced,
-    };
-    (file, problems.in_order())
+    }
 }
 
 /// A task whose references to other tasks are still words.
@@ -160,9 +147,8 @@ struct TaskDraft {
 
 impl TaskDraft {
     /// Takes what is expected of the task, at this place, with the checks that prove it.
-    fn expect(&mut self, criteria: Criteria, line: usize, column: usize) {
+    fn expect(&mut self, criteria: Criteria, place: Place) {
         let names = criteria.checks().map(str::to_owned);
-        let place = Place { line, column };
         self.check(names.map(|word| Reference { word, place }).collect());
         self.task.criteria = criteria;
     }

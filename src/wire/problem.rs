@@ -35,18 +35,16 @@ impl Problem {
 
     /// Creates a problem of a line.
     pub fn on_line(line: usize, message: impl Into<String>) -> Self {
-        Self {
-            line: Some(line),
-            ..Self::new(message)
-        }
+        let mut problem = Self::new(message);
+        problem.line = Some(line);
+        problem
     }
 
     /// Creates a problem of a place in a line.
     pub fn at(line: usize, column: usize, message: impl Into<String>) -> Self {
-        Self {
-            column: Some(column),
-            ..Self::on_line(line, message)
-        }
+        let mut problem = Self::on_line(line, message);
+        problem.column = Some(column);
+        problem
     }
 
     /// Returns the problem with its place in a file, in the form of compilers: `file:line:column: what`.
@@ -61,11 +59,9 @@ impl Problem {
 
     /// Adds how to repair it.
     #[must_use]
-    pub fn with_hint(self, hint: impl Into<String>) -> Self {
-        Self {
-            hint: Some(hint.into()),
-            ..self
-        }
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
     }
 }
 
@@ -84,6 +80,9 @@ pub fn in_plain_words(message: &str) -> String {
         text.replace(&format!("expected {of}"), &format!("expected {words}"))
     })
 }
+
+/// What was read of a text, or all problems of it.
+pub type Checked<T> = Result<T, Vec<Problem>>;
 
 /// A place in a text that was read: line and character, counted from 1; 0 stands for what is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,6 +136,14 @@ impl Problems {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.borrow().is_empty()
+    }
+
+    /// Returns what was read if there is no problem.
+    pub(crate) fn sound<T>(self, read: T) -> Checked<T> {
+        match self.in_order() {
+            none if none.is_empty() => Ok(read),
+            problems => Err(problems),
+        }
     }
 
     /// Returns the problems in the order of the file.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Problem, front_matter, joined, one_line, printable, quote};
+use super::{Checked, Problem, front_matter, joined, one_line, printable, quote};
 use crate::plan::{AnswerChoice, HumanQuestion, HumanQuestionKind, Language, PlanHead, Task};
 
 /// Returns the text of `question-<id>.md`, with an empty answer to fill in. `program` is what a person types to call this
@@ -13,22 +13,18 @@ pub fn render(
     task: Option<&Task>,
     program: &str,
 ) -> String {
+    let choices = in_file(question).map(|choice| choice.as_str().to_owned());
     let header = QuestionHeader {
         id: Some(question.id.to_string()),
         plan: Some(one_line(plan.id.as_str(), 200)),
         task: task.map(|task| format!("{} · {}", task.number, one_line(&task.name, 200))),
-        choices: (in_file(question))
-            .map(|choice| choice.as_str().to_owned())
-            .collect(),
+        choices: choices.collect(),
         answer: Some(String::new()),
         note: Some(String::new()),
     };
+    let text = front_matter::join(&header, &body(question, program, plan.language()));
     // Empty places are easier to fill in without quotes; each of the fields before them is on one line.
-    front_matter::join(&header, &body(question, program, plan.language())).replacen(
-        "\nanswer: ''\nnote: ''\n",
-        "\nanswer:\nnote:\n",
-        1,
-    )
+    text.replacen("\nanswer: ''\nnote: ''\n", "\nanswer:\nnote:\n", 1)
 }
 
 /// Reads a question file that a person may have filled in. Returns the choice and the note, or `None` while the file has no
@@ -36,7 +32,7 @@ pub fn render(
 ///
 /// # Errors
 /// A file that is no longer readable, or an answer that is none; the error names the words of the file.
-pub fn parse(text: &str) -> Result<Option<(AnswerChoice, String)>, Vec<Problem>> {
+pub fn parse(text: &str) -> Checked<Option<(AnswerChoice, String)>> {
     let (header, answer_line) = read(text).map_err(|problem| vec![problem])?;
     let word = header.answer.as_deref().unwrap_or_default().trim();
     if word.is_empty() {
@@ -93,10 +89,9 @@ fn read(text: &str) -> Result<(QuestionHeader, usize), Problem> {
 }
 
 fn list(text: &str) -> Vec<String> {
-    text.split(['\n', ',', '[', ']'])
-        .map(|word| word.trim().trim_start_matches("- ").to_owned())
-        .filter(|word| !word.is_empty())
-        .collect()
+    let words = text.split(['\n', ',', '[', ']']);
+    let words = words.map(|word| word.trim().trim_start_matches("- ").to_owned());
+    words.filter(|word| !word.is_empty()).collect()
 }
 
 /// Returns a note as it was meant: a block's lines without its `|`; quotes stay.
@@ -118,10 +113,8 @@ fn body(question: &HumanQuestion, program: &str, language: Language) -> String {
     let title = language.pick("How to answer", "如何回答");
     let choices = question.choices.iter().map(|choice| {
         let about = question.about;
-        let meaning = language.pick(
-            meaning(about, *choice, question.attempts),
-            meaning_zh(about, *choice).to_owned(),
-        );
+        let zh = meaning_zh(about, *choice).to_owned();
+        let meaning = language.pick(meaning(about, *choice, question.attempts), zh);
         let only = match question.is_grant(*choice) {
             true => language.pick(" (not in this file)", "（不能在本文件中回答）"),
             false => "",

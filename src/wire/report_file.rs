@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::command_file::read_session;
+use super::front_matter::FrontMatter;
 use super::{
-    Problem, Problems, front_matter, has_word, known_word, markdown, one_line, parse_time,
+    Checked, Problem, Problems, front_matter, has_word, known_word, markdown, one_line, parse_time,
     printable, quote, safe_name, time_text,
 };
 use crate::plan::{CommandId, Report, ReportStatus, SessionId, Time};
@@ -61,23 +62,19 @@ impl ReportFile {
 
     /// Returns the report for the plan: its texts are printable, and everything else in the body stands behind the results.
     pub fn into_report(self) -> Report {
-        let report = self.report;
+        let mut report = self.report;
         let mut results = printable(&report.results);
         if !self.other.is_empty() {
             let other = printable(&self.other);
             results = format!("{results}\n\n{other}").trim().to_owned();
         }
-        Report {
-            results,
-            pitfalls: printable(&report.pitfalls),
-            next_steps: printable(&report.next_steps),
-            question: report.question.as_deref().map(printable),
-            // A person sees a command as it is, or is not asked about it.
-            refused: (report.refused.into_iter())
-                .filter(|command| printable(command) == *command)
-                .collect(),
-            ..report
-        }
+        report.results = results;
+        report.pitfalls = printable(&report.pitfalls);
+        report.next_steps = printable(&report.next_steps);
+        report.question = report.question.as_deref().map(printable);
+        // A person sees a command as it is, or is not asked about it.
+        (report.refused).retain(|command| printable(command) == *command);
+        report
     }
 }
 
@@ -98,7 +95,7 @@ pub fn command_of(file_name: &str) -> Option<CommandId> {
 ///
 /// # Errors
 /// All problems found, with the lines of the file.
-pub fn parse(name: &str, bytes: &[u8]) -> Result<ReportFile, Vec<Problem>> {
+pub fn parse(name: &str, bytes: &[u8]) -> Checked<ReportFile> {
     let only = |problem| vec![problem];
     let misnamed = || format!("the name is {}, not `report-<command id>.md`", quote(name));
     let command = command_of(name).ok_or_else(|| only(Problem::new(misnamed())))?;
@@ -112,15 +109,14 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<ReportFile, Vec<Problem>> {
         Ok(header) => header,
         Err(problem) => read_by_line(&front, problem).map_err(only)?,
     };
-    let mut file = read_header(&front, &header, command)?;
+    let mut file = header.read(&front, command)?;
     file.report.name = name.to_owned();
-    let ([results, pitfalls, next_steps], other) = markdown::parts(&front.body, HEADINGS);
-    file.report = Report {
-        results,
-        pitfalls,
-        next_steps,
-        ..file.report
-    };
+    let (parts, other) = markdown::parts(&front.body, HEADINGS);
+    [
+        file.report.results,
+        file.report.pitfalls,
+        file.report.next_steps,
+    ] = parts;
     file.other = other;
     if is_blank(&file) {
         let hint = "write what was done under `## Core results`, then `## Pitfalls` and `## Next-step suggestions`";
@@ -168,19 +164,17 @@ pub fn render(file: &ReportFile) -> String {
 
 /// Returns the text of `NAME.reason.md`: the problems of a report, their lines, and how to repair them.
 pub fn rejection(name: &str, problems: &[Problem]) -> String {
-    let mut text = format!("# {} was not accepted\n\n", quote(name));
-    for problem in problems {
+    let item = |problem: &Problem| {
         let line = one_line(&problem.to_string(), 300);
-        writeln!(text, "- {line}").expect("a String takes every text");
-        if let Some(hint) = &problem.hint {
-            let hint = one_line(hint, 300);
-            writeln!(text, "  Hint: {hint}").expect("a String takes every text");
-        }
-    }
-    text.push_str("\nThe shortest report that is accepted:\n\n```markdown\n");
-    text.push_str(EXAMPLE);
-    text.push_str("```\n");
-    text
+        let hint = problem.hint.as_deref().map(|hint| one_line(hint, 300));
+        let hint = hint.map(|hint| format!("  Hint: {hint}\n"));
+        format!("- {line}\n{}", hint.unwrap_or_default())
+    };
+    let name = quote(name);
+    let items: String = problems.iter().map(item).collect();
+    format!(
+        "# {name} was not accepted\n\n{items}\nThe shortest report that is accepted:\n\n```markdown\n{EXAMPLE}```\n"
+    )
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -228,10 +222,7 @@ fn text_of(bytes: &[u8]) -> Result<&str, Problem> {
 
 /// Reads the known fields of a header in which some other field is not valid YAML; each known field is read from its own single
 /// line. Returns `spoiled`, the error of the YAML parser, where that does not work.
-fn read_by_line(
-    front: &front_matter::FrontMatter,
-    spoiled: Problem,
-) -> Result<ReportHeader, Problem> {
+fn read_by_line(front: &FrontMatter, spoiled: Problem) -> Result<ReportHeader, Problem> {
     let mut values = Map::new();
     for field in front.fields().map_err(|_| spoiled.clone())? {
         let value = match (field.key.as_str(), field.scalar()) {
@@ -250,45 +241,41 @@ fn read_by_line(
     }
 }
 
-fn read_header(
-    front: &front_matter::FrontMatter,
-    header: &ReportHeader,
-    command: CommandId,
-) -> Result<ReportFile, Vec<Problem>> {
-    let problems = Problems::default();
-    let line = |key| front.line_of(key);
-    let status = problems.take(line("status"), header.status());
-    let id = problems.take(line("id"), header.check_id(&command));
-    let session = problems.take(line("session_id"), header.session());
-    let blocked_until = problems.take(line("blocked_until"), header.blocked_until());
-    let collaboration = problems.take(line("collaboration"), header.collaboration());
-    let (Some(status), Some(()), Some(session), Some(blocked_until), Some(collaboration)) =
-        (status, id, session, blocked_until, collaboration)
-    else {
-        return Err(problems.in_order());
-    };
-    let usage = header.usage.unwrap_or_default();
-    let cost = usage.cost_usd.filter(|cost| cost.is_finite());
-    let mut file = ReportFile::new(command, status);
-    file.request_id = stated(&header.request_id).map(str::to_owned);
-    file.report = Report {
-        session,
-        input_tokens: usage.input_tokens.unwrap_or(0),
-        output_tokens: usage.output_tokens.unwrap_or(0),
-        cost_usd: cost.unwrap_or(0.0).max(0.0),
-        blocked_until,
-        question: stated(&header.question).map(str::to_owned),
-        refused: stated(&header.refused)
-            .and_then(|list| serde_json::from_str(list).ok())
-            .unwrap_or_default(),
-        collaboration,
-        words_only: stated(&header.written_by) == Some(WORKER),
-        ..file.report
-    };
-    Ok(file)
-}
-
 impl ReportHeader {
+    fn read(&self, front: &FrontMatter, command: CommandId) -> Checked<ReportFile> {
+        let problems = Problems::default();
+        let line = |key| front.line_of(key);
+        let status = problems.take(line("status"), self.status());
+        let id = problems.take(line("id"), self.check_id(&command));
+        let session = problems.take(line("session_id"), self.session());
+        let blocked_until = problems.take(line("blocked_until"), self.blocked_until());
+        let collaboration = problems.take(line("collaboration"), self.collaboration());
+        let (Some(status), Some(()), Some(session), Some(blocked_until), Some(collaboration)) =
+            (status, id, session, blocked_until, collaboration)
+        else {
+            return Err(problems.in_order());
+        };
+        let usage = self.usage.unwrap_or_default();
+        let cost = usage.cost_usd.filter(|cost| cost.is_finite());
+        let mut file = ReportFile::new(command, status);
+        file.request_id = stated(&self.request_id).map(str::to_owned);
+        file.report = Report {
+            session,
+            input_tokens: usage.input_tokens.unwrap_or(0),
+            output_tokens: usage.output_tokens.unwrap_or(0),
+            cost_usd: cost.unwrap_or(0.0).max(0.0),
+            blocked_until,
+            question: stated(&self.question).map(str::to_owned),
+            refused: stated(&self.refused)
+                .and_then(|list| serde_json::from_str(list).ok())
+                .unwrap_or_default(),
+            collaboration,
+            words_only: stated(&self.written_by) == Some(WORKER),
+            ..file.report
+        };
+        Ok(file)
+    }
+
     fn status(&self) -> Result<ReportStatus, Problem> {
         let found = stated(&self.status).ok_or("`status` is missing".to_owned());
         found

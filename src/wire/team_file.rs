@@ -15,7 +15,8 @@ use serde_json::{Map, Value};
 
 use super::plan_file::suggestion;
 use super::{
-    Place, PlanFile, Problem, Problems, YamlFields, YamlNode, nearest, quote, safe_name, yaml_tree,
+    Checked, Place, PlanFile, Problem, Problems, YamlFields, YamlNode, nearest, quote, safe_name,
+    yaml_tree,
 };
 use crate::plan::words;
 
@@ -177,7 +178,7 @@ pub enum StepDoes {
 /// # Errors
 /// All problems of the file, with line and column. Problems that depend on what exists outside the file are returned by
 /// [`Team::problems`].
-pub fn parse(text: &str) -> Result<Team, Vec<Problem>> {
+pub fn parse(text: &str) -> Checked<Team> {
     match gather(text) {
         (team, none) if none.is_empty() => Ok(team),
         (_, problems) => Err(problems),
@@ -207,15 +208,13 @@ fn read(node: &YamlNode, problems: &Problems) -> Team {
     if roles.is_empty() && fields.need("roles").is_some() {
         problems.add(node.problem("the team has no roles"));
     }
+    let roles = roles.iter().filter_map(|role| role::read(role, problems));
     let workflows = bounded(&fields, "workflows").iter();
+    let workflows = workflows.filter_map(|workflow| workflow::read(workflow, problems));
     let team = Team {
         name: fields.string("name"),
-        roles: (roles.iter())
-            .filter_map(|role| role::read(role, problems))
-            .collect(),
-        workflows: workflows
-            .filter_map(|workflow| workflow::read(workflow, problems))
-            .collect(),
+        roles: roles.collect(),
+        workflows: workflows.collect(),
         ..Team::default()
     };
     let roles = team.roles.iter().map(|role| (&*role.id, role.place));
@@ -274,11 +273,7 @@ impl Team {
     ///
     /// # Errors
     /// As [`Workflow::instantiate`], tasks for roles that the team does not have, and tasks without a worker.
-    pub fn plan(
-        &self,
-        workflow: &Workflow,
-        given: &Map<String, Value>,
-    ) -> Result<PlanFile, Vec<Problem>> {
+    pub fn plan(&self, workflow: &Workflow, given: &Map<String, Value>) -> Checked<PlanFile> {
         let mut file = workflow.instantiate(given)?;
         match self.assignee_problems(&file.plan) {
             none if none.is_empty() => {}

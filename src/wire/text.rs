@@ -149,23 +149,19 @@ pub(crate) fn is_identifier(text: &str) -> bool {
 }
 
 fn safe_word(text: &str, max: usize, others: &str) -> bool {
-    text.len() <= max
-        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || others.contains(c))
+    let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let fits = |c: char| c.is_ascii_alphanumeric() || others.contains(c);
+    begins && text.len() <= max && text.chars().all(fits)
 }
 
 /// Returns the time as RFC 3339 in UTC, with as many decimals as it needs.
 pub fn time_text(time: Time) -> String {
-    let nearest = if time.0 < 0 {
-        Timestamp::MIN
-    } else {
-        Timestamp::MAX
+    let nearest = match time.0 {
+        ..0 => Timestamp::MIN,
+        _ => Timestamp::MAX,
     };
-    Timestamp::from_microsecond(time.0)
-        .unwrap_or(nearest)
-        .to_string()
+    let moment = Timestamp::from_microsecond(time.0);
+    moment.unwrap_or(nearest).to_string()
 }
 
 /// Returns the time of an RFC 3339 text with `Z` or an offset.
@@ -259,9 +255,8 @@ fn after_control_string<'a>(rest: &'a str, vain: &mut usize) -> &'a str {
     }
     let end = rest.find(['\u{7}', '\u{1b}', '\u{9c}', '\n']);
     let tail = end.map_or("", |end| &rest[end..]);
-    let behind = ["\u{7}", "\u{9c}", "\u{1b}\\"]
-        .into_iter()
-        .find_map(|terminator| tail.strip_prefix(terminator));
+    let mut terminators = ["\u{7}", "\u{9c}", "\u{1b}\\"].into_iter();
+    let behind = terminators.find_map(|terminator| tail.strip_prefix(terminator));
     if behind.is_none() {
         *vain = tail.len();
     }

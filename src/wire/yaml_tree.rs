@@ -220,15 +220,11 @@ impl<'a> YamlFields<'a> {
     }
 
     /// Refuses fields by their names.
-    pub fn refuse(
-        &self,
-        wrong: impl Fn(&str) -> bool,
-        problem: impl Fn(&YamlNode, &str) -> Problem,
-    ) {
+    pub fn refuse(&self, wrong: impl Fn(&str) -> bool, say: impl Fn(&YamlNode, &str) -> Problem) {
         for (key, _) in self.entries {
             let word = key.text().unwrap_or_default();
             if wrong(word) {
-                self.problems.add(problem(key, word));
+                self.problems.add(say(key, word));
             }
         }
     }
@@ -313,18 +309,13 @@ impl<'a> YamlFields<'a> {
     }
 
     /// Returns what a field stands for that is one of a few words.
-    pub fn choice<T: Copy>(
-        &self,
-        key: &str,
-        all: &[T],
-        as_str: fn(T) -> &'static str,
-    ) -> Option<T> {
-        let word = self.text(key)?;
-        let found = all.iter().copied().find(|one| as_str(*one) == word);
+    pub fn choice<T: Copy>(&self, key: &str, all: &[T], word: fn(T) -> &'static str) -> Option<T> {
+        let text = self.text(key)?;
+        let found = all.iter().copied().find(|one| word(*one) == text);
         if found.is_none() {
-            let words = all.iter().map(|one| as_str(*one));
-            let message = format!("`{key}` is {}", quote(word));
-            self.refuse_value(key, message, suggestion(word, words));
+            let words = all.iter().map(|one| word(*one));
+            let message = format!("`{key}` is {}", quote(text));
+            self.refuse_value(key, message, suggestion(text, words));
         }
         found
     }
@@ -339,12 +330,6 @@ impl<'a> YamlFields<'a> {
             return None;
         }
         Some(text)
-    }
-
-    /// Returns the text of an optional field that must not be empty.
-    pub fn word_if_there(&self, key: &str) -> Option<&'a str> {
-        self.get(key)?;
-        self.word(key)
     }
 
     pub fn truth(&self, key: &str) -> Option<bool> {
@@ -369,20 +354,15 @@ impl<'a> YamlFields<'a> {
 
     /// Returns a list of texts with their places.
     pub fn texts(&self, key: &str) -> Vec<Reference> {
-        let mut texts = Vec::new();
-        for entry in self.list(key) {
-            match entry.text() {
-                Some(word) => texts.push(Reference {
-                    word: word.to_owned(),
-                    place: entry.place,
-                }),
-                None => {
-                    let message = format!("`{key}` has {} in it, not only texts", entry.kind());
-                    self.problems.add(entry.problem(message));
-                }
+        let text = |entry: &YamlNode| {
+            let (word, place) = (entry.text().map(str::to_owned), entry.place);
+            if word.is_none() {
+                let message = format!("`{key}` has {} in it, not only texts", entry.kind());
+                self.problems.add(entry.problem(message));
             }
-        }
-        texts
+            word.map(|word| Reference { word, place })
+        };
+        self.list(key).iter().filter_map(text).collect()
     }
 }
 
@@ -424,10 +404,8 @@ fn place(error: &str) -> Place {
     let numbers = || {
         let (_, place) = error.rsplit_once(" at line ")?;
         let (line, column) = place.split_once(" column ")?;
-        Some(Place {
-            line: line.parse().ok()?,
-            column: column.parse().ok()?,
-        })
+        let (line, column) = (line.parse().ok()?, column.parse().ok()?);
+        Some(Place { line, column })
     };
     numbers().unwrap_or_default()
 }

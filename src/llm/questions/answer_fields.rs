@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::Result;
 use crate::llm::one_line;
 
 /// Characters: a longer name is cut, longer texts of a task are refused as runaway answers.
@@ -10,14 +11,14 @@ const MAX_TEXT: usize = 8_000;
 /// Characters at which a reason is cut.
 pub(super) const MAX_REASON: usize = 2_000;
 
-pub(super) fn name(text: &str, place: &str) -> Result<String, String> {
+pub(super) fn name(text: &str, place: &str) -> Result<String> {
     match one_line(text, MAX_NAME) {
         name if name.is_empty() => Err(format!("{place}: `name` is empty")),
         name => Ok(name),
     }
 }
 
-pub(super) fn bounded(text: &str, field: &str, place: &str) -> Result<String, String> {
+pub(super) fn bounded(text: &str, field: &str, place: &str) -> Result<String> {
     let text = text.trim();
     if text.chars().count() > MAX_TEXT {
         let most = format!("more than {MAX_TEXT} characters");

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{MAX_REASON, SHORT_ANSWER, Unrendered, cut, unrendered};
+use super::{MAX_REASON, Result, SHORT_ANSWER, Unrendered, cut, unrendered};
 use crate::llm::prompt_context::{facts, obstacle, shown_criteria};
 use crate::llm::{PromptTemplate, Schema, prompt_context};
 use crate::plan::{
@@ -29,12 +29,7 @@ const SURE: f64 = 30.0;
 /// Asks what follows from a result; the caller sets the time of the verdict. `next` is accepted only for SUCCESS and
 /// PARTIAL_SUCCESS without a failed check. For each criterion that nothing proves the answer has to say whether it is met, and
 /// point to a fact or to words of the report. Stale reports came for other commands of the task and were not applied.
-pub fn judge(
-    plan: &Plan,
-    task: &Task,
-    attempt: &Attempt,
-    stale_reports: &[String],
-) -> Unrendered<Verdict> {
+pub fn judge(plan: &Plan, task: &Task, attempt: &Attempt, stale: &[String]) -> Unrendered<Verdict> {
     let shown = Shown::new(task, attempt);
     // A model that is held to the schema cannot even give an answer that would be refused.
     let decisions = match shown.obstacle {
@@ -61,7 +56,7 @@ pub fn judge(
         fields.retain(|(name, _)| !["criteria", "result_summary"].contains(name));
     }
     let schema = Schema::Object(fields);
-    let view = prompt_context::judge(plan, task, attempt, stale_reports);
+    let view = prompt_context::judge(plan, task, attempt, stale);
     let read = move |answer: JudgeAnswer| shown.verdict(answer);
     unrendered(PromptTemplate::Judge, view, schema, SHORT_ANSWER, read)
 }
@@ -108,7 +103,7 @@ impl Shown {
         }
     }
 
-    fn verdict(&self, answer: JudgeAnswer) -> Result<Verdict, String> {
+    fn verdict(&self, answer: JudgeAnswer) -> Result<Verdict> {
         let low = is_low(&answer.confidence);
         let decision = known_word(&answer.decision.trim().to_ascii_lowercase())
             .ok_or("`decision` must be next, retry, replan or abort")?;
@@ -150,7 +145,7 @@ impl Shown {
     }
 
     /// Reads what is said of the criteria that nothing proves. What was measured stays as it is.
-    fn believed(&self, answers: Vec<BelievedCriterion>) -> Result<Vec<BelievedCriterion>, String> {
+    fn believed(&self, answers: Vec<BelievedCriterion>) -> Result<Vec<BelievedCriterion>> {
         let mut believed = BTreeMap::<u32, BelievedCriterion>::new();
         for mut said in answers {
             let number = said.number;

@@ -30,6 +30,9 @@ use super::{Request, Schema};
 use crate::plan::{Plan, PlanSpec, ReplanEdit, TaskId, TaskSpec};
 use crate::wire::{Problem, Team};
 
+/// What is read of an answer; the error says to the model what is wrong.
+type Result<T, E = String> = std::result::Result<T, E>;
+
 /// Characters at which the summary of a plan is cut.
 const MAX_OUTCOME: usize = 6_000;
 /// Tokens of an answer with many tasks, of a verdict, and of a summary. Reasoning models count their thoughts as well.
@@ -129,7 +132,7 @@ impl<A: 'static> Unrendered<A> {
         let form = move |divisor: u32| {
             let parts = divisor as usize;
             let view = prompt_context::smaller(&self.view, parts);
-            let (system, prompt) = prompts.smaller(parts).question(self.template, &view)?;
+            let [system, prompt] = prompts.smaller(parts).question(self.template, &view)?;
             Ok(Request {
                 system,
                 prompt,
@@ -151,7 +154,7 @@ fn unrendered<W, A>(
     view: Value,
     schema: Schema,
     max_tokens: u32,
-    validate: impl Fn(W) -> Result<A, String> + Send + Sync + 'static,
+    validate: impl Fn(W) -> Result<A> + Send + Sync + 'static,
 ) -> Unrendered<A>
 where
     W: serde::de::DeserializeOwned,
@@ -175,8 +178,8 @@ struct PlanAnswer {
 }
 
 impl PlanAnswer {
-    fn planned(self, words: &TaskNames) -> Result<PlanSpec, String> {
-        let plan = PlanSpec {
+    fn planned(self, words: &TaskNames) -> Result<PlanSpec> {
+        let mut plan = PlanSpec {
             name: name(&self.name, "the plan")?,
             description: bounded(&self.description, "description", "the plan")?,
             ..PlanSpec::default()
@@ -184,16 +187,12 @@ impl PlanAnswer {
         if self.tasks.is_empty() {
             return Err("`tasks` is empty: a plan needs at least one task".to_owned());
         }
-        let tasks = words.tasks(self.tasks)?;
-        let problems = plan_problems::problems(&tasks);
-        if !problems.is_empty() && words.may_ask_again() {
-            return Err(problems.join("\n"));
+        plan.tasks = words.tasks(self.tasks)?;
+        plan.problems = plan_problems::problems(&plan.tasks);
+        match !plan.problems.is_empty() && words.may_ask_again() {
+            true => Err(plan.problems.join("\n")),
+            false => Ok(plan),
         }
-        Ok(PlanSpec {
-            tasks,
-            problems,
-            ..plan
-        })
     }
 }
 

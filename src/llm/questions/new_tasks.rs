@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use super::{MAX_NAME, MAX_REASON, bounded, cut, name};
+use super::{MAX_NAME, MAX_REASON, Result, bounded, cut, name};
 use crate::llm::{Schema, one_line};
 use crate::plan::{
     Criteria, Criterion, Origin, Proof, TaskRef, TaskSpec, cycle_among, within_workspace,
@@ -47,7 +47,7 @@ impl TaskNames {
     }
 
     /// Refuses a check that does not exist.
-    pub(super) fn check(&self, check: &str, place: &str) -> Result<(), String> {
+    pub(super) fn check(&self, check: &str, place: &str) -> Result<()> {
         if self.checks.iter().any(|known| known == check) {
             return Ok(());
         }
@@ -87,7 +87,7 @@ impl TaskNames {
     }
 
     /// Checks the criteria of a task.
-    pub(super) fn criteria(&self, answer: &Criteria, place: &str) -> Result<Criteria, String> {
+    pub(super) fn criteria(&self, answer: &Criteria, place: &str) -> Result<Criteria> {
         if answer.list().len() > MAX_CRITERIA {
             let most = format!("at most {MAX_CRITERIA}");
             return Err(format!("{place}: `expected_output` is too long: {most}"));
@@ -102,17 +102,16 @@ impl TaskNames {
             if let Some(check) = check {
                 self.check(check, place)?;
             }
-            Ok(Criterion {
-                text: bounded(&criterion.text, "expected_output", place)?,
-                proof: check.map(|check| Proof::Check(check.to_owned())),
-            })
+            let text = bounded(&criterion.text, "expected_output", place)?;
+            let proof = check.map(|check| Proof::Check(check.to_owned()));
+            Ok(Criterion { text, proof })
         };
         let list = answer.list().iter().map(criterion);
-        Ok(Criteria::new(list.collect::<Result<Vec<_>, String>>()?))
+        Ok(Criteria::new(list.collect::<Result<Vec<_>>>()?))
     }
 
     /// Checks the tasks of an answer, and makes its numbers references from one to another.
-    pub(super) fn tasks(&self, answers: Vec<TaskSpec>) -> Result<Vec<TaskSpec>, String> {
+    pub(super) fn tasks(&self, answers: Vec<TaskSpec>) -> Result<Vec<TaskSpec>> {
         at_most(answers.len(), "tasks")?;
         let total = answers.len();
         let linked = |first| {
@@ -129,13 +128,11 @@ impl TaskNames {
         })?;
         let tasks = (1..).zip(answers.into_iter().zip(linked));
         let tasks = tasks.map(|(number, (answer, dependencies)): (usize, _)| {
-            let task = self.task(answer, &format!("task {number}"))?;
-            Ok(TaskSpec {
-                dependencies,
-                ..task
-            })
+            let mut task = self.task(answer, &format!("task {number}"))?;
+            task.dependencies = dependencies;
+            Ok(task)
         });
-        let tasks = tasks.collect::<Result<Vec<_>, String>>()?;
+        let tasks = tasks.collect::<Result<Vec<_>>>()?;
         let Some(cycle) = cycle_among(&tasks) else {
             return Ok(tasks);
         };
@@ -144,7 +141,7 @@ impl TaskNames {
     }
 
     /// Checks one task of an answer, except for its dependencies.
-    pub(super) fn task(&self, answer: TaskSpec, place: &str) -> Result<TaskSpec, String> {
+    pub(super) fn task(&self, answer: TaskSpec, place: &str) -> Result<TaskSpec> {
         let description = bounded(&answer.description, "description", place)?;
         if description.is_empty() {
             return Err(format!("{place}: `description` is empty"));
@@ -171,11 +168,7 @@ impl TaskNames {
     }
 
     /// Reads the role of a task.
-    pub(super) fn assignee(
-        &self,
-        answer: Option<String>,
-        place: &str,
-    ) -> Result<Option<String>, String> {
+    pub(super) fn assignee(&self, answer: Option<String>, place: &str) -> Result<Option<String>> {
         let role = answer.map(|role| role.trim().to_owned());
         match role.filter(|role| !role.is_empty()) {
             Some(word) if !self.roles.contains(&word) => {
@@ -187,7 +180,7 @@ impl TaskNames {
     }
 
     /// Reads the role of a new task. In a team every task needs a role.
-    fn new_assignee(&self, answer: Option<String>, place: &str) -> Result<Option<String>, String> {
+    fn new_assignee(&self, answer: Option<String>, place: &str) -> Result<Option<String>> {
         match (self.assignee(answer, place)?, &self.roles[..]) {
             (None, [only]) => Ok(Some(only.clone())),
             (None, [_, ..]) => {
@@ -201,7 +194,7 @@ impl TaskNames {
 }
 
 /// Refuses an answer with too many tasks or edits.
-pub(super) fn at_most(count: usize, what: &str) -> Result<(), String> {
+pub(super) fn at_most(count: usize, what: &str) -> Result<()> {
     match count {
         ..=MAX_TASKS => Ok(()),
         _ => Err(format!("{count} {what} are too many: at most {MAX_TASKS}")),
@@ -209,7 +202,7 @@ pub(super) fn at_most(count: usize, what: &str) -> Result<(), String> {
 }
 
 /// Reads the files that a task produces.
-pub(super) fn produced(paths: &[String], place: &str) -> Result<Vec<String>, String> {
+pub(super) fn produced(paths: &[String], place: &str) -> Result<Vec<String>> {
     if paths.len() > MAX_FILES {
         return Err(format!(
             "{place}: `produces` names more than {MAX_FILES} files: give those that matter"
@@ -230,12 +223,7 @@ pub(super) fn produced(paths: &[String], place: &str) -> Result<Vec<String>, Str
 }
 
 /// Turns numbers counted from `first` into references, each once; `own` is the number of the task itself, counted from 1.
-fn dependencies(
-    words: &[TaskRef],
-    own: usize,
-    first: usize,
-    total: usize,
-) -> Result<Vec<TaskRef>, String> {
+fn dependencies(words: &[TaskRef], own: usize, first: usize, total: usize) -> Result<Vec<TaskRef>> {
     let index = |reference: &TaskRef| {
         let word = match reference {
             TaskRef::Key(word) => word.as_str(),

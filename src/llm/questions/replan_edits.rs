@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::new_tasks::produced;
-use super::{MAX_NAME, MAX_REASON, NO_CHECK, TaskNames, at_most, bounded, cut};
+use super::{MAX_NAME, MAX_REASON, NO_CHECK, Result, TaskNames, at_most, bounded, cut};
 use crate::llm::prompt_context::editable;
 use crate::llm::{Schema, one_line};
 use crate::plan::{
@@ -82,7 +82,7 @@ impl ReplanScope {
         }
     }
 
-    pub(super) fn edits(&self, answers: Vec<EditAnswer>) -> Result<Vec<ReplanEdit>, String> {
+    pub(super) fn edits(&self, answers: Vec<EditAnswer>) -> Result<Vec<ReplanEdit>> {
         if answers.is_empty() {
             return Err("`edits` is empty: give at least one".to_owned());
         }
@@ -115,7 +115,7 @@ impl ReplanScope {
         Ok(edits)
     }
 
-    fn target(&self, answer: &EditAnswer, place: &str) -> Result<TaskId, String> {
+    fn target(&self, answer: &EditAnswer, place: &str) -> Result<TaskId> {
         let skips = answer.is("skip");
         if !skips && !answer.is("update") {
             return Err(format!("{place}: `action` must be add, update or skip"));
@@ -141,7 +141,7 @@ impl ReplanScope {
         place: &str,
         added: &Range<usize>,
         own: Option<usize>,
-    ) -> Result<Vec<TaskRef>, String> {
+    ) -> Result<Vec<TaskRef>> {
         let mut found = Vec::new();
         for value in values {
             let word = match value {
@@ -175,7 +175,7 @@ impl ReplanScope {
     }
 
     /// Refuses a circle in what comes of the edits. A node of the graph is a task of the plan, or the index of an added one.
-    fn refuse_cycle(&self, edits: &[ReplanEdit]) -> Result<(), String> {
+    fn refuse_cycle(&self, edits: &[ReplanEdit]) -> Result<()> {
         type Node = Result<TaskId, usize>;
         let mut graph: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
         for (id, on) in &self.graph {
@@ -216,7 +216,7 @@ impl ReplanScope {
         place: &str,
         added: &Range<usize>,
         own: Option<usize>,
-    ) -> Result<ReplanEdit, String> {
+    ) -> Result<ReplanEdit> {
         let description = answer.description.unwrap_or_default();
         if description.trim().is_empty() {
             return Err(format!("{place}: a task to be added needs a `description`"));
@@ -244,7 +244,7 @@ impl ReplanScope {
         id: TaskId,
         place: &str,
         added: &Range<usize>,
-    ) -> Result<ReplanEdit, String> {
+    ) -> Result<ReplanEdit> {
         let text = |text: Option<String>, field| {
             Ok::<_, String>(changed(bounded(&text.unwrap_or_default(), field, place)?))
         };
@@ -289,7 +289,7 @@ impl EditAnswer {
     }
 }
 
-fn skip(answer: EditAnswer, id: TaskId) -> Result<ReplanEdit, String> {
+fn skip(answer: EditAnswer, id: TaskId) -> Result<ReplanEdit> {
     match cut(&answer.reason.unwrap_or_default(), MAX_REASON) {
         reason if reason.is_empty() => Err(format!("skipping task {id} needs a `reason`")),
         reason => Ok(ReplanEdit::Skip(id, reason)),

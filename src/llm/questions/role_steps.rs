@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    LONG_ANSWER, MAX_NAME, MAX_REASON, SHORT_ANSWER, Unrendered, bounded, cut, name, pairs,
+    LONG_ANSWER, MAX_NAME, MAX_REASON, Result, SHORT_ANSWER, Unrendered, bounded, cut, name, pairs,
     unrendered,
 };
 use crate::llm::prompt_context::role as view;
@@ -63,7 +63,7 @@ pub fn strategy(context: &RoleContext<'_>) -> Unrendered<Classified> {
 /// of it, or its problem.
 pub fn steps<S: 'static>(
     context: &RoleContext<'_>,
-    understand: impl Fn(PlannedStep, usize) -> Result<S, String> + Send + Sync + 'static,
+    understand: impl Fn(PlannedStep, usize) -> Result<S> + Send + Sync + 'static,
 ) -> Unrendered<PlannedSteps<S>> {
     let names = context.offers.iter().map(|offer| offer.name.clone());
     let names: Vec<String> = names.collect();
@@ -95,10 +95,8 @@ pub fn steps<S: 'static>(
             let step = step.read(&names, &place)?;
             planned.push(understand(step, number).map_err(|wrong| format!("{place}: {wrong}"))?);
         }
-        Ok(PlannedSteps {
-            reason: cut(&answer.reason, MAX_REASON),
-            steps: planned,
-        })
+        let (reason, steps) = (cut(&answer.reason, MAX_REASON), planned);
+        Ok(PlannedSteps { reason, steps })
     };
     let view = view(context);
     unrendered(PromptTemplate::Steps, view, schema, LONG_ANSWER, read)
@@ -136,7 +134,7 @@ fn no_params() -> Value {
 }
 
 impl StepAnswer {
-    fn read(self, offered: &[String], place: &str) -> Result<PlannedStep, String> {
+    fn read(self, offered: &[String], place: &str) -> Result<PlannedStep> {
         // `coder` means the role of this name where nothing else has it.
         let named = [self.uses.clone(), format!("{ROLE_PREFIX}{}", self.uses)].into_iter();
         let Some(uses) = named.into_iter().find(|name| offered.contains(name)) else {

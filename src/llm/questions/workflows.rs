@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{PlanAnswer, TaskNames, bounded, cut, pairs};
+use super::{PlanAnswer, Result, TaskNames, bounded, cut, pairs};
 use crate::llm::{Schema, one_line};
 use crate::plan::{Origin, PlanSpec, TaskSpec};
 use crate::wire::{Problem, Team, joined};
@@ -39,7 +39,7 @@ pub(super) fn schema() -> [(&'static str, Schema); 2] {
 
 impl PlanOrWorkflow {
     /// Makes the plan: a named workflow of the team takes precedence, and the answer must not contain tasks of its own then.
-    pub(super) fn planned(self, team: &Team, words: &TaskNames) -> Result<PlanSpec, String> {
+    pub(super) fn planned(self, team: &Team, words: &TaskNames) -> Result<PlanSpec> {
         let tasks = self.tasks.unwrap_or_default();
         let chosen = self.workflow.as_deref().map(str::trim);
         let Some(id) = chosen.filter(|id| !matches!(*id, "" | "null")) else {
@@ -78,7 +78,7 @@ impl PlanOrWorkflow {
 }
 
 /// Reads the values of parameters. An empty text counts as no value: some models fill in every parameter.
-fn values(answer: Value) -> Result<Map<String, Value>, String> {
+fn values(answer: Value) -> Result<Map<String, Value>> {
     let pairs = match answer {
         Value::Null => Some(Vec::new()),
         answer => pairs(answer),

@@ -246,12 +246,7 @@ impl Report {
 
     /// Returns what its agent used.
     pub fn cost(&self) -> ModelCost {
-        ModelCost {
-            calls: 0,
-            input_tokens: self.input_tokens,
-            output_tokens: self.output_tokens,
-            cost_usd: self.cost_usd,
-        }
+        ModelCost::new(self.input_tokens, self.output_tokens, self.cost_usd)
     }
 
     /// Returns the report as one text: the status, then each section that is not empty, and what the agent asked.

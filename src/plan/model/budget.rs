@@ -129,6 +129,16 @@ pub struct ModelCost {
 }
 
 impl ModelCost {
+    /// Makes the cost of one answer, or of a run of an agent.
+    pub fn new(input_tokens: u64, output_tokens: u64, cost_usd: f64) -> Self {
+        Self {
+            calls: 0,
+            input_tokens,
+            output_tokens,
+            cost_usd,
+        }
+    }
+
     /// Adds what another question or run used.
     pub fn add(&mut self, other: Self) {
         self.calls = self.calls.saturating_add(other.calls);

@@ -23,12 +23,10 @@ impl PlanNotebook {
     /// # Errors
     /// There is no plan, it is to be done but has open subtasks, or the storage fails (then the plan goes on).
     pub async fn finish_plan(&self, state: PlanEnd, outcome: &str) -> Result<ToolResponse> {
-        let plan = match self.current().await {
-            Err(NotebookError::Tool(ToolError::NoPlan)) => {
-                return Err(NoPlan.error("There is no plan to finish."));
-            }
-            plan => plan?,
-        };
+        let plan = self.current().await.map_err(|error| match error {
+            NotebookError::Tool(ToolError::NoPlan) => NoPlan.error("There is no plan to finish."),
+            error => error,
+        })?;
         let outcome = outcome.to_owned();
         let end = move |draft: &mut Draft<'_>| {
             in_use(draft)?;
@@ -80,10 +78,8 @@ impl PlanNotebook {
         let (Some(storage), Some(plan)) = (&self.toolbox.notebook.storage, plan) else {
             return Ok(None);
         };
-        let leave = move |draft: &mut Draft<'_>| {
-            leave(draft)?;
-            Ok::<_, NotebookError>(NotebookPlan::of(draft.plan()))
-        };
+        let leave =
+            move |draft: &mut Draft<'_>| leave(draft).map(|()| NotebookPlan::of(draft.plan()));
         let given = self.toolbox.dry_run(true).change(plan, "", leave).await?;
         let before = storage.get_plan(&given.id).await?;
         storage.add_plan(given.clone(), true).await?;

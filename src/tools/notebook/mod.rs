@@ -75,7 +75,7 @@ pub(super) static TOOLS: LazyLock<[Tool; 9]> = LazyLock::new(|| {
             let (name, description) = (given.name.trim(), &given.description);
             let subtasks = given.subtasks.into_iter().map(SubTask::given).collect();
             let plan = NotebookPlan::new(name, description, &given.expected_outcome, subtasks);
-            notebook.make_plan(plan, given.dry_run).await
+            notebook.make(plan, given.dry_run).await
         }),
         PlanNotebook::changes("revise_current_plan", "Add, revise or delete a subtask.").calls(
             async |notebook, given: Revise| {

@@ -114,10 +114,8 @@ impl PlanEnd {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 // What tools take: a state that is loaded may say more.
-#[schemars(
-    description = "A subtask as it is given to a tool.",
-    deny_unknown_fields
-)]
+#[schemars(description = "A subtask as it is given to a tool.")]
+#[schemars(deny_unknown_fields)]
 pub struct SubTask {
     /// At most ten words.
     pub name: String,
@@ -201,17 +199,12 @@ pub struct NotebookPlan {
 
 impl NotebookPlan {
     /// Makes a plan with a new id.
-    pub fn new(
-        name: &str,
-        description: &str,
-        expected_outcome: &str,
-        subtasks: Vec<SubTask>,
-    ) -> Self {
+    pub fn new(name: &str, description: &str, expected: &str, subtasks: Vec<SubTask>) -> Self {
         Self {
             id: new_plan_id().to_string(),
             name: name.to_owned(),
             description: description.to_owned(),
-            expected_outcome: expected_outcome.to_owned(),
+            expected_outcome: expected.to_owned(),
             subtasks,
             created_at: now_text(),
             state: SubTaskState::Todo,
@@ -236,10 +229,9 @@ impl NotebookPlan {
     }
 
     pub(super) fn of(plan: &Plan) -> Self {
-        Self {
-            subtasks: plan.tasks().map(SubTask::of).collect(),
-            ..Self::without_subtasks(plan.head())
-        }
+        let mut notebook = Self::without_subtasks(plan.head());
+        notebook.subtasks = plan.tasks().map(SubTask::of).collect();
+        notebook
     }
 
     /// Returns a plan without its subtasks.

@@ -165,7 +165,7 @@ fn of_outline(plan: Option<&Outline<'_>>) -> String {
         );
     };
     let options = if let Some((at, subtask)) = &plan.in_progress {
-        let details = fenced(&short(subtask).to_markdown(true));
+        let details = fenced(&short(subtask.clone()).to_markdown(true));
         let name = clip(&subtask.name, 100);
         format!(
             "The subtask at index {at}, named '{name}', is in progress:\n{details}\nWhat you can do:\n- Work on it, and call 'finish_subtask' with subtask_idx={at} and its specific outcome when it is done.\n- If it cannot be done, change the plan with 'revise_current_plan', leave it out with 'update_subtask_state' (state='abandoned'), or ask the user."
@@ -227,7 +227,7 @@ pub(crate) fn page(plan: &Plan, max: usize) -> String {
     let at = in_hand.map(|task| plan.index_of(task));
     let total = plan.counts().total();
     let detailed = |at: usize| {
-        let mut subtask = short(&SubTask::of(plan.nth(at)?));
+        let mut subtask = short(SubTask::of(plan.nth(at)?));
         subtask.name = format!("{at}. {}", subtask.name);
         subtask.outcome = subtask.outcome.map(|outcome| clip(&outcome, 300));
         Some(subtask.to_markdown(true))
@@ -241,11 +241,9 @@ fn short_line(state: SubTaskState, name: &str) -> String {
     line(state, &clip(name, 80))
 }
 
-fn short(subtask: &SubTask) -> SubTask {
-    SubTask {
-        name: clip(&subtask.name, 100),
-        description: clip(&subtask.description, 700),
-        expected_outcome: clip(&subtask.expected_outcome, 300),
-        ..subtask.clone()
-    }
+fn short(mut subtask: SubTask) -> SubTask {
+    subtask.name = clip(&subtask.name, 100);
+    subtask.description = clip(&subtask.description, 700);
+    subtask.expected_outcome = clip(&subtask.expected_outcome, 300);
+    subtask
 }

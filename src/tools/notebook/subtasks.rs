@@ -32,15 +32,11 @@ impl PlanNotebook {
         subtasks: Vec<SubTask>,
     ) -> Result<ToolResponse> {
         let plan = NotebookPlan::new(name.trim(), description, expected_outcome, subtasks);
-        self.make_plan(plan, false).await
+        self.make(plan, false).await
     }
 
     /// Makes a plan the current one; a dry run only says what would be made.
-    pub(super) async fn make_plan(
-        &self,
-        plan: NotebookPlan,
-        dry_run: bool,
-    ) -> Result<ToolResponse> {
+    pub(super) async fn make(&self, plan: NotebookPlan, dry_run: bool) -> Result<ToolResponse> {
         check_new(&plan, self.toolbox.max_subtasks)?;
         let (head, why) = (head_of(&plan), "create_plan");
         let (prepared, begun) = (prepare(&plan.subtasks, "subtasks")?, begun(&plan.subtasks));
@@ -173,12 +169,8 @@ impl PlanNotebook {
     ///
     /// # Errors
     /// The index fits no subtask, an earlier one is not settled, or this one is not in progress.
-    pub async fn finish_subtask(
-        &self,
-        subtask_idx: i64,
-        subtask_outcome: &str,
-    ) -> Result<ToolResponse> {
-        let outcome = subtask_outcome.to_owned();
+    pub async fn finish_subtask(&self, subtask_idx: i64, outcome: &str) -> Result<ToolResponse> {
+        let outcome = outcome.to_owned();
         self.change("finish_subtask", move |draft| {
             let (at, task, called) = subtask(draft.plan(), subtask_idx, "")?;
             earlier_settled(draft.plan(), at)?;

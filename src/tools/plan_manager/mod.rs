@@ -28,7 +28,7 @@ use super::paging::weight;
 use super::{Dialect, Page, PagePart, ToolError, Toolbox, new_plan_id, set_status};
 use crate::plan::{
     self, ArchiveState, DAEMON, Draft, Plan, PlanHead, PlanState, Refusal, TaskChanges, TaskId,
-    TaskRef, TaskSpec, TaskState, Time, is_default, word,
+    TaskRef, TaskSpec, TaskState, Time, is_default, unless_empty, word,
 };
 use crate::store::StoreError;
 use crate::wire::text::{clip, joined, one_line, time_text};
@@ -319,9 +319,8 @@ impl PlanManager {
                 return Err(PlanManagerError { code, ..error });
             }
             draft.pause("pausePlan")?;
-            Ok(PlanSwitched {
-                message: "Plan paused successfully".to_owned(),
-            })
+            let message = "Plan paused successfully".to_owned();
+            Ok(PlanSwitched { message })
         })
         .await
     }
@@ -334,9 +333,8 @@ impl PlanManager {
         self.change("resumePlan", "", |draft| {
             not_by_daemon(draft)?;
             draft.resume()?;
-            Ok(PlanSwitched {
-                message: "Plan resumed successfully".to_owned(),
-            })
+            let message = "Plan resumed successfully".to_owned();
+            Ok(PlanSwitched { message })
         })
         .await
     }
@@ -365,10 +363,8 @@ impl PlanManager {
     ) -> Result<T> {
         let plan = self.toolbox.only_current(Dialect::PlanManager).await?;
         let bound = self.toolbox.plan.is_some();
-        let why = match one_line(reason, WHY) {
-            reason if reason.is_empty() => tool.to_owned(),
-            reason => format!("{tool}: {reason}"),
-        };
+        let reason = unless_empty(&one_line(reason, WHY), |reason| format!(": {reason}"));
+        let why = format!("{tool}{reason}");
         let change = move |draft: &mut Draft<'_>| match draft.plan().head().archive_state {
             ArchiveState::History if !bound => {
                 let message = "the plan was just replaced by another one; call again";
@@ -400,13 +396,10 @@ fn new_task(task: &PlannedTask) -> Result<TaskSpec> {
 }
 
 /// Returns references to the tasks of these numbers.
-fn references(
-    dependencies: &[i64],
-    reference: impl Fn(i64) -> Option<TaskRef>,
-) -> Result<Vec<TaskRef>> {
+fn references(ids: &[i64], reference: impl Fn(i64) -> Option<TaskRef>) -> Result<Vec<TaskRef>> {
     let unknown = PlanManagerError::unknown_dependency;
     let reference = |id: &i64| reference(*id).ok_or_else(|| unknown(*id));
-    dependencies.iter().map(reference).collect()
+    ids.iter().map(reference).collect()
 }
 
 /// Returns a reference to a task that the plan may have.
@@ -433,12 +426,7 @@ fn editable(plan: &Plan, task_id: i64) -> Result<TaskId> {
 }
 
 /// Returns the number of a task that has this state; one in another state is the error of this code.
-fn task_in(
-    plan: &Plan,
-    task_id: i64,
-    state: TaskState,
-    otherwise: ManagerErrorCode,
-) -> Result<TaskId> {
+fn task_in(plan: &Plan, task_id: i64, state: TaskState, code: ManagerErrorCode) -> Result<TaskId> {
     let task = task(plan, task_id)?;
     if task.status == state {
         return Ok(task.number);
@@ -446,7 +434,7 @@ fn task_in(
     let status = ManagerTaskStatus::of(plan, task);
     let message = format!("Task {} is {}", task.number, word(&status));
     let details = json!({ "task_id": id(task.number), "status": status });
-    Err(PlanManagerError::new(otherwise, &message, details))
+    Err(PlanManagerError::new(code, &message, details))
 }
 
 fn none_executable(plan: &Plan) -> PlanManagerError {

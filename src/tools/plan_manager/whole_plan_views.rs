@@ -70,10 +70,9 @@ pub(super) fn dependency_graph(plan: &Plan, format: GraphFormat, page: Page) -> 
     };
     let state = |task: &Task| graph_text::state(plan, task);
     loop {
-        let shown = tasks.iter().copied();
         let graph = match format {
-            GraphFormat::Mermaid => graph_text::mermaid(shown, state),
-            GraphFormat::Dot => graph_text::dot(plan, shown, state),
+            GraphFormat::Mermaid => graph_text::mermaid(&tasks, state),
+            GraphFormat::Dot => graph_text::dot(plan, &tasks, state),
         };
         if weight(&graph) <= page.room() || tasks.len() <= 1 {
             return DependencyGraph {
@@ -139,10 +138,7 @@ fn line(plan: &Plan, task: &Task) -> String {
         unmet if unmet.is_empty() || task.status != TaskState::Pending => String::new(),
         unmet => format!(" (waits for {})", numbers(unmet.into_iter(), 8)),
     };
-    let remark = match one_line(remark, REMARK) {
-        remark if remark.is_empty() => remark,
-        remark => format!(": {remark}"),
-    };
+    let remark = unless_empty(&one_line(remark, REMARK), |remark| format!(": {remark}"));
     let name = one_line(&task.name, NAME);
     format!("{}. [{mark}] {name}{waits}{remark}", task.number)
 }

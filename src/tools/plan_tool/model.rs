@@ -124,10 +124,8 @@ impl TaskInfo {
     pub(super) fn of(plan: &Plan, task: &Task, page: Page, most: usize) -> Self {
         let text = |text: &str| clip(text, most);
         let result = task.result.as_deref().filter(|result| !result.is_empty());
-        let key = |id: &TaskId| {
-            plan.task(*id)
-                .map_or_else(|| id.to_string(), |task| task.key.clone())
-        };
+        let known = |id: &TaskId| plan.task(*id).map(|task| task.key.clone());
+        let key = |id: &TaskId| known(id).unwrap_or_else(|| id.to_string());
         let dependencies = task.dependencies.iter();
         let dependencies = page.shown(dependencies.len(), dependencies, key);
         Self {

@@ -6,11 +6,10 @@ use super::*;
 use crate::plan::{TaskChanges, TaskRef, TaskSpec};
 use crate::tools::set_status;
 
+type Result<T> = std::result::Result<T, Refusal>;
+
 /// Adds tasks at the end of the list.
-pub(super) fn add_all(
-    draft: &mut Draft<'_>,
-    tasks: &[TaskCreate],
-) -> Result<Vec<TaskCreated>, Refusal> {
+pub(super) fn add_all(draft: &mut Draft<'_>, tasks: &[TaskCreate]) -> Result<Vec<TaskCreated>> {
     if tasks.is_empty() {
         return Err(Refusal::NoTasks);
     }
@@ -23,7 +22,7 @@ pub(super) fn add_all(
         };
         new_task(draft, &named, task, tasks.len())
     });
-    let new = new.collect::<Result<Vec<_>, _>>()?;
+    let new = new.collect::<Result<Vec<_>>>()?;
     let before = draft.plan().head().next_task - 1;
     let numbers = match draft.add_tasks(new, None) {
         // None of these tasks exists, so their places in the list say more than the numbers that they would have got.
@@ -40,12 +39,7 @@ pub(super) fn add_all(
     Ok(made.collect())
 }
 
-fn new_task(
-    draft: &Draft<'_>,
-    named: &str,
-    task: &TaskCreate,
-    places: usize,
-) -> Result<TaskSpec, Refusal> {
+fn new_task(draft: &Draft<'_>, named: &str, task: &TaskCreate, places: usize) -> Result<TaskSpec> {
     let mut dependencies = known(draft, named, task.add_blocked_by.as_deref())?;
     for place in task.blocked_by.iter().flatten() {
         let index = place.checked_sub(1).filter(|index| *index < places);
@@ -56,14 +50,14 @@ fn new_task(
         name: task.subject.clone(),
         description: task.description.clone().unwrap_or_default(),
         assignee: task.owner.clone().filter(|owner| !owner.is_empty()),
-        metadata: labels(task.metadata.as_ref(), task.active_form.as_ref()),
+        metadata: labels(task.metadata.as_ref(), task.active_form.as_deref()),
         dependencies,
         ..TaskSpec::default()
     })
 }
 
 /// Returns references to tasks that exist.
-fn known(draft: &Draft<'_>, named: &str, ids: Option<&[Id]>) -> Result<Vec<TaskRef>, Refusal> {
+fn known(draft: &Draft<'_>, named: &str, ids: Option<&[Id]>) -> Result<Vec<TaskRef>> {
     let known = |id: &Id| match find(draft.plan(), id) {
         Ok(task) => Ok(TaskRef::Number(task.number)),
         Err(_) => Err(unknown_dependency(named, one_line(id.as_str(), 60))),
@@ -76,13 +70,10 @@ fn unknown_dependency(named: &str, dependency: String) -> Refusal {
     Refusal::UnknownDependency { task, dependency }
 }
 
-fn labels(
-    metadata: Option<&Map<String, Value>>,
-    active_form: Option<&String>,
-) -> Map<String, Value> {
+fn labels(metadata: Option<&Map<String, Value>>, active_form: Option<&str>) -> Map<String, Value> {
     let mut labels = metadata.cloned().unwrap_or_default();
     if let Some(text) = active_form {
-        labels.insert(ACTIVE_FORM.to_owned(), text.as_str().into());
+        labels.insert(ACTIVE_FORM.to_owned(), text.into());
     }
     labels
 }
@@ -91,10 +82,7 @@ fn labels(
 const DELETED: &str = "deleted";
 
 /// Carries out an update: all of it or nothing.
-pub(super) fn apply(
-    draft: &mut Draft<'_>,
-    update: &TaskUpdateArguments,
-) -> Result<TaskUpdated, Refusal> {
+pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdateArguments) -> Result<TaskUpdated> {
     let task = find(draft.plan(), &update.task_id)?.clone();
     let id = task.number;
     let (from, to) = (task.status, update.status.map(TaskState::from));
@@ -148,7 +136,7 @@ fn amend(
     draft: &mut Draft<'_>,
     task: &Task,
     update: &TaskUpdateArguments,
-) -> Result<Vec<&'static str>, Refusal> {
+) -> Result<Vec<&'static str>> {
     let (name, description) = (update.subject.clone(), update.description.clone());
     let name = name.filter(|new| new.trim() != task.name);
     let description = description.filter(|new| *new != task.description);
@@ -159,7 +147,7 @@ fn amend(
         Some(old) => old != value,
         None => !value.is_null(),
     };
-    let labels = labels(update.metadata.as_ref(), update.active_form.as_ref());
+    let labels = labels(update.metadata.as_ref(), update.active_form.as_deref());
     let metadata: Map<String, Value> = labels.into_iter().filter(differs).collect();
     let named = format!("task `{}`", task.number);
     let mut waits_for = references(task);
@@ -194,7 +182,7 @@ fn amend(
 }
 
 /// Makes other tasks wait for this one; returns whether this is new for any of them.
-fn block(draft: &mut Draft<'_>, id: TaskId, others: Option<&[Id]>) -> Result<bool, Refusal> {
+fn block(draft: &mut Draft<'_>, id: TaskId, others: Option<&[Id]>) -> Result<bool> {
     let mut changed = false;
     for other in others.into_iter().flatten() {
         let other = find(draft.plan(), other)?;

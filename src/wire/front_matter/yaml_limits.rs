@@ -125,9 +125,8 @@ fn check_line(line: &str, number: usize) -> Result<(), Problem> {
 
 /// Counts the markers of a line that may each open a level.
 fn levels(line: &str) -> usize {
-    line.split([' ', '\t'])
-        .filter(|word| matches!(*word, "-" | "?"))
-        .count()
+    let words = line.split([' ', '\t']);
+    words.filter(|word| matches!(*word, "-" | "?")).count()
 }
 
 fn forbidden(c: char) -> bool {
@@ -204,10 +203,8 @@ fn plain_lines_only(header: &str) -> bool {
 /// Returns the text after the markers and the key of a line.
 fn first_value(line: &str) -> &str {
     let text = after_markers(line);
-    let colon = text
-        .match_indices(':')
-        .map(|(at, _)| at)
-        .find(|at| ends_word(&text[at + 1..]));
+    let mut colons = text.match_indices(':').map(|(at, _)| at);
+    let colon = colons.find(|at| ends_word(&text[at + 1..]));
     colon.map_or(text, |at| &text[at + 1..]).trim()
 }
 

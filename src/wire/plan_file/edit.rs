@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{PlanFile, Reference, TaskDraft, check_paths, markdown_tasks, named, render};
 use crate::plan::{Plan, PlanSpec, Task, TaskEdit, TaskId, TaskRef, TaskSpec, TaskState};
-use crate::wire::{Problem, Problems, front_matter, quote};
+use crate::wire::{Checked, Problem, Problems, front_matter, quote};
 
 /// What a person gets to edit.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl PlanToEdit {
     ///
     /// # Errors
     /// All problems of the text, with line and column.
-    pub fn read(&self, text: &str) -> Result<EditedPlan, Vec<Problem>> {
+    pub fn read(&self, text: &str) -> Checked<EditedPlan> {
         let (was, old) = self.parse(&self.text)?;
         let (is, drafts) = self.parse(text)?;
         let problems = Problems::default();
@@ -100,10 +100,8 @@ impl PlanToEdit {
                 problems.add(problem.with_hint("`- after: N` says what a task waits for"));
             }
             last = last.max(place);
-            let done = TaskSpec {
-                done: true,
-                ..known.clone()
-            };
+            let mut done = known.clone();
+            done.done = true;
             edited.tasks.push(if draft.task == known {
                 TaskEdit::Keep(task.number)
             } else if draft.task == done {
@@ -114,10 +112,7 @@ impl PlanToEdit {
                 TaskEdit::Change(Box::new(task.clone()), Box::new(draft.task))
             });
         }
-        let problems = problems.in_order();
-        if !problems.is_empty() {
-            return Err(problems);
-        }
+        problems.sound(())?;
         let left_out = old.keys().filter_map(|number| u32::try_from(*number).ok());
         let left_out = left_out.filter_map(|number| self.plan.task(TaskId(number)));
         let left_out = left_out.filter(|task| task.status != TaskState::Skipped);
@@ -125,11 +120,12 @@ impl PlanToEdit {
         Ok(edited)
     }
 
-    fn parse(&self, text: &str) -> Result<(PlanSpec, Vec<TaskDraft>), Vec<Problem>> {
+    fn parse(&self, text: &str) -> Checked<(PlanSpec, Vec<TaskDraft>)> {
         let problems = Problems::default();
         let read = markdown_tasks::read(text, &problems);
-        let (head, mut drafts) = read.map_err(|problem| vec![problem])?;
-        if head.workspace.is_some() {
+        let draft = read.map_err(|problem| vec![problem])?;
+        let mut drafts = draft.tasks;
+        if draft.workspace.is_some() {
             let message = "the workspace of a plan stays the same";
             problems.add(Problem::at(1, 1, message).with_hint("remove `workspace`"));
         }
@@ -143,10 +139,7 @@ impl PlanToEdit {
             check_paths(draft, &problems);
             draft.task.dependencies = dependencies;
         }
-        match problems.in_order() {
-            problems if problems.is_empty() => Ok((named(head.plan, ""), drafts)),
-            problems => Err(problems),
-        }
+        problems.sound((named(draft.plan, ""), drafts))
     }
 
     /// Returns the task that a reference means: by the number of any task of the plan, or by its name.

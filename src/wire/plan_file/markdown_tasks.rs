@@ -4,7 +4,7 @@
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::{PlanFileHead, Reference, TaskDraft, nearest, order, suggestion};
+use super::{PlanDraft, Reference, TaskDraft, nearest, order, suggestion};
 use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec, lock_problem};
 use crate::wire::markdown::{Fences, heading};
 use crate::wire::{Place, Problem, Problems, criterion_text, front_matter, has_word, quote};
@@ -35,10 +35,7 @@ pub(super) const ATTRIBUTES: &str = "after assignee expected constraints checks 
                                      done skipped";
 
 /// Reads a plan file. Tasks with problems are still returned, and their problems are collected.
-pub(super) fn read(
-    text: &str,
-    problems: &Problems,
-) -> Result<(PlanFileHead, Vec<TaskDraft>), Problem> {
+pub(super) fn read(text: &str, problems: &Problems) -> Result<PlanDraft, Problem> {
     let front = front_matter::split_any(text)?;
     for (line, key) in front.keys().filter(|(_, key)| !has_word(FIELDS, key)) {
         let problem = Problem::at(line, 1, format!("unknown field {}", quote(key)));
@@ -67,21 +64,22 @@ pub(super) fn read(
         written: Vec::new(),
         description: Vec::new(),
         place: ReaderPosition::Head,
-        checklist: !has_task_headings(&front.body),
+        checklist: !outside_code(&front.body, is_task),
         numbers: !outside_code(&front.body, |line| item(line).is_some()),
     };
-    let drafts = reader.read(&front.body, front.body_line);
+    let tasks = reader.read(&front.body, front.body_line);
     let workspace = header.workspace.map(|folder| folder.trim().to_owned());
-    let workspace = workspace.filter(|folder| !folder.is_empty());
-    Ok((PlanFileHead { plan, workspace }, drafts))
+    Ok(PlanDraft {
+        plan,
+        workspace: workspace.filter(|folder| !folder.is_empty()),
+        tasks,
+    })
 }
 
 /// Splits a line such as `- after: 1, 2`, which is an attribute if it stands in the right place. Returns the key, the value and
 /// the byte at which the value begins.
 pub(super) fn attribute(line: &str) -> Option<(&str, &str, usize)> {
-    let text = line
-        .strip_prefix("- ")
-        .or_else(|| line.strip_prefix("* "))?;
+    let text = line.strip_prefix(['-', '*'])?.strip_prefix(' ')?;
     let (key, value) = text.split_once(':')?;
     let word = key.chars().all(|c| c.is_alphabetic() || "_- ".contains(c));
     if !word || key.is_empty() || key.len() > 24 || !(value.is_empty() || value.starts_with(' ')) {
@@ -94,8 +92,7 @@ pub(super) fn attribute(line: &str) -> Option<(&str, &str, usize)> {
 /// Returns whether a line of a description would be read as something else without a backslash before it.
 pub(super) fn needs_escape(line: &str) -> bool {
     let text = line.trim_start_matches('\\');
-    let is_task = heading(text).is_some_and(|(level, _)| level == 2);
-    is_task || attribute(text).is_some_and(|(key, ..)| known(key).is_some())
+    is_task(text) || attribute(text).is_some_and(|(key, ..)| known(key).is_some())
 }
 
 fn known(key: &str) -> Option<&'static str> {
@@ -118,9 +115,8 @@ struct Attribute {
     key: &'static str,
     /// Includes the further lines that belong to it.
     value: String,
-    line: usize,
     /// Where the value begins.
-    column: usize,
+    place: Place,
 }
 
 /// Reads the body line by line.
@@ -202,15 +198,12 @@ impl Reader<'_> {
 
     fn write_attribute(&mut self, key: &'static str, value: &str, line: usize, column: usize) {
         if let Some(first) = self.written.iter().find(|other| other.key == key) {
-            let message = format!("`{key}` is written twice, first on line {}", first.line);
+            let first = first.place.line;
+            let message = format!("`{key}` is written twice, first on line {first}");
             self.problems.add(Problem::at(line, 3, message));
         } else {
-            self.written.push(Attribute {
-                key,
-                value: value.to_owned(),
-                line,
-                column,
-            });
+            let (value, place) = (value.to_owned(), Place { line, column });
+            self.written.push(Attribute { key, value, place });
         }
         if self.place == ReaderPosition::Head {
             self.place = ReaderPosition::Attributes;
@@ -286,9 +279,8 @@ impl Reader<'_> {
         self.place = ReaderPosition::Head;
         let Some(draft) = self.drafts.last_mut() else {
             let of_plan = &mut self.plan.description;
-            *of_plan = format!("{of_plan}\n\n{}", description.trim())
-                .trim()
-                .to_owned();
+            let text = format!("{of_plan}\n\n{}", description.trim());
+            text.trim().clone_into(of_plan);
             return;
         };
         draft.task.description = description.to_owned();
@@ -302,14 +294,14 @@ fn set(draft: &mut TaskDraft, attribute: &Attribute, problems: &Problems) {
     let value = attribute.value.trim();
     let stated = || Some(value.to_owned()).filter(|text| !text.is_empty());
     let list = || words(attribute).into_iter().map(|one| one.word).collect();
-    let refuse = |message| problems.add(Problem::at(attribute.line, attribute.column, message));
+    let refuse = |message| problems.add(attribute.place.problem(message));
     let task = &mut draft.task;
     match attribute.key {
         "after" => draft.after = references(attribute),
         "assignee" => task.assignee = stated(),
         "step" => task.step = stated(),
         "expected" => match criterion_text::read(value) {
-            Ok(criteria) => draft.expect(criteria, attribute.line, attribute.column),
+            Ok(criteria) => draft.expect(criteria, attribute.place),
             Err(message) => refuse(message),
         },
         "constraints" => value.clone_into(&mut task.constraints),
@@ -342,10 +334,10 @@ fn references(attribute: &Attribute) -> Vec<Reference> {
 /// Reads a list separated by commas, on one or more lines.
 fn words(attribute: &Attribute) -> Vec<Reference> {
     let mut words = Vec::new();
-    for (line, text) in (attribute.line..).zip(attribute.value.split('\n')) {
+    let first = attribute.place;
+    for (line, text) in (first.line..).zip(attribute.value.split('\n')) {
         // Two characters of indentation were removed from further lines.
-        let first = line == attribute.line;
-        let mut column = if first { attribute.column } else { 3 };
+        let mut column = if line == first.line { first.column } else { 3 };
         for part in text.split(',') {
             let word = part.trim();
             let indent = part.chars().take_while(|c| c.is_whitespace()).count();
@@ -368,10 +360,9 @@ fn flag(value: &str) -> Option<bool> {
     }
 }
 
-fn has_task_headings(body: &str) -> bool {
-    outside_code(body, |line| {
-        heading(line).is_some_and(|(level, _)| level == 2)
-    })
+/// Returns whether a line is the heading of a task.
+fn is_task(line: &str) -> bool {
+    heading(line).is_some_and(|(level, _)| level == 2)
 }
 
 fn outside_code(body: &str, is: impl Fn(&str) -> bool) -> bool {
@@ -388,10 +379,9 @@ fn numbered_item(line: &str) -> Option<&str> {
 
 /// Reads `- [ ] text`, `* [x] text` or `1. [ ] text` at the start of a line.
 fn item(line: &str) -> Option<(bool, &str)> {
-    let text = line.strip_prefix(['-', '*', '+']).or_else(|| {
-        line.trim_start_matches(|c: char| c.is_ascii_digit())
-            .strip_prefix(['.', ')'])
-    })?;
+    let behind = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let numbered = || behind.strip_prefix(['.', ')']);
+    let text = line.strip_prefix(['-', '*', '+']).or_else(numbered)?;
     let text = text.strip_prefix(' ')?.trim_start();
     let done = match text.get(..3)? {
         "[ ]" => false,
@@ -403,9 +393,8 @@ fn item(line: &str) -> Option<(bool, &str)> {
 
 /// Removes `1. `, `1) `, `Task 1: ` or `任务 1：` from the start of a heading.
 fn numbered(title: &str) -> (Option<usize>, &str) {
-    let word = ["Task ", "task ", "TASK ", "任务"]
-        .into_iter()
-        .find_map(|word| title.strip_prefix(word));
+    let mut words = ["Task ", "task ", "TASK ", "任务"].into_iter();
+    let word = words.find_map(|word| title.strip_prefix(word));
     let text = word.unwrap_or(title).trim_start();
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let digits = &text[..text.len() - rest.len()];

@@ -8,23 +8,19 @@ use crate::plan::{Criteria, Plan, Task, TaskId, TaskState, word};
 use crate::wire::markdown::Fences;
 use crate::wire::{criterion_text, front_matter, joined, one_line, printable};
 
+/// The numbers of tasks in the text.
+type Numbers = HashMap<TaskId, usize>;
+
 /// Returns the plan file of a plan. Reading it again gives the same tasks with the same dependencies. Tasks are numbered in the
 /// plan's order, and a completed task is done there. One that was skipped or replaced says so, and stays skipped.
 pub fn render(plan: &Plan) -> String {
-    let numbers: HashMap<TaskId, usize> = plan.tasks().map(|task| task.number).zip(1..).collect();
+    let numbers: Numbers = plan.tasks().map(|task| task.number).zip(1..).collect();
     front_matter::join(&header(plan), &body(plan.tasks(), &numbers))
 }
 
 /// Returns the sections of tasks, with these numbers.
-pub(super) fn body<'a>(
-    tasks: impl Iterator<Item = &'a Task>,
-    numbers: &HashMap<TaskId, usize>,
-) -> String {
-    let mut body = String::new();
-    for task in tasks {
-        write_task(&mut body, numbers[&task.number], task, numbers);
-    }
-    body
+pub(super) fn body<'a>(tasks: impl Iterator<Item = &'a Task>, numbers: &Numbers) -> String {
+    tasks.map(|task| section(task, numbers)).collect()
 }
 
 pub(super) fn header(plan: &Plan) -> PlanHeader {
@@ -41,8 +37,8 @@ pub(super) fn header(plan: &Plan) -> PlanHeader {
     }
 }
 
-fn write_task(body: &mut String, number: usize, task: &Task, numbers: &HashMap<TaskId, usize>) {
-    let name = line(&task.name);
+fn section(task: &Task, numbers: &Numbers) -> String {
+    let (number, name) = (numbers[&task.number], line(&task.name));
     // A closing sequence keeps the `#` at the end of a name such as `C #`.
     let closing = if name.ends_with('#') { " ##" } else { "" };
     let mut text = format!("## {number}. {name}{closing}\n\n");
@@ -62,10 +58,10 @@ fn write_task(body: &mut String, number: usize, task: &Task, numbers: &HashMap<T
         text.push_str(&description);
         text.push_str("\n\n");
     }
-    body.push_str(&text);
+    text
 }
 
-fn attributes(task: &Task, numbers: &HashMap<TaskId, usize>) -> Vec<(&'static str, String)> {
+fn attributes(task: &Task, numbers: &Numbers) -> Vec<(&'static str, String)> {
     let after = task.dependencies.iter().filter_map(|id| numbers.get(id));
     let skipped = match continued(task.result.as_deref().unwrap_or_default()) {
         _ if task.status != TaskState::Skipped => String::new(),
@@ -88,9 +84,8 @@ fn attributes(task: &Task, numbers: &HashMap<TaskId, usize>) -> Vec<(&'static st
         ("done", flag(task.status == TaskState::Completed)),
         ("skipped", skipped),
     ];
-    all.into_iter()
-        .filter(|(_, value)| !value.is_empty())
-        .collect()
+    let stated = all.into_iter().filter(|(_, value)| !value.is_empty());
+    stated.collect()
 }
 
 /// Returns the criteria; a list begins on a line of its own.
@@ -104,10 +99,9 @@ fn expected(criteria: &Criteria) -> String {
 
 /// Returns the checks of a task without those that stand at its criteria.
 fn own_checks(task: &Task) -> Vec<&str> {
+    let bound = |name: &&str| task.criteria.checks().any(|bound| bound == *name);
     let checks = task.checks.iter().map(String::as_str);
-    checks
-        .filter(|name| !task.criteria.checks().any(|bound| bound == *name))
-        .collect()
+    checks.filter(|name| !bound(name)).collect()
 }
 
 fn text(text: &str) -> String {

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{PlanFileHead, TaskDraft, finish, nearest, order, sound};
+use super::{PlanDraft, TaskDraft, finish, nearest, order};
 use crate::plan::{Criteria, EmptyStep, Origin, PlanSpec, TaskOrder, TaskSpec, lock_problem};
 use crate::wire::yaml_tree::YamlFields;
 use crate::wire::{
-    Problem, Problems, YamlNode, criterion_text, has_word, one_line, quote, yaml_tree,
+    Checked, Problem, Problems, YamlNode, criterion_text, has_word, one_line, quote, yaml_tree,
 };
 
 /// A plan with its steps, as `structure_data`. It may also have fields of other programs; tools describe only the main ones.
@@ -83,16 +83,17 @@ pub struct StructureTask {
 ///
 /// # Errors
 /// All problems of it, without lines.
-pub fn from_structure(structure: Structure) -> Result<PlanSpec, Vec<Problem>> {
+pub fn from_structure(structure: Structure) -> Checked<PlanSpec> {
     let node = serde_json::to_value(structure).and_then(|value| yaml_tree::of_value(&value));
     let node = node.expect("a value of texts, lists and truths is a tree");
     let problems = Problems::default();
-    let (plan, drafts) = of_node(&node, "the plan", UnknownFields::Fitting, &problems);
-    if drafts.is_empty() {
+    let draft = of_node(&node, "the plan", UnknownFields::Fitting, &problems);
+    if draft.tasks.is_empty() {
         return Err(vec![Problem::new("the plan has no tasks")]);
     }
     // A caller's words: what proves them is for a person to choose.
-    let mut plan = sound(finish(plan, drafts, problems, ""))?.plan;
+    let mut plan = finish(draft, &problems, "").plan;
+    problems.sound(())?;
     for task in &mut plan.tasks {
         task.criteria = std::mem::take(&mut task.criteria).unbound();
     }
@@ -106,7 +107,7 @@ const NAMED: usize = 10;
 ///
 /// # Errors
 /// Those whose names are close to a known one.
-pub fn drop_unknown(structure: &mut Value) -> Result<Vec<String>, Vec<Problem>> {
+pub fn drop_unknown(structure: &mut Value) -> Checked<Vec<String>> {
     let mut fields = Unknown::default();
     fields.take(structure, &format!("{PLAN} {OF_WORKFLOW}"), "");
     for (at, step) in list(structure, "steps") {
@@ -186,7 +187,7 @@ pub(super) fn of_node(
     what: &str,
     others: UnknownFields,
     problems: &Problems,
-) -> (PlanFileHead, Vec<TaskDraft>) {
+) -> PlanDraft {
     let open = |node, what, known| {
         let fields = match others {
             UnknownFields::Refused => return YamlFields::of(node, what, known, problems),
@@ -208,7 +209,7 @@ pub(super) fn of_node(
         UnknownFields::Ignored | UnknownFields::Fitting => PLAN,
     };
     let Some(fields) = open(node, what, known) else {
-        return Default::default();
+        return PlanDraft::default();
     };
     fields.need("name");
     let text = |key| fields.string(key);
@@ -222,7 +223,7 @@ pub(super) fn of_node(
         ..PlanSpec::default()
     };
     fields.need("steps");
-    let mut drafts = Vec::new();
+    let mut drafts: Vec<TaskDraft> = Vec::new();
     for step in fields.list("steps") {
         let Some(step) = open(step, "the step", STEP) else {
             continue;
@@ -258,8 +259,11 @@ pub(super) fn of_node(
         None if drafts.iter().all(|draft| draft.after.is_empty()) => Some(TaskOrder::Sequential),
         None => None,
     };
-    let workspace = Some(fields.string("workspace")).filter(|folder| !folder.is_empty());
-    (PlanFileHead { plan, workspace }, drafts)
+    PlanDraft {
+        plan,
+        workspace: Some(fields.string("workspace")).filter(|folder| !folder.is_empty()),
+        tasks: drafts,
+    }
 }
 
 /// Reads the fields of a task, except for its names.
@@ -300,14 +304,11 @@ fn task_of(fields: &YamlFields<'_>) -> TaskDraft {
         checks,
         produced,
     };
-    draft.expect(criteria, expected.line, expected.column);
+    draft.expect(criteria, expected);
     draft
 }
 
-pub(super) fn read_json(
-    text: &str,
-    problems: &Problems,
-) -> Result<(PlanFileHead, Vec<TaskDraft>), Problem> {
+pub(super) fn read_json(text: &str, problems: &Problems) -> Result<PlanDraft, Problem> {
     let problem = |error: serde_json::Error| {
         let text = error.to_string();
         let message = text.split(" at line ").next().unwrap_or(&text);

@@ -4,8 +4,11 @@ use super::*;
 use crate::plan::{Criteria, Origin, Row, TaskId, TaskState};
 use crate::wire::tests::sample_plans;
 
-fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
-    sound(super::read(file_name, text))
+fn parse(file_name: &str, text: &str) -> Checked<PlanFile> {
+    match super::read(file_name, text) {
+        (file, none) if none.is_empty() => Ok(file),
+        (_, problems) => Err(problems),
+    }
 }
 
 fn read(text: &str) -> PlanFile {

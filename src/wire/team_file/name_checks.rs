@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    ONLY_ITS_OWN, PlacedStep, RoleKind, RoleSpec, RoleWorker, StepDoes, Team, placeholders,
+    ONLY_ITS_OWN, PlacedStep, RoleKind, RoleSpec, RoleWorker, StepDoes, Team, Workflow,
+    placeholders,
 };
 use crate::plan::{PlanSpec, TaskSpec};
 use crate::wire::plan_file::{suggestion, unknown_check};
@@ -37,12 +38,11 @@ impl KnownNames<'_> {
     }
 
     fn has_tool(&self, name: &str) -> bool {
-        self.tools
-            .iter()
-            .any(|known| match known.strip_suffix('*') {
-                Some(server) => name.starts_with(server) && name != server,
-                None => *known == name,
-            })
+        let mut tools = self.tools.iter();
+        tools.any(|known| match known.strip_suffix('*') {
+            Some(server) => name.starts_with(server) && name != server,
+            None => *known == name,
+        })
     }
 }
 
@@ -52,16 +52,14 @@ impl Team {
         for role in &self.roles {
             self.check_templates(role, problems);
         }
-        for workflow in &self.workflows {
-            for task in workflow.tasks() {
-                if let Some(node) = task.get("assignee")
-                    && let Some(id) = node.text().filter(|id| !id.is_empty())
-                    && !placeholders::has_name(id)
-                    && self.role(id).is_none()
-                {
-                    let problem = node.problem(format!("there is no role {}", quote(id)));
-                    problems.add(problem.with_hint(self.role_meant(id)));
-                }
+        for task in self.workflows.iter().flat_map(Workflow::tasks) {
+            if let Some(node) = task.get("assignee")
+                && let Some(id) = node.text().filter(|id| !id.is_empty())
+                && !placeholders::has_name(id)
+                && self.role(id).is_none()
+            {
+                let problem = node.problem(format!("there is no role {}", quote(id)));
+                problems.add(problem.with_hint(self.role_meant(id)));
             }
         }
     }
@@ -100,13 +98,11 @@ impl Team {
         for role in &self.roles {
             role_problems(role, known, &problems);
         }
-        for workflow in &self.workflows {
-            for task in workflow.tasks() {
-                let checks = task.list("checks").unwrap_or_default();
-                let unknown = |check: &YamlNode| known.no_check(check.place, check.text()?);
-                let unknown = checks.iter().filter_map(unknown);
-                unknown.for_each(|problem| problems.add(problem));
-            }
+        for task in self.workflows.iter().flat_map(Workflow::tasks) {
+            let checks = task.list("checks").unwrap_or_default();
+            let unknown = |check: &YamlNode| known.no_check(check.place, check.text()?);
+            let unknown = checks.iter().filter_map(unknown);
+            unknown.for_each(|problem| problems.add(problem));
         }
         problems.in_order()
     }

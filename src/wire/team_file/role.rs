@@ -46,6 +46,7 @@ pub(super) fn read(node: &YamlNode, problems: &Problems) -> Option<RoleSpec> {
         problem.with_hint(format!("take it out, or write `kind: {other}`"))
     };
     fields.refuse(|word| has_word(misplaced, word), problem);
+    let prompt = fields.get("prompt").and_then(|_| fields.word("prompt"));
     let timeout = span(&fields, "timeout");
     let collaboration_timeout = span(&fields, "collaboration_timeout");
     let mut step_places = Vec::new();
@@ -57,7 +58,7 @@ pub(super) fn read(node: &YamlNode, problems: &Problems) -> Option<RoleSpec> {
         description: fields.string("description"),
         folder: folder.unwrap_or_default(),
         worker: fields.get("worker").and_then(|node| worker(node, problems)),
-        prompt: fields.word_if_there("prompt").map(PathBuf::from),
+        prompt: prompt.map(PathBuf::from),
         actions: names(&fields, "actions"),
         tools: names(&fields, "tools"),
         templates: templates
@@ -215,11 +216,8 @@ fn step(node: &YamlNode, number: usize, problems: &Problems) -> Option<(StepSpec
 
 fn params(fields: &YamlFields<'_>) -> Map<String, Value> {
     let open = |node| YamlFields::open(node, "`params`", fields.problems);
-    match fields
-        .get("params")
-        .and_then(open)
-        .map(|open| open.node.value())
-    {
+    let open = fields.get("params").and_then(open);
+    match open.map(|open| open.node.value()) {
         Some(Value::Object(params)) => params,
         _ => Map::new(),
     }

@@ -10,8 +10,8 @@ use crate::plan::{PlanSpec, words};
 use crate::wire::plan_file::{OF_WORKFLOW, UnknownFields, from_node, suggestion};
 use crate::wire::yaml_tree::{Data, YamlFields};
 use crate::wire::{
-    PlanFile, Problem, Problems, YamlNode, has_word, is_identifier, joined, one_line, printable,
-    quote, yaml_tree,
+    Checked, PlanFile, Problem, Problems, YamlNode, has_word, is_identifier, joined, one_line,
+    printable, quote, yaml_tree,
 };
 
 /// The most characters of a parameter's value.
@@ -153,14 +153,14 @@ impl Workflow {
     ///
     /// # Errors
     /// Parameters that are missing, unknown or invalid, else the problems of the resulting plan.
-    pub fn instantiate(&self, given: &Map<String, Value>) -> Result<PlanFile, Vec<Problem>> {
-        let mut problems = Vec::new();
+    pub fn instantiate(&self, given: &Map<String, Value>) -> Checked<PlanFile> {
+        let problems = Problems::default();
         for name in given.keys() {
             if !self.parameters.iter().any(|known| known.name == *name) {
                 let (id, word) = (&self.id, quote(name));
                 let message = format!("the workflow `{id}` has no parameter {word}");
                 let hint = suggestion(name, names(&self.parameters).into_iter());
-                problems.push(Problem::new(message).with_hint(hint));
+                problems.add(Problem::new(message).with_hint(hint));
             }
         }
         let mut values = BTreeMap::new();
@@ -171,20 +171,18 @@ impl Workflow {
                 Err(reason) => {
                     let problem = Problem::new(format!("the parameter `{name}` {reason}"));
                     let about = one_line(&parameter.description, 200);
-                    problems.push(match about.is_empty() || about == *name {
+                    problems.add(match about.is_empty() || about == *name {
                         true => problem,
                         false => problem.with_hint(format!("`{name}`: {about}")),
                     });
                 }
             }
         }
-        if !problems.is_empty() {
-            return Err(problems);
-        }
+        problems.sound(())?;
         self.made_with(&|name| values.get(name).cloned())
     }
 
-    fn made_with(&self, value: &impl Fn(&str) -> Option<String>) -> Result<PlanFile, Vec<Problem>> {
+    fn made_with(&self, value: &impl Fn(&str) -> Option<String>) -> Checked<PlanFile> {
         let mut structure = self.structure.clone();
         structure.change_texts(&mut |text| placeholders::fill(text, value));
         from_node(&structure, "the workflow", UnknownFields::Refused)
@@ -205,21 +203,19 @@ impl Workflow {
 pub fn plan_of_workflow(
     workflow: &Map<String, Value>,
     given: &Map<String, Value>,
-) -> Result<PlanSpec, Vec<Problem>> {
+) -> Checked<PlanSpec> {
     let mut workflow = workflow.clone();
     workflow.entry("id").or_insert_with(|| "workflow".into());
     let node = yaml_tree::of_value(&workflow.into());
     let node = node.map_err(|error| vec![Problem::new(format!("the workflow: {error}"))])?;
     let problems = Problems::default();
-    let workflow = read(&node, &problems);
-    match (problems.in_order(), workflow) {
-        (none, Some(workflow)) if none.is_empty() => {
-            let mut plan = workflow.instantiate(given)?.plan;
-            plan.source = plan.source.or(Some(workflow.id));
-            Ok(plan)
-        }
-        (found, _) => Err(found),
-    }
+    let Some(workflow) = read(&node, &problems) else {
+        return Err(problems.in_order());
+    };
+    problems.sound(())?;
+    let mut plan = workflow.instantiate(given)?.plan;
+    plan.source = plan.source.or(Some(workflow.id));
+    Ok(plan)
 }
 
 /// Reads a workflow. Problems of its structure are reported as if it were that of a plan file.
@@ -290,10 +286,8 @@ fn parameters(fields: &YamlFields<'_>) -> Vec<Parameter> {
         let most = super::MAX_ENTRIES;
         problems.add(node.problem(format!("`parameters` has more than {most} entries")));
     }
-    fields
-        .entries()
-        .filter_map(|(key, value)| parameter(key, value, problems))
-        .collect()
+    let read = |(key, value)| parameter(key, value, problems);
+    fields.entries().filter_map(read).collect()
 }
 
 fn parameter(key: &YamlNode, node: &YamlNode, problems: &Problems) -> Option<Parameter> {

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::request_timeout::{RequestTimeout, hold, left_of};
 use super::role_link::{RoleLink, message_of};
 use super::{InProcessRole, Lane, RequestWait, SharedContext};
-use crate::plan::{AttemptState, CommandId, ModelCost, Plan, PlanId, Time};
+use crate::plan::{AttemptState, CommandId, Plan, PlanId, Time};
 use crate::plan_time::wall;
 use crate::role::{
     AgentBaseRole, CollaborationStatus, MessageKind, RequestId, Role, RoleError, RoleId, StepDoes,
@@ -381,7 +381,7 @@ impl RoleDoer {
         loop {
             let (role, status) = (&self.lane.role, CollaborationStatus::Error);
             let result = format!("The role `{role}` could not do it: {reason}.");
-            let update = TaskUpdate::new(message, status, result, ModelCost::default());
+            let update = TaskUpdate::new(message, status, result);
             let Err(error) = self.link.conclude(&update).await else {
                 break;
             };
