@@ -5,8 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 
-use super::args::{CarryOut, QueueArgs};
-use super::{App, Result};
+use super::{App, CarryOut, Result};
 use crate::exec::{CarriedFiles, LandingPlace, Project, project_head};
 use crate::plan::{CommandId, Draft, IntegrationBranch, NewHome, PlanHead, PlanId, TaskState};
 use crate::store::Store;
@@ -41,8 +40,7 @@ impl App {
             }
             None => self.fetched_files(&leased, head, &workspace).await?,
         }
-        let (workers, planner) = self.with_workers(&CarryOut::default()).await?;
-        let plain = QueueArgs::default();
+        let workers = self.with_workers(&CarryOut::default()).await?;
         let offered = leased.offered(&head.id).await?;
         let (goes_on, others): (Vec<_>, Vec<_>) = offered
             .into_iter()
@@ -50,7 +48,7 @@ impl App {
         let to = NewHome {
             home: self.volumes.home(),
             workspace: workspace.display().to_string(),
-            queue: self.queue_entry((&workers, &planner), &plain).await?,
+            queue: self.queue_entry(&workers),
             goes_on: goes_on.into_iter().map(|(id, _)| id).collect(),
             shown,
         };

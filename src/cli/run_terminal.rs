@@ -15,8 +15,8 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use self::super::{
-    App, CarryOut, Editor, Ended, Exit, Failure, Output, Result, complain, exit_of, live_area,
-    shown_from_here,
+    App, CarryOut, Editor, Ended, Exit, Failure, Output, Result, Work, complain, exit_of,
+    live_area, shown_from_here,
 };
 use super::live_area::LiveArea;
 use super::prompt::Prompt;
@@ -27,7 +27,7 @@ use crate::plan::{
 };
 use crate::store::{Change, Store};
 use crate::view::{self, EventView, RepeatedFailures, Style};
-use crate::volumes::{DaemonInfo, Folder};
+use crate::volumes::DaemonInfo;
 use crate::wire::{joined, one_line, printable, time_text};
 use questions::OpenQuestion;
 
@@ -78,29 +78,21 @@ pub struct Foreground<'a> {
 
 impl<'a> Foreground<'a> {
     /// Makes the terminal of a plan. What happened before now is printed only of a plan that has just been made: a resumed one
-    /// does not repeat its whole story. Says where commands wait if this process has no workers.
+    /// does not repeat its whole story.
     ///
     /// # Errors
     /// The plan cannot be read.
-    pub async fn new(
-        app: &'a App,
-        (plan, policy): (&PlanId, PlanPolicy),
-        how: &CarryOut,
-        with_workers: bool,
-    ) -> Result<Self> {
-        let (json, silent) = (how.json, how.json || how.quiet);
+    pub async fn new(work: &'a Work, plan: &PlanId, policy: PlanPolicy) -> Result<Self> {
+        let (app, how) = (&work.app, &work.how);
+        let silent = how.json || how.quiet;
         let store = app.store().await?;
         let seen = store.read(plan, |plan, seq| (seq, plan.tasks().map(named).collect()));
         let (seq, names) = seen.await?;
-        if !with_workers && !silent {
-            let commands = shown_from_here(&app.volumes.path(Folder::CommandsPending));
-            app.say(&format!("no --agent: commands wait in `{commands}`"))?;
-        }
         Ok(Self {
             app,
             store,
             plan: plan.clone(),
-            json,
+            json: how.json,
             quiet: how.quiet,
             asks: may_ask(how),
             policy,

@@ -14,6 +14,7 @@ use super::{
     stopped,
 };
 use crate::agents::{self, Agent};
+use crate::config::Planner;
 use crate::daemon::{DaemonSettings, StartedWorkers};
 use crate::plan::RoleRules;
 use crate::volumes::VolumesError;
@@ -25,6 +26,8 @@ use crate::worker::{self, RelayedPlans, RoleFilter, WorkerError, WorkerHealth, W
 pub struct TeamWorkers {
     /// The agent of `--agent`.
     pub general: Option<Agent>,
+    /// Who plans and judges their work.
+    pub planner: Planner,
     pools: Vec<WorkerPool>,
     /// The most tasks under way.
     most: u32,
@@ -48,7 +51,8 @@ impl TeamWorkers {
     /// Chooses the agent that is named, and those of the roles of the team; notes at the team whether these are all there are.
     ///
     /// # Errors
-    /// Everything for which the team cannot work here, at once; else that the agent is not there, or cannot work as it is set up.
+    /// Everything for which the team cannot work here, at once; else that the agent is not there, or cannot work as it is set up; or
+    /// who is to plan cannot be asked.
     pub async fn choose(args: &AgentArgs, app: &mut App) -> Result<Self> {
         let args = &args.or_configured(&app.config);
         let general = args.choose(app).await;
@@ -108,6 +112,7 @@ impl TeamWorkers {
             },
         }));
         Ok(Self {
+            planner: app.planner(general.as_ref())?,
             general,
             pools,
             most,
