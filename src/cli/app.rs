@@ -50,6 +50,7 @@ pub enum Access {
 }
 
 /// Everything that a command works with.
+#[derive(Clone)]
 pub struct App {
     pub config: Config,
     pub environment: Environment,

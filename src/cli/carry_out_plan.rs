@@ -296,7 +296,7 @@ impl Work {
         let daemon = tokio::spawn(daemon::run(
             folder,
             Some(at_work),
-            Some(queued_plans::take_up(app).await?),
+            Some(queued_plans::take_up(app)),
             app.store().await?.clone(),
             app.clock,
             stopped(&stopping),
@@ -351,7 +351,7 @@ impl Work {
         let end = daemon::run(
             app.folder_settings(&lock, EndsWhen::AllEnded),
             Some(at_work),
-            Some(queued_plans::take_up(app).await?),
+            Some(queued_plans::take_up(app)),
             app.store().await?.clone(),
             app.clock,
             shutdown,

@@ -14,11 +14,10 @@ use super::{
     Access, App, CarryOut, CommandStart, Ended, Exit, Failure, Foreground, Result, TeamWorkers,
     Work, complain, control, exit_of, run_terminal, stopped,
 };
-use crate::config::{Environment, Planner};
+use crate::config::Planner;
 use crate::daemon::{DaemonEnd, HumanWait, PlanAtWork, TakeUp};
 use crate::plan::{Plan, PlanHead, PlanId, PlanState, QueueEntry};
-use crate::plan_time::Clock;
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 use crate::volumes::{DaemonInfo, DaemonLock};
 use crate::wire::{one_line, sha256};
 
@@ -257,40 +256,19 @@ fn end_of(plan: &Plan, asks: bool) -> Option<DaemonEnd> {
     }
 }
 
-/// Returns what makes a queued plan ready in this process.
-///
-/// # Errors
-/// The store cannot be opened.
-pub async fn take_up(app: &App) -> Result<Arc<TakeUp>> {
-    let taken = Arc::new(TakenUp {
-        store: app.store().await?.clone(),
-        clock: app.clock,
-        file: app.config.file().map(Path::to_owned),
-        environment: app.environment.clone(),
-        root: app.volumes.root().to_owned(),
-        home: app.store().await?.is_shared().then(|| app.volumes.home()),
-    });
-    Ok(Arc::new(move |head, in_use| {
-        let taken = Arc::clone(&taken);
+/// Returns what makes a queued plan ready in this process, whose store is open.
+pub fn take_up(app: &App) -> Arc<TakeUp> {
+    let daemon = Arc::new(app.clone());
+    Arc::new(move |head, in_use| {
+        let daemon = Arc::clone(&daemon);
         Box::pin(async move {
-            let ready = Box::pin(taken.ready(&head, in_use)).await;
+            let ready = Box::pin(daemon.ready(&head, in_use)).await;
             ready.map_err(|failure| anyhow!(failure.text()))
         })
-    }))
+    })
 }
 
-/// What a queued plan is made ready with.
-struct TakenUp {
-    store: Store,
-    clock: Clock,
-    file: Option<PathBuf>,
-    environment: Environment,
-    root: PathBuf,
-    /// The name of the folder, where others share the store.
-    home: Option<String>,
-}
-
-impl TakenUp {
+impl App {
     /// Opens the configuration that the person named with the plan, decides where its agents work, and starts the workers for it:
     /// where its folder is `in_use`, only if its tasks have worktrees.
     ///
@@ -301,8 +279,8 @@ impl TakenUp {
         let head = adopted.as_ref().unwrap_or(head);
         let entry = head.queue.as_deref().cloned().unwrap_or_default();
         let file = entry.config.as_ref().map(PathBuf::from);
-        let app = self.open(file, entry.path.as_deref()).await?;
-        if app.volumes.root() != self.root {
+        let app = self.open_for(file, entry.path.as_deref()).await?;
+        if app.volumes.root() != self.volumes.root() {
             let other = app.volumes.root().display();
             return Err(anyhow!("its configuration leads to `{other}`").into());
         }
@@ -325,32 +303,34 @@ impl TakenUp {
     }
 
     /// Opens the configuration in a file, else that of the daemon.
-    async fn open(&self, file: Option<PathBuf>, path: Option<&str>) -> Result<App> {
+    async fn open_for(&self, file: Option<PathBuf>, path: Option<&str>) -> Result<Self> {
         let start = CommandStart {
             folder: None,
-            file: file.or(self.file.clone()),
+            file: file.or_else(|| self.config.file().map(Path::to_owned)),
             environment: self.environment.clone().with_path(path),
         };
-        let mut app = App::open(&start, Access::Run).await?;
+        let mut app = Self::open(&start, Access::Run).await?;
         (app.clock, app.by) = (self.clock, QUEUE);
-        app.use_store(self.store.clone());
+        app.use_store(self.store().await?.clone());
         Ok(app)
     }
 
     /// Makes a plan of another folder one of this folder's; `None` if it is already.
     async fn adopt_orphan(&self, head: &PlanHead) -> Result<Option<PlanHead>> {
         // In a file of the folder every plan is its own, also one that a copy brought from a server.
-        if self.home.is_none() || head.home.is_none() || head.home == self.home {
+        let elsewhere = head
+            .home
+            .as_ref()
+            .is_some_and(|home| *home != self.volumes.home());
+        if !elsewhere || !self.store().await?.is_shared() {
             return Ok(None);
         }
-        let mut app = self.open(None, None).await?;
+        let mut app = self.open_for(None, None).await?;
         Box::pin(app.adopt(head)).await?;
         let head = app.read(&head.id, |plan, _| plan.head().clone()).await?;
         Ok(Some(head))
     }
-}
 
-impl App {
     fn marks(&self, workers: &TeamWorkers) -> Marks {
         let mut names: Vec<&str> = self.config.worker.env.iter().map(String::as_str).collect();
         if let Some(agent) = &workers.general {

@@ -335,7 +335,7 @@ async fn daemon_of_queue(
     let ended = daemon::run(
         app.folder_settings(&lock, ends_when),
         None,
-        Some(queued_plans::take_up(&app).await?),
+        Some(queued_plans::take_up(&app)),
         app.store().await?.clone(),
         app.clock,
         async { exit = Some(ended.await) },
