@@ -29,8 +29,7 @@ impl App {
             Some(line) => {
                 let (id, folder) = (&head.id, self.worktrees(head));
                 let remote = project.and_then(|id| self.config.remotes.get(id));
-                let place = (&*workspace, remote);
-                let project = fetched(&leased, (id, line), place, &folder).await?;
+                let project = fetched(&leased, (id, line), (&*workspace, remote), &folder).await?;
                 // The plan was here before, and went on elsewhere meanwhile: its branch was left behind.
                 if let Some(left) = project.at_branch(&IntegrationBranch::branch(id)).await?
                     && project.git().has(&left, &line.tip).await?
@@ -93,8 +92,7 @@ impl App {
                 found.insert(*task);
             }
         }
-        let missing = results.values().find(|(task, _)| !found.contains(task));
-        if let Some((task, _)) = missing {
+        if let Some((task, _)) = results.values().find(|(task, _)| !found.contains(task)) {
             let why = format!("task {task} names no files that it produces, or they are too large");
             return Err(anyhow!("{why}, and {ONLY_THERE}").into());
         }

@@ -279,8 +279,7 @@ impl Work {
             false => HumanWait::Leave,
         };
         let kept = app.program.goes_on(head.id.as_str());
-        let at_work = self.begin(head, human_wait);
-        let at_work = unless(&mut ended, &kept, at_work).await?;
+        let at_work = unless(&mut ended, &kept, self.begin(head, human_wait)).await?;
         if self.workers.general.is_none() && app.team.is_none() && !how.json && !how.quiet {
             let commands = shown_from_here(&app.volumes.path(Folder::CommandsPending));
             app.say(&format!("no --agent: commands wait in `{commands}`"))?;
@@ -341,8 +340,7 @@ impl Work {
         mut ended: Ended,
     ) -> Result<Exit> {
         let app = &self.app;
-        let at_work = self.begin(head, HumanWait::Wait);
-        let at_work = unless(&mut ended, kept, at_work).await?;
+        let at_work = unless(&mut ended, kept, self.begin(head, HumanWait::Wait)).await?;
         let mut exit = None;
         let shutdown = async {
             let signal = exit.insert(ended.await);

@@ -125,8 +125,7 @@ fn installed(agent: &'static CodingAgent, Probe { path, version }: Probe, app: &
             Login::Unknown => good(about, format!("{version} at {path}")),
             Login::NotSeen(what) => {
                 let text = format!("{version} at {path}; no login seen: {what}");
-                let hint = format!("run `{about}` once and log in, or set its key");
-                missing(about, text).hint(hint)
+                missing(about, text).hint(format!("run `{about}` once and log in, or set its key"))
             }
         },
     }

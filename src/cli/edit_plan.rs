@@ -45,8 +45,7 @@ pub(super) async fn edit(
         })?;
         let closed = tokio::select! {
             exit = &mut ended => {
-                let kept = editor.end().await;
-                complain(&format!("{}\n", unchanged(kept)));
+                complain(&format!("{}\n", unchanged(editor.end().await)));
                 return Ok(exit);
             }
             closed = editor.closed() => closed,
@@ -98,8 +97,7 @@ impl App {
         };
         let said = format!("plan {plan}: {}", steering::summary(&edited));
         let change = move |draft: &mut Draft<'_>| steering::edit(draft, edited);
-        let changed = self.store().await?.change(plan, by, "edited", change).await;
-        let refused = match changed {
+        let refused = match self.store().await?.change(plan, by, "edited", change).await {
             Ok(refused) => refused,
             Err(StoreError::Refused(refusal)) => vec![refusal],
             Err(error) => return Err(error.into()),

@@ -125,8 +125,7 @@ pub async fn ready(
         prompts: Arc::clone(&settings.prompts),
         away: settings.config.timing.plan.away,
     });
-    let toolbox = Toolbox::new(store.clone(), config, "role");
-    let toolbox = toolbox.with_plan(settings.plan.clone());
+    let toolbox = Toolbox::new(store.clone(), config, "role").with_plan(settings.plan.clone());
     let mut residents = Vec::new();
     for role in inside(team) {
         let Ok(id) = role.id.parse::<RoleId>() else {

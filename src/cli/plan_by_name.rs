@@ -71,8 +71,7 @@ impl App {
         let waits = heads.find(|head| {
             let has_results = head.line.as_ref().is_some_and(|line| line.tip != line.base);
             let own = head.owner == DAEMON && store.require_home(head).is_ok();
-            let ended = own && head.status.settled();
-            ended
+            own && head.status.settled()
                 && has_results
                 && head.results.is_none()
                 && head.archive_state != ArchiveState::Deleted

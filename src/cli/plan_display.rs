@@ -158,10 +158,9 @@ fn show_status(
 /// Shows a plan, as it is or as it was.
 pub async fn show(args: &ShowArgs, app: &App) -> Result {
     let id = app.plan(args.on.plan.as_deref()).await?;
-    let now = app.read(&id, |plan, seq| (plan.clone(), seq)).await?;
     let (plan, seq) = match args.at {
         Some(at) => (as_it_was(app, &id, at).await?, at),
-        None => now,
+        None => app.read(&id, |plan, seq| (plan.clone(), seq)).await?,
     };
     let state = |task: &Task| StateWord::of_task(&plan, task).as_str();
     match args.format {
@@ -214,8 +213,7 @@ pub async fn log(args: &LogArgs, app: &App) -> Result {
     let mut seq = 0;
     loop {
         // Asked before the changes are read, so that the last ones are not missed.
-        let settled = app.read(&plan, |plan, _| plan.status().settled());
-        let last_round = !args.follow || settled.await?;
+        let last_round = !args.follow || app.read(&plan, |plan, _| plan.status().settled()).await?;
         while let page = app.store().await?.since(&plan, seq, PAGE).await?
             && let Some(last) = page.last()
         {

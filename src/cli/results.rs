@@ -54,8 +54,7 @@ impl Results {
                 let root = root.ok_or(elsewhere)?;
                 head.workspace = root.display().to_string();
                 let remote = known.and_then(|id| app.config.remotes.get(id));
-                let folder = app.worktrees(&head);
-                fetched(store, (plan, &line), (&root, remote), &folder).await?
+                fetched(store, (plan, &line), (&root, remote), &app.worktrees(&head)).await?
             }
         };
         Ok(Some(Self {
@@ -439,8 +438,7 @@ async fn prune_plan(
     if !gone.is_empty() {
         results.log(app, ResultsMove::Pruned, &removed).await?;
     }
-    let left = project.at_branch(&results.branch).await?.is_some();
-    if kept == 0 && !left {
+    if kept == 0 && project.at_branch(&results.branch).await?.is_none() {
         remove_folder(results.line.folder.into()).await?;
     }
     Ok((gone.len(), kept))

@@ -174,12 +174,10 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         app.say(&said)?;
         return Ok(Exit::Done);
     }
-    let lock = app.take_or_hand_over(Some(&plan));
-    let lock = unless(&mut ended, &goes_on, lock).await?;
+    let lock = unless(&mut ended, &goes_on, app.take_or_hand_over(Some(&plan))).await?;
     let mut found = app.found(&plan).await?;
     app.check_found(&found).await?;
-    let placed = work.resume_isolation(&mut found);
-    unless(&mut ended, &goes_on, placed).await?;
+    unless(&mut ended, &goes_on, work.resume_isolation(&mut found)).await?;
     if !found.head.status.settled() {
         if let (true, Some(agent)) = (workers.is_empty(), &before.agent) {
             app.give_back(&plan, agent).await?;
@@ -357,8 +355,7 @@ async fn daemon_of(
         let app = App::open(start, Access::Run).await?;
         let lock = app.take(detach::handed_over()?).await?;
         let plan = app.plan_to_carry_out(Some(plan)).await?;
-        let how = CarryOut::default();
-        let work = app.recalled(&plan, confirmed, how).await?;
+        let work = app.recalled(&plan, confirmed, CarryOut::default()).await?;
         let found = work.app.found(&plan).await?;
         work.app.check_team(&found)?;
         Ok((work, lock, found.head))

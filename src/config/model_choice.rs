@@ -225,8 +225,7 @@ impl Config {
         if let Some((key, _)) = set.into_iter().find(|(_, value)| value.is_some()) {
             let message = format!("`llm.{key}` is set, but `llm.provider` is \"auto\"");
             let hint = "say which API it speaks: provider = \"anthropic\" or \"openai\"";
-            let problem = Problem::new(message).with_hint(hint);
-            return Err(self.placed(&format!("llm.{key}"), problem));
+            return Err(self.placed(&format!("llm.{key}"), Problem::new(message).with_hint(hint)));
         }
         let has_key = |api: &Api| environment.get(api.usual_key_variable()).is_some();
         if let Some(api) = Api::ALL.into_iter().find(has_key) {

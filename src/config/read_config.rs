@@ -86,8 +86,7 @@ pub(super) fn wrong_variable(name: &str, message: &str) -> Problem {
 /// # Errors
 /// It cannot be read.
 pub fn text_of(path: &Path) -> Result<String, ConfigError> {
-    let text = bounded_read::read_file(path, MAX_BYTES);
-    text.map_err(|error| ConfigError::unreadable(path, &error))
+    bounded_read::read_file(path, MAX_BYTES).map_err(|error| ConfigError::unreadable(path, &error))
 }
 
 /// Returns the absolute folder from which relative paths start.

@@ -60,14 +60,13 @@ pub fn results(plan: &Plan, paint: Paint) -> Option<String> {
     let plain = |word: &str, count: usize| (count > 0).then(|| format!("{count} {word}"));
     let usage = &plan.head().usage;
     let (tokens, cost) = usage::whole(usage);
-    let took = plan.used(BudgetLimit::WallTime, usage.lived);
     let parts = [
         Mark::Proven.count(proven, paint),
         Mark::Accepted.count(accepted, paint),
         Mark::Failed.count(counts.failed, paint),
         plain("skipped", counts.skipped),
         plain("not done", counts.total().saturating_sub(settled)),
-        usage::time(took),
+        usage::time(plan.used(BudgetLimit::WallTime, usage.lived)),
         usage::tokens(tokens, 0),
         usage::money(cost),
     ];

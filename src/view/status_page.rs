@@ -136,8 +136,7 @@ fn wait_text(wait: &RoleRequest, now: Time) -> String {
 
 impl TaskView {
     fn line(&self, plan: &PlanState, stopped: bool, now: Time, paint: Paint) -> String {
-        let word = format!("{:<11}", self.state.as_str());
-        let word = paint.text(self.state.style(), &word);
+        let word = paint.text(self.state.style(), &format!("{:<11}", self.state.as_str()));
         let line = format!("{:>4}  {word}  {}", self.id, name(&self.name));
         let role = self.assignee.as_deref().map(role_text::role);
         let no_worker = self.no_worker.then(|| "for no role".to_owned());

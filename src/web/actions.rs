@@ -172,8 +172,7 @@ fn approve(draft: &mut Draft<'_>, _: TaskId, body: &Body) -> Result<String, Refu
 
 fn add(draft: &mut Draft<'_>, _: TaskId, body: &Body) -> Result<String, Refusal> {
     let after: Vec<TaskId> = body.after.iter().copied().map(TaskId).collect();
-    let text = or(&body.description, &body.name);
-    let task = steering::task_of_words(&body.name, text, &after);
+    let task = steering::task_of_words(&body.name, or(&body.description, &body.name), &after);
     steering::add(draft, task, None)
 }
 

@@ -76,10 +76,8 @@ pub async fn list(State(state): State<WebState>, wanted: Wanted) -> Answer {
     let plans = state.store.tallied(PlanHead::is_listed).await?;
     let elsewhere = state.store.held_elsewhere().await?;
     let before = wanted.after.filter(|after| *after > 0).map(Time);
-    let begin = plans.partition_point(|plan| {
-        let made = plan.plan.head.created_at;
-        before.is_some_and(|before| made >= before)
-    });
+    let begin = plans
+        .partition_point(|plan| before.is_some_and(|before| plan.plan.head.created_at >= before));
     let limit = wanted.limit.unwrap_or(MOST_ROWS).clamp(1, MOST_ROWS);
     let rows = plans[begin..].iter().take(limit).map(|plan| {
         let id = &plan.plan.head.id;
