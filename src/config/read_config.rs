@@ -149,16 +149,14 @@ pub(super) fn parse(text: &str) -> FileContent {
         // What follows is in no section, or in another one.
         return found;
     }
-    let (allowed, mut unknown) = (allowed(), Vec::new());
-    take_unknown(&mut table, "", "", &allowed, &mut unknown);
+    let (allowed, mut unknown, mut offsets) = (allowed(), Vec::new(), BTreeMap::new());
+    take_unknown(&mut table, "", "", &allowed, &mut unknown, &mut offsets);
     for (offset, key) in unknown.into_iter().take(MAX_ERRORS) {
         let problem = invalid(place(offset), &format!("unknown key `{key}`"));
         let hint = nearest_key(&key, &allowed);
         found.problems.push(Problem { hint, ..problem });
         found.wrong.push(key);
     }
-    let mut offsets = BTreeMap::new();
-    collect_offsets(&table, "", &mut offsets);
     let places = offsets.into_iter();
     found.places = places.map(|(key, at)| (key, place(at))).collect();
     // Each round takes one key out.
@@ -219,17 +217,6 @@ fn take_at(table: &mut DeTable<'_>, path: &str, offset: usize) -> Option<String>
     let (name, key) = here?;
     table.remove(&name);
     Some(key)
-}
-
-/// Collects where the value of each key begins.
-fn collect_offsets(table: &DeTable<'_>, path: &str, found: &mut BTreeMap<String, usize>) {
-    for (name, value) in table {
-        let key = field_path(path, name.get_ref());
-        if let Some(inner) = value.get_ref().as_table() {
-            collect_offsets(inner, &key, found);
-        }
-        found.insert(key, value.span().start);
-    }
 }
 
 /// Replaces what the environment names: `PLAN_AGENT_RUN_TASK_TIMEOUT` is `run.task_timeout`. Adds what is wrong there to the
@@ -324,13 +311,15 @@ fn allowed() -> Vec<String> {
     allowed
 }
 
-/// Takes out the keys that are not allowed, and collects where they stand. `pattern` is the path with `*` for free names.
+/// Takes out the keys that are not allowed, and collects where they stand, and where the values of the others begin. `pattern` is
+/// the path with `*` for free names.
 fn take_unknown(
     table: &mut DeTable<'_>,
     path: &str,
     pattern: &str,
     allowed: &[String],
     unknown: &mut Vec<(usize, String)>,
+    offsets: &mut BTreeMap<String, usize>,
 ) {
     let free = matches!(pattern, "checks" | "mcp" | "projects" | "remotes");
     let all = std::mem::take(table).into_iter();
@@ -343,8 +332,9 @@ fn take_unknown(
                 return None;
             }
             if let DeValue::Table(inner) = value.get_mut() {
-                take_unknown(inner, &key, &pattern, allowed, unknown);
+                take_unknown(inner, &key, &pattern, allowed, unknown, offsets);
             }
+            offsets.insert(key, value.span().start);
             Some((name, value))
         })
         .collect();
