@@ -78,8 +78,6 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
         workers.spawn(worker::run(options, stopped(&stopping)));
     }
     let (config, clock) = (Arc::new(app.config.clone()), app.clock);
-    let app = Arc::new(app);
-    let folder = Arc::clone(&app);
     let mut exit = Exit::Done;
     let options = RelayOptions {
         config,
@@ -88,7 +86,7 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
         about,
         most: args.lanes,
         bell,
-        worktrees: Box::new(move |plan: &PlanId, root: &Path| folder.relay_worktrees(plan, root)),
+        worktrees: Box::new(move |plan: &PlanId, root: &Path| app.relay_worktrees(plan, root)),
         notice: Box::new(move |text| {
             let time = clock_time(clock.now(), &TimeZone::system());
             complain(&format!("{time} {text}\n"));

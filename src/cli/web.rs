@@ -15,7 +15,9 @@ use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, WebArgs, complain, unless};
+use super::{
+    Access, App, CommandStart, Ended, Exit, Failure, Output, Result, WebArgs, complain, unless,
+};
 use crate::own_files;
 use crate::serve::ServedTools;
 use crate::tools::{Dialect, Toolbox};
@@ -54,26 +56,20 @@ struct ReadyPage {
 
 /// Serves the page until a signal comes.
 pub async fn web(args: WebArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
+    let out = Output::stdout(&start.environment);
     let opened = async {
         let app = App::open(start, Access::Control).await?;
         app.quiet()?;
         let token = token_file(&app, args.read_only);
         if let (true, Some(place)) = (args.joins(), served_place(&token)) {
-            return Ok((app.out, Err((token, place))));
+            out.line(&code_for(&token, &place)?)?;
+            return Ok(None);
         }
         app.make_store().await?;
-        Ok((
-            app.out,
-            ReadyPage::new(app, &args, Said::ToPerson).await.map(Ok)?,
-        ))
+        ReadyPage::new(app, &args, Said::ToPerson).await.map(Some)
     };
-    let (out, page) = Box::pin(unless(&mut ended, "nothing was served", opened)).await?;
-    let page = match page {
-        Ok(page) => page,
-        Err((token, place)) => {
-            out.line(&code_for(&token, &place)?)?;
-            return Ok(Exit::Done);
-        }
+    let Some(page) = Box::pin(unless(&mut ended, "nothing was served", opened)).await? else {
+        return Ok(Exit::Done);
     };
     out.line(&page.address)?;
     if args.pair {
