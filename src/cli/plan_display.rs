@@ -106,7 +106,17 @@ pub async fn status(args: &StatusArgs, app: &App) -> Result {
         let ages = screen.is_some() && drawn.elapsed() >= TICK;
         if let Some(view) = view.as_ref().filter(|_| changed || ages) {
             drawn = Instant::now();
-            show_status(args, view, screen, app)?;
+            let page = || view.page(app.clock.now(), app.out.paint, &app.program);
+            match (args.json, args.watch, screen) {
+                (true, true, _) => app.out.json_line(view)?,
+                (true, false, _) => app.out.json(view)?,
+                (false, _, Some(screen)) => app.out.redraw(&page(), screen)?,
+                (false, true, None) if app.out.terminal => {
+                    app.out.clear()?;
+                    app.out.prose(&page())?;
+                }
+                (false, _, None) => app.out.prose(&page())?,
+            }
         }
         if last {
             return Ok(());
@@ -134,25 +144,6 @@ async fn plan_view(most: usize, plan: &PlanId, app: &App, daemon: Option<u32>) -
         view.daemon_elsewhere = app.daemon().is_some();
     }
     Ok(view)
-}
-
-fn show_status(
-    args: &StatusArgs,
-    view: &PlanView,
-    screen: Option<(usize, usize)>,
-    app: &App,
-) -> Result {
-    match (args.json, args.watch) {
-        (true, true) => return app.out.json_line(view),
-        (true, false) => return app.out.json(view),
-        (false, true) if screen.is_none() && app.out.terminal => app.out.clear()?,
-        (false, _) => {}
-    }
-    let page = view.page(app.clock.now(), app.out.paint, &app.program);
-    match screen {
-        Some(screen) => app.out.redraw(&page, screen),
-        None => app.out.prose(&page),
-    }
 }
 
 /// Shows a plan, as it is or as it was.
