@@ -143,6 +143,7 @@ impl<'a> Foreground<'a> {
             let said = format!("\nthe editor was ended; what you had written is in `{kept}`\n");
             self.output.prose(&said)?;
         }
+        let exit = exit_of(&end, signal);
         let impatient = async {
             if signal.is_none() {
                 ended.await;
@@ -150,13 +151,13 @@ impl<'a> Foreground<'a> {
             sleep(LAST_WORDS).await;
         };
         let closed = tokio::select! {
-            closed = self.close(&end, signal) => Some(closed),
+            closed = self.close(&end, exit) => Some(closed),
             () = impatient => None,
         };
         match closed {
             Some(closed) => closed?,
             // The store does not say in time how it ended.
-            None if self.json => self.finished(None, &end, signal)?,
+            None if self.json => self.finished(None, exit)?,
             None => self.close_stopped()?,
         }
         Ok((end, signal))
@@ -243,10 +244,9 @@ impl<'a> Foreground<'a> {
             if asked || is_followed(event, &change.delta.events) {
                 continue;
             }
-            let Some((text, style)) = view::progress(change, event, &self.names) else {
+            let Some((text, style)) = self.failures.progress(change, event, &self.names) else {
                 continue;
             };
-            let (text, style) = self.failures.told(event, &self.names, (text, style));
             let asks = matches!(event, Event::Asked { .. });
             if self.quiet && !asks && style != Style::Bad {
                 continue;
@@ -290,7 +290,7 @@ impl<'a> Foreground<'a> {
     }
 
     /// Shows the last changes, and says how it ended and how it goes on.
-    async fn close(&mut self, end: &DaemonEnd, signal: Option<Exit>) -> Result {
+    async fn close(&mut self, end: &DaemonEnd, exit: Exit) -> Result {
         self.show().await?;
         self.live = None;
         let paint = self.output.paint;
@@ -302,7 +302,7 @@ impl<'a> Foreground<'a> {
         });
         let (head, open, made, results) = read.await?;
         if self.json {
-            return self.finished(Some(&head.status), end, signal);
+            return self.finished(Some(&head.status), exit);
         }
         if *end != DaemonEnd::Interrupted {
             let notice = format!("plan {}: {}", self.plan, head.status.as_str());
@@ -375,16 +375,11 @@ impl<'a> Foreground<'a> {
     }
 
     /// Prints the last line for a program that reads along.
-    fn finished(
-        &mut self,
-        status: Option<&PlanState>,
-        end: &DaemonEnd,
-        signal: Option<Exit>,
-    ) -> Result {
+    fn finished(&self, status: Option<&PlanState>, exit: Exit) -> Result {
         self.output.json_line(&json!({
             "at": time_text(self.app.clock.now()),
             "event": "finished",
-            "exit": exit_of(end, signal).code(),
+            "exit": exit.code(),
             "plan": self.plan,
             "seq": self.seq,
             "status": status.map(PlanState::as_str),

@@ -81,7 +81,7 @@ impl WorkRow {
         let mut questions = plan.open_questions();
         let asks = questions.any(|open| open.task == Some(task.number));
         let (doing, since) = match attempt {
-            _ if asks => (Mark::Asks.word().to_owned(), None),
+            _ if asks => (Mark::ASKS.word.to_owned(), None),
             Some(attempt) => doing(attempt),
             None => ("is started".to_owned(), None),
         };
@@ -252,9 +252,9 @@ impl WorkRow {
 
     /// Returns the text behind what turns, or behind the mark of a question.
     fn marked(&self, text: &str, screen: Screen) -> String {
-        let (paint, mark) = (screen.paint, Mark::Asks);
+        let (paint, mark) = (screen.paint, Mark::ASKS);
         if self.asks {
-            return paint.text(mark.style(), &format!(" {} {text}", mark.glyph()));
+            return paint.text(mark.style, &format!(" {} {text}", mark.glyph));
         }
         let spinner = SPINNER[screen.step % SPINNER.len()];
         format!(" {} {text}", paint.text(Style::Busy, spinner))

@@ -127,9 +127,9 @@ impl Outcomes {
             "{} of {}: {} · {} · {} · {} skipped",
             counted(done, "task"),
             counted(self.plans, "plan"),
-            marked(Mark::Proven, self.proven),
-            marked(Mark::Accepted, self.accepted),
-            marked(Mark::Failed, self.failed),
+            marked(Mark::PROVEN, self.proven),
+            marked(Mark::ACCEPTED, self.accepted),
+            marked(Mark::FAILED, self.failed),
             self.skipped
         )];
         lines.push(format!(

@@ -164,17 +164,17 @@ impl TaskView {
             TaskState::InProgress => Some((self.under_way(plan, stopped, now), Style::Plain)),
             TaskState::Completed if self.by_hand => {
                 let mark = Mark::accepted(false);
-                let text = format!("{} by hand, {}", mark.glyph(), mark.word());
-                Some((text, mark.style()))
+                let text = format!("{} by hand, {}", mark.glyph, mark.word);
+                Some((text, mark.style))
             }
             TaskState::Completed => self.proven.map(|proven| {
                 let mark = Mark::accepted(proven);
-                (mark.text(), mark.style())
+                (mark.text(), mark.style)
             }),
             TaskState::Failed => {
-                let reason = reason().unwrap_or_else(|| Mark::Failed.word().to_owned());
-                let text = format!("{} {reason}", Mark::Failed.glyph());
-                Some((text, Mark::Failed.style()))
+                let reason = reason().unwrap_or_else(|| Mark::FAILED.word.to_owned());
+                let text = format!("{} {reason}", Mark::FAILED.glyph);
+                Some((text, Mark::FAILED.style))
             }
             TaskState::Skipped => reason().map(|reason| (reason, Style::Plain)),
         }
