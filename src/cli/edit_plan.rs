@@ -3,7 +3,9 @@
 use std::io::{IsTerminal, stdin};
 use std::path::PathBuf;
 
-use super::{Access, App, BY, CommandStart, Editor, Ended, Exit, Failure, OnPlanOrTask, complain};
+use super::{
+    Access, App, BY, CommandStart, Editor, Ended, Exit, Failure, OnPlanOrTask, Result, complain,
+};
 use crate::plan::{Draft, PlanId, Refusal};
 use crate::steering;
 use crate::store::StoreError;
@@ -13,11 +15,7 @@ use crate::wire::{PlanToEdit, Problem, printable};
 const COMMENT: &str = "#!";
 
 /// Lets the person edit until the text is right, or is given back as it was.
-pub(super) async fn edit(
-    args: &OnPlanOrTask,
-    start: &CommandStart,
-    mut ended: Ended,
-) -> Result<Exit, Failure> {
+pub async fn edit(args: &OnPlanOrTask, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
     let app = App::open(start, Access::Control).await?;
     app.quiet()?;
     let (named, task) = args.meant();
@@ -87,7 +85,7 @@ impl App {
         given: &PlanToEdit,
         text: &str,
         by: &'static str,
-    ) -> Result<Result<Option<String>, Vec<Problem>>, Failure> {
+    ) -> Result<Result<Option<String>, Vec<Problem>>> {
         let head = self.read(plan, |plan, _| plan.head().clone()).await?;
         let mismatches = |file: &_, workspace: &_| self.mismatches(file, workspace);
         let edited = match steering::read_edit(given, text, &head, mismatches) {

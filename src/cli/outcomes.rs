@@ -43,12 +43,7 @@ pub async fn outcomes(args: &OutcomesArgs, app: &App) -> Result {
 impl App {
     /// Says what the tasks of a plan may take, by what its agent did here before, or else by a guess if that is wanted; `None`
     /// if there is nothing to say.
-    pub(super) async fn expected(
-        &self,
-        plan: &PlanId,
-        lanes: u32,
-        guess: bool,
-    ) -> Result<Option<String>> {
+    pub async fn expected(&self, plan: &PlanId, lanes: u32, guess: bool) -> Result<Option<String>> {
         let head = |plan: &Plan, _: i64| {
             let options = plan.head().options.as_ref();
             let named = options.and_then(|options| options.agent.clone());
