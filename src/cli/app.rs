@@ -114,11 +114,11 @@ impl App {
     /// # Errors
     /// It leads to no folder.
     pub fn of(config: Config, environment: Environment, program: ProgramName) -> Result<Self> {
-        let out = Output::stdout(&environment);
         let volumes = Volumes::at(&config.root())?;
         let place = StorePlace::configured(&config.store, volumes.database(), &environment);
         Ok(Self {
             place: place.map_err(Failure::usage)?,
+            out: Output::stdout(&environment),
             volumes,
             config,
             environment,
@@ -129,7 +129,6 @@ impl App {
             prompts: PromptFiles::default(),
             clock: Clock::start(),
             by: BY,
-            out,
             store: OnceCell::new(),
         })
     }

@@ -74,12 +74,10 @@ fn completed(arg: Arg, has_task: bool) -> Arg {
             runtime.shutdown_background();
             offers.ok().flatten().unwrap_or_default()
         });
-        let typed = typed.to_string_lossy();
         let mut fits = offers.unwrap_or_default();
-        fits.retain(|(word, _)| word.starts_with(&*typed));
-        let fits = fits.into_iter().take(MOST);
+        fits.retain(|(word, _)| word.starts_with(&*typed.to_string_lossy()));
         let offer = |(word, help)| CompletionCandidate::new(word).help(Some(String::into(help)));
-        fits.map(offer).collect()
+        fits.into_iter().take(MOST).map(offer).collect()
     };
     arg.add(ArgValueCompleter::new(offers))
 }

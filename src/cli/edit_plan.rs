@@ -111,10 +111,9 @@ impl App {
 pub(super) fn with_comments(problems: &[Problem], text: &str) -> String {
     let lines = |shift: usize| {
         let shown = problems.iter().flat_map(move |problem| {
-            let line = problem.line.map(|line| line + shift);
             let hint = problem.hint.as_ref().map(|hint| format!("Hint: {hint}"));
             let mut problem = problem.clone();
-            problem.line = line;
+            problem.line = problem.line.map(|line| line + shift);
             [Some(problem.to_string()), hint].into_iter().flatten()
         });
         let one = |said: String| printable(&said).replace('\n', " ");

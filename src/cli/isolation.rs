@@ -83,7 +83,6 @@ impl Work {
             return Ok(());
         }
         let workspace = Path::new(&head.workspace);
-        let in_git = workspace.join(".git").symlink_metadata().is_ok();
         let (why, hint) = if !self.app.place.is_shared() {
             let why = "relays meet a daemon on a PostgreSQL server, and none is named";
             (why, "[store] url in config.toml, or PLAN_AGENT_STORE_URL")
@@ -91,7 +90,7 @@ impl Work {
             let hint = "give it one in config.toml, under [projects]: `app = \"FOLDER\"`";
             let why = "relays know a project by its id, and this one has none";
             (why, hint)
-        } else if !head.is_isolated() && in_git {
+        } else if !head.is_isolated() && workspace.join(".git").symlink_metadata().is_ok() {
             let hint = "isolation = \"worktree\" under [run]";
             let why = "relays work on the commits of a git project, so its tasks need worktrees";
             (why, hint)
@@ -242,9 +241,8 @@ impl App {
             true => aside,
             false => self.config.mission_folder(folder),
         };
-        let workspace = shown_from_here(folder);
         let mission = shown_from_here(&mission_folder.join("MISSION.md"));
-        let place = view::place_of_results(head, &workspace, &self.program);
+        let place = view::place_of_results(head, &shown_from_here(folder), &self.program);
         if head.line.is_none() && folder == mission_folder {
             return format!("{place}, and MISSION.md there tells about it.");
         }

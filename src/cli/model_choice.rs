@@ -100,10 +100,9 @@ impl App {
 
     /// Returns the variables that an agent gets to see: only these count.
     pub fn passed(&self, agent: &'static CodingAgent) -> impl Fn(&str) -> Option<String> {
-        let own = agent.env;
         move |name| {
             let named = |name| self.config.worker.env.iter().any(|named| named == name);
-            let of_its_own = || has_word(own, name) && named(OF_THE_AGENT);
+            let of_its_own = || has_word(agent.env, name) && named(OF_THE_AGENT);
             let passed = name == "HOME" || named(name) || of_its_own();
             let value = self.environment.get(name).filter(|_| passed);
             value.map(str::to_owned)

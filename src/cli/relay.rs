@@ -49,12 +49,11 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
     };
     let (app, lock, notes, link, bell, agent) =
         unless(&mut ended, "no command was taken", opened).await?;
-    let roles = relay_roles(&args.role);
     let about = AboutRelay {
         machine: machine().unwrap_or("?").to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         agent: agent.as_ref().map_or("files", Agent::name).to_owned(),
-        roles,
+        roles: relay_roles(&args.role),
     };
     // The first beat says whether the server lets this login in.
     link.beat(&about, &[]).await?;

@@ -296,9 +296,8 @@ impl<'a> Foreground<'a> {
         let paint = self.output.paint;
         let read = self.app.read(&self.plan, move |plan, _| {
             let open: Vec<HumanQuestion> = plan.open_questions().cloned().collect();
-            let results = view::results(plan, paint);
             let made = made_files(plan) + &unheard_words(plan);
-            (plan.head().clone(), open, made, results)
+            (plan.head().clone(), open, made, view::results(plan, paint))
         });
         let (head, open, made, results) = read.await?;
         if self.json {

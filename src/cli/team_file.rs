@@ -60,14 +60,13 @@ impl TeamFile {
         let name = path.file_name().unwrap_or_default();
         team.file = name.to_string_lossy().into_owned();
         let (prompts, unread) = prompts(&team, path.parent().unwrap_or(Path::new("")));
-        let parts = parts(&team, &text, &prompts);
         problems.extend(unread);
         problems.extend(mismatches(&team, config));
         Ok(Self {
+            parts: parts(&team, &text, &prompts),
             path,
             team,
             prompts,
-            parts,
             problems,
             roles_only: false,
         })

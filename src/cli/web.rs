@@ -144,7 +144,6 @@ impl ReadyPage {
         let token_file = token_file(&app, args.read_only);
         let token = token(&token_file, args.new_token)?;
         let goals = app.goal_settings().await;
-        let goals = goals.map_err(|failure| failure.problem(Problem::new));
         let listener = listen(args.port).await?;
         let port = listener.local_addr()?.port();
         let place = match &args.public_url {
@@ -157,9 +156,7 @@ impl ReadyPage {
             let address = format!("{shown}/#token={token}");
             complain(&format!("{said} {}\n", told.of(&address)));
         };
-        let kept = keep_place(&token_file, port);
         let gate = Gate::new(token_file.clone(), port, replaced);
-        let gate = gate.with_page(args.read_only, args.public_url.clone());
         let tools = ServedTools {
             toolbox: Toolbox::new(store.clone(), &app.config, BY),
             dialects: vec![Dialect::Tasks],
@@ -169,7 +166,7 @@ impl ReadyPage {
         let folder = app.config.home().folder().to_owned();
         let state = WebState::new(Parts {
             store,
-            goals,
+            goals: goals.map_err(|failure| failure.problem(Problem::new)),
             volumes: app.volumes,
             config: app.config,
             clock: app.clock,
@@ -179,11 +176,11 @@ impl ReadyPage {
         });
         Ok(Self {
             listener,
-            gate,
+            gate: gate.with_page(args.read_only, args.public_url.clone()),
             router: web::page(state, tools.into_http()),
             address,
+            place: keep_place(&token_file, port),
             token: token_file,
-            place: kept,
             folder,
         })
     }

@@ -201,7 +201,6 @@ impl PastTasks {
         let counts = plan.counts();
         let count = counts.total() - counts.skipped;
         let lanes = usize::try_from(lanes).unwrap_or(1);
-        let rows = count.div_ceil(lanes.max(1)) as f64;
         let known = self.seconds.len() >= FEW;
         let (seconds, source) = match known {
             true => {
@@ -211,7 +210,7 @@ impl PastTasks {
             false if guess => (GUESS, "a guess: few tasks were done here yet".to_owned()),
             false => return None,
         };
-        let said = range(seconds, rows, time);
+        let said = range(seconds, count.div_ceil(lanes.max(1)) as f64, time);
         let cost = known.then(|| range(middle_half(&self.dollars), count as f64, money));
         let said: Vec<String> = [said, cost.flatten()].into_iter().flatten().collect();
         (count > 0 && !said.is_empty()).then(|| format!("expected: {} ({source})", said.join(", ")))

@@ -42,14 +42,13 @@ pub fn tasks(plan: &Plan) -> Vec<String> {
 pub fn results(plan: &Plan, paint: Paint) -> Option<String> {
     let counts = plan.counts();
     let proven = plan.proven_count();
-    let accepted = counts.completed.saturating_sub(proven);
     let settled = counts.completed + counts.failed + counts.skipped;
     let plain = |word: &str, count: usize| (count > 0).then(|| format!("{count} {word}"));
     let usage = &plan.head().usage;
     let (tokens, cost) = usage::whole(usage);
     let parts = [
         Mark::PROVEN.count(proven, paint),
-        Mark::ACCEPTED.count(accepted, paint),
+        Mark::ACCEPTED.count(counts.completed.saturating_sub(proven), paint),
         Mark::FAILED.count(counts.failed, paint),
         plain("skipped", counts.skipped),
         plain("not done", counts.total().saturating_sub(settled)),

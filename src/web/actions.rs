@@ -222,14 +222,13 @@ async fn create(
     Action { asked, body }: Action,
 ) -> ApiResult<(StatusCode, Json<Value>)> {
     let goal = words(&body.goal).map_err(StoreError::from)?;
-    let run = &state.config.run;
     let goals = match &state.goals {
         Err(Problem { message, hint, .. }) => {
             return Err(ApiError::conflict(message).hint(hint.as_deref().unwrap_or_default()));
         }
         Ok(goals) => goals,
     };
-    if run.isolation == Isolation::Worktree {
+    if state.config.run.isolation == Isolation::Worktree {
         let project = project_head(Folder::new(&goals.workspace), None).await;
         project.map_err(|error| ApiError::conflict(&error).hint(error.hint()))?;
     }

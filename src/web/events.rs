@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use super::plans::change;
 use super::{ApiResult, TASKS_OF_A_CHANGE, Wanted, WebState, fit};
 use crate::exec::read_from;
-use crate::plan::{Attempt, CommandId, Plan, PlanId, TaskId};
+use crate::plan::{CommandId, Plan, PlanId, TaskId};
 use crate::store::{ListedPlan, StoreError, TalliedPlan};
 use crate::view::StateWord;
 use crate::volumes::Watch;
@@ -129,9 +129,8 @@ async fn outputs(
 ) -> Result<bool, Ended> {
     let open = |plan: &Plan, _| {
         let open = plan.awaited_attempts();
-        let of = |attempt: &Attempt| (attempt.id.clone(), attempt.task, attempt.number);
         open.filter(|attempt| attempt.claimed.is_some())
-            .map(of)
+            .map(|attempt| (attempt.id.clone(), attempt.task, attempt.number))
             .collect()
     };
     let open: Vec<(CommandId, TaskId, u32)> = state.store.read(id, open).await?;

@@ -174,9 +174,8 @@ impl Gate {
         let elsewhere = uri.authority().is_some_and(|host| !named(host.as_str()));
         if elsewhere || !only(headers, HOST.as_str()).is_some_and(named) {
             let message = "the address of the request is not one of this server";
-            let error = ApiError::new(StatusCode::MISDIRECTED_REQUEST, message);
             let hint = "open the address that the program printed, or give `--public-url`";
-            return Err(error.hint(hint));
+            return Err(ApiError::new(StatusCode::MISDIRECTED_REQUEST, message).hint(hint));
         }
         let forwarded = |name: &str| name == "forwarded" || name.starts_with("x-forwarded");
         if !self.forwarded && headers.keys().any(|name| forwarded(name.as_str())) {

@@ -51,10 +51,9 @@ pub fn page(state: WebState, tools: HttpTools) -> Router {
         .merge(actions::routes())
         .method_not_allowed_fallback(async || ApiError::wrong_method())
         .layer(DefaultBodyLimit::max(MAX_BODY));
-    let missing = async || ApiError::not_found("there is nothing at this address");
     Router::new()
         .nest("/api/v1", api)
         .with_state(state)
         .route_service(PATH, tools)
-        .fallback(missing)
+        .fallback(async || ApiError::not_found("there is nothing at this address"))
 }

@@ -123,11 +123,10 @@ pub async fn show(State(state): State<WebState>, Path(id): Path<PlanId>, wanted:
             None => {
                 let others = state.store.locks_beside(&id).await?;
                 let view = move |plan: &Plan, seq| {
-                    let view = PlanView::of(plan, seq, limit, now, &others);
                     let head = plan.head().clone();
                     match head.archive_state {
                         ArchiveState::Deleted => Err(Refusal::Deleted),
-                        _ => Ok((view, seq, head)),
+                        _ => Ok((PlanView::of(plan, seq, limit, now, &others), seq, head)),
                     }
                 };
                 let view = state.store.read(&id, view).await?;
