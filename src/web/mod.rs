@@ -25,6 +25,7 @@ use self::api_error::{Answer, ApiError, ApiResult};
 use self::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
 use self::gate::{MAX_BODY, Pass};
 use self::plans::{TASKS_OF_A_CHANGE, Wanted, no_task, task_id};
+use self::state::Web;
 use crate::serve::{HttpTools, PATH};
 
 /// Returns the tools alone.
