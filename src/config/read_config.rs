@@ -11,6 +11,7 @@ use jiff::SignedDuration;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -272,20 +273,16 @@ fn known_keys() -> Vec<String> {
 }
 
 /// Returns every key with its section, and its value; what is left out is null.
-pub(super) fn leaves(config: &Config) -> BTreeMap<String, serde_json::Value> {
+pub(super) fn leaves(config: &Config) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     let value = serde_json::to_value(config).unwrap_or_default();
     collect_leaves(value, String::new(), &mut found);
     found
 }
 
-fn collect_leaves(
-    value: serde_json::Value,
-    path: String,
-    found: &mut BTreeMap<String, serde_json::Value>,
-) {
+fn collect_leaves(value: Value, path: String, found: &mut BTreeMap<String, Value>) {
     match value {
-        serde_json::Value::Object(fields) => {
+        Value::Object(fields) => {
             for (name, value) in fields {
                 collect_leaves(value, field_path(&path, &name), found);
             }
@@ -394,12 +391,18 @@ pub(super) mod duration {
     }
 }
 
+/// Returns a value if it fits, else what is wrong with it.
+fn fitting<T, E: serde::de::Error>(value: T, fits: bool, wrong: &str) -> Result<T, E> {
+    match fits {
+        true => Ok(value),
+        false => Err(E::custom(wrong)),
+    }
+}
+
 /// A count of at least one.
 pub(super) fn positive<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
-    match u32::deserialize(from)? {
-        0 => Err(D::Error::custom("must be 1 or more")),
-        count => Ok(count),
-    }
+    let count = u32::deserialize(from)?;
+    fitting(count, count > 0, "must be 1 or more")
 }
 
 /// A count of at least one that may be left out.
@@ -444,10 +447,8 @@ pub(super) fn variable_name<'de, D: Deserializer<'de>>(
 ) -> Result<Option<String>, D::Error> {
     let name = Option::<String>::deserialize(from)?;
     let wrong = "must be the name of an environment variable, not the key itself";
-    match name.as_deref().is_none_or(is_identifier) {
-        true => Ok(name),
-        false => Err(D::Error::custom(wrong)),
-    }
+    let fits = name.as_deref().is_none_or(is_identifier);
+    fitting(name, fits, wrong)
 }
 
 /// A regular expression.
@@ -462,10 +463,8 @@ pub(super) fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Strin
 pub(super) fn variable_names<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     let names = Vec::<String>::deserialize(from)?;
     let wrong = "must be names of environment variables, without their values";
-    match names.iter().all(|name| is_identifier(name)) {
-        true => Ok(names),
-        false => Err(D::Error::custom(wrong)),
-    }
+    let fits = names.iter().all(|name| is_identifier(name));
+    fitting(names, fits, wrong)
 }
 
 /// Returns whether an address is on this machine.
