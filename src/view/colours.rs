@@ -84,8 +84,7 @@ impl Mark {
 
     /// Returns the mark with a count.
     pub fn counted(self, count: usize, paint: Paint) -> String {
-        let text = format!("{} {count} {}", self.glyph, self.word);
-        paint.text(self.style, &text)
+        paint.text(self.style, &format!("{} {count} {}", self.glyph, self.word))
     }
 }
 

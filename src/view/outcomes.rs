@@ -64,9 +64,9 @@ impl Outcomes {
         let recent = changes.iter().filter(|change| change.at >= since);
         let events =
             recent.flat_map(|change| change.delta.events.iter().map(|event| (change.at, event)));
-        let mut any = false;
+        let mut events = events.peekable();
+        self.plans += usize::from(events.peek().is_some());
         for (at, event) in events {
-            any = true;
             match event {
                 Event::Completed { task, proven } => completed.extend([(*task, *proven)]),
                 Event::Reopened { task } => {
@@ -96,7 +96,6 @@ impl Outcomes {
                 _ => {}
             }
         }
-        self.plans += usize::from(any);
         let proven = completed.values().filter(|proven| **proven).count();
         self.proven += proven;
         self.accepted += completed.len() - proven;

@@ -60,8 +60,8 @@ impl PlanView {
         let daemon = self.daemon.as_ref();
         let elsewhere = daemon.and_then(|daemon| daemon["home"].as_str());
         lines.extend(elsewhere.map(|home| format!("\nA daemon at {} carries it out.", name(home))));
+        let goes_on = program.goes_on(&name(head.id.as_str()));
         if self.plan.state == StateWord::Stopped {
-            let goes_on = program.goes_on(&name(head.id.as_str()));
             let none = match self.daemon_elsewhere {
                 true => "The daemon here works on another plan",
                 false => "No daemon works here",
@@ -69,7 +69,6 @@ impl PlanView {
             lines.push(format!("\n{none}: {goes_on}."));
         }
         if self.plan.state == StateWord::Paused && self.questions.is_empty() {
-            let goes_on = program.goes_on(&name(head.id.as_str()));
             lines.push(format!("\nNothing new begins: {goes_on}."));
         }
         lines.extend(self.last_daemon.as_ref().map(|last| last.text(now)));
@@ -130,8 +129,7 @@ fn more(count: usize, word: &str) -> Option<String> {
 /// Returns that a role at work on a task waits for another one, on a line below the task.
 fn wait_text(wait: &RoleRequest, now: Time) -> String {
     let (waits, since) = (role_text::waits(wait), span(now.since(wait.since)));
-    let text = format!("{waits} · {since}");
-    format!("{:19}{text}", "")
+    format!("{:19}{waits} · {since}", "")
 }
 
 impl TaskView {
@@ -164,8 +162,7 @@ impl TaskView {
             TaskState::InProgress => Some((self.under_way(plan, stopped, now), Style::Plain)),
             TaskState::Completed if self.by_hand => {
                 let mark = Mark::accepted(false);
-                let text = format!("{} by hand, {}", mark.glyph, mark.word);
-                Some((text, mark.style))
+                Some((format!("{} by hand, {}", mark.glyph, mark.word), mark.style))
             }
             TaskState::Completed => self.proven.map(|proven| {
                 let mark = Mark::accepted(proven);
