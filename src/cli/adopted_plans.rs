@@ -59,12 +59,7 @@ impl App {
         }
         Ok(())
     }
-}
 
-/// What a task without a worktree made is only where it was made, unless it names the files.
-const ONLY_THERE: &str = "what it made is only where it was made";
-
-impl App {
     /// Gets the files of the results that were accepted so far into a workspace that no git knows.
     ///
     /// # Errors
@@ -109,6 +104,9 @@ impl App {
         Ok(carried.lay_down(place, accepted).await?)
     }
 }
+
+/// What a task without a worktree made is only where it was made, unless it names the files.
+const ONLY_THERE: &str = "what it made is only where it was made";
 
 /// Gets the commits of the results that were accepted so far into the clone here, which it returns.
 ///

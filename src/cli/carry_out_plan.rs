@@ -221,6 +221,27 @@ impl App {
         let workers = TeamWorkers::choose(&how.agent, &mut self).await?;
         self.work(workers, how)
     }
+
+    /// Records how a daemon without a terminal ends, unless the plan itself shows it.
+    fn leave_word(&self, lock: &DaemonLock, plan: &PlanId, end: &anyhow::Result<DaemonEnd>) {
+        let why = match end {
+            Ok(DaemonEnd::Settled(_) | DaemonEnd::Idle) => return,
+            Ok(DaemonEnd::Interrupted) => "it was asked to stop".to_owned(),
+            Ok(DaemonEnd::Displaced(_)) => "its lock was gone".to_owned(),
+            Ok(DaemonEnd::Waits) => "it had to wait for a person".to_owned(),
+            Ok(DaemonEnd::Budget) => "the budget is used up".to_owned(),
+            Ok(DaemonEnd::NoPlan) => "no plan came of the goal".to_owned(),
+            Err(error) => one_line(&format!("{error:#}"), 400),
+        };
+        let word = DaemonFarewell {
+            plan: plan.to_string(),
+            at: time_text(self.clock.now()),
+            why,
+        };
+        if let Err(error) = lock.leave_word(&word) {
+            tracing::warn!(%error, "how it ended is not recorded");
+        }
+    }
 }
 
 impl Work {
@@ -364,29 +385,6 @@ impl Work {
         self.app.log()?;
         daemon::end_left_behind(&self.app.volumes).await;
         self.start(head, human_wait).await
-    }
-}
-
-impl App {
-    /// Records how a daemon without a terminal ends, unless the plan itself shows it.
-    fn leave_word(&self, lock: &DaemonLock, plan: &PlanId, end: &anyhow::Result<DaemonEnd>) {
-        let why = match end {
-            Ok(DaemonEnd::Settled(_) | DaemonEnd::Idle) => return,
-            Ok(DaemonEnd::Interrupted) => "it was asked to stop".to_owned(),
-            Ok(DaemonEnd::Displaced(_)) => "its lock was gone".to_owned(),
-            Ok(DaemonEnd::Waits) => "it had to wait for a person".to_owned(),
-            Ok(DaemonEnd::Budget) => "the budget is used up".to_owned(),
-            Ok(DaemonEnd::NoPlan) => "no plan came of the goal".to_owned(),
-            Err(error) => one_line(&format!("{error:#}"), 400),
-        };
-        let word = DaemonFarewell {
-            plan: plan.to_string(),
-            at: time_text(self.clock.now()),
-            why,
-        };
-        if let Err(error) = lock.leave_word(&word) {
-            tracing::warn!(%error, "how it ended is not recorded");
-        }
     }
 }
 

@@ -54,10 +54,10 @@ impl Work {
     /// # Errors
     /// It cannot be started, or ends at once; the error shows the end of its log.
     pub async fn detach(&self, plan: &PlanId, lock: DaemonLock, mut ended: Ended) -> Result<Exit> {
-        let app = &self.app;
+        let (app, how) = (&self.app, &self.how);
         let fingerprint = app.fingerprint();
         let mut arguments = vec!["daemon", plan.as_str(), "--confirmed", &fingerprint];
-        arguments.extend(self.how.web.then_some("--web"));
+        arguments.extend(how.web.then_some("--web"));
         let mut child = start(&arguments, app, lock)?;
         let (program, pid) = (&app.program, child.id());
         let goes_on = program.goes_on(plan.as_str());
@@ -65,10 +65,7 @@ impl Work {
         let started = await_start(&mut child, app, &kept);
         let said = match unless(&mut ended, &goes_on, started).await {
             Ok(None) => {
-                let page = self
-                    .how
-                    .web
-                    .then(|| format!("\n{}", web::where_served(app)));
+                let page = how.web.then(|| format!("\n{}", web::where_served(app)));
                 format!(
                     "plan {plan} is carried out in the background (pid {pid})\n\
                      `{program} status` shows how far it is, `answer` answers it, `stop` ends it{}",

@@ -47,7 +47,12 @@ pub async fn doctor(args: &DoctorArgs, start: &CommandStart, output: Output) -> 
             app.prompts = PromptFiles::read(&app.config.prompts_dir()).unwrap_or_default();
             app.named = start.file.is_some();
             let trusted = !app.is_unconfirmed();
-            findings.extend((!trusted).then(|| unconfirmed(&app)));
+            if !trusted {
+                // A run would ask first, or end.
+                let text = "settings that run programs or widen rights are not confirmed, so no server is started";
+                let hint = format!("`{} trust` shows and confirms them", app.program);
+                findings.push(missing("trust", text).hint(hint));
+            }
             findings.extend(match loaded {
                 Ok(()) => team(&app, trusted).await,
                 Err(failure) => vec![refused("team", failure)],
@@ -252,13 +257,6 @@ async fn git(app: &App) -> Finding {
         }
         Err(error) => good("git", format!("tasks share the project: {error}")),
     }
-}
-
-/// Says that a run would ask first, or end.
-fn unconfirmed(app: &App) -> Finding {
-    let text =
-        "settings that run programs or widen rights are not confirmed, so no server is started";
-    missing("trust", text).hint(format!("`{} trust` shows and confirms them", app.program))
 }
 
 /// Checks the team, if there is one: what a run would refuse, and who works for its roles. Only what is `trusted` is started.

@@ -104,8 +104,7 @@ pub async fn ready(
     store: &Store,
     worktrees: bool,
 ) -> Result<Option<InProcessRoles>> {
-    let config = &app.config;
-    let volumes = &settings.volumes;
+    let (config, volumes) = (&app.config, &settings.volumes);
     tidy_internal(store, volumes, &settings.plan, app.clock.now()).await;
     let Some(team) = &app.team else {
         return Ok(None);

@@ -91,9 +91,8 @@ impl Work {
             let why = "relays know a project by its id, and this one has none";
             (why, hint)
         } else if !head.is_isolated() && workspace.join(".git").symlink_metadata().is_ok() {
-            let hint = "isolation = \"worktree\" under [run]";
             let why = "relays work on the commits of a git project, so its tasks need worktrees";
-            (why, hint)
+            (why, "isolation = \"worktree\" under [run]")
         } else {
             return Ok(());
         };

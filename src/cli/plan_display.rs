@@ -101,7 +101,10 @@ pub async fn status(args: &StatusArgs, app: &App) -> Result {
         let changed = shown != Some((seq, daemon));
         if changed {
             shown = Some((seq, daemon));
-            view = Some(plan_view(limit(args.limit, screen), &plan, app, daemon).await?);
+            // On a terminal where the page must fit, not more tasks than do.
+            let fit = screen.map(|(_, rows)| rows.saturating_sub(BESIDE_TASKS).max(3));
+            let most = fit.map_or(args.limit, |fit| fit.min(args.limit));
+            view = Some(plan_view(most, &plan, app, daemon).await?);
         }
         let ages = screen.is_some() && drawn.elapsed() >= TICK;
         if let Some(view) = view.as_ref().filter(|_| changed || ages) {
@@ -123,12 +126,6 @@ pub async fn status(args: &StatusArgs, app: &App) -> Result {
         }
         tokio::time::sleep(READ_EVERY).await;
     }
-}
-
-/// Returns how many tasks are shown: on a terminal where the page must fit, not more than do.
-fn limit(wanted: usize, screen: Option<(usize, usize)>) -> usize {
-    let fit = screen.map(|(_, rows)| rows.saturating_sub(BESIDE_TASKS).max(3));
-    fit.map_or(wanted, |fit| fit.min(wanted))
 }
 
 async fn plan_view(most: usize, plan: &PlanId, app: &App, daemon: Option<u32>) -> Result<PlanView> {

@@ -318,11 +318,8 @@ impl App {
     /// Makes a plan of another folder one of this folder's; `None` if it is already.
     async fn adopt_orphan(&self, head: &PlanHead) -> Result<Option<PlanHead>> {
         // In a file of the folder every plan is its own, also one that a copy brought from a server.
-        let elsewhere = head
-            .home
-            .as_ref()
-            .is_some_and(|home| *home != self.volumes.home());
-        if !elsewhere || !self.store().await?.is_shared() {
+        let own = self.volumes.home();
+        if head.home.as_ref().is_none_or(|home| *home == own) || !self.store().await?.is_shared() {
             return Ok(None);
         }
         let mut app = self.open_for(None, None).await?;
