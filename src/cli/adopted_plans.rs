@@ -5,8 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 
-use super::args::{CarryOut, QueueArgs};
-use super::{App, Result};
+use super::{App, CarryOut, Result};
 use crate::exec::{CarriedFiles, LandingPlace, Project, project_head};
 use crate::plan::{CommandId, Draft, IntegrationBranch, NewHome, PlanHead, PlanId, TaskState};
 use crate::store::Store;
@@ -37,10 +36,11 @@ impl App {
         match &head.line {
             Some(line) => {
                 let (id, folder) = (&head.id, self.worktrees(head));
-                let named = head.project.as_ref();
-                let remote = named.and_then(|id| self.config.remotes.get(id));
-                let place = (workspace, remote);
-                let project = fetched(leased, (id, line), place, &folder).await?;
+                let remote = head
+                    .project
+                    .as_ref()
+                    .and_then(|id| self.config.remotes.get(id));
+                let project = fetched(leased, (id, line), (workspace, remote), &folder).await?;
                 // The plan was here before, and went on elsewhere meanwhile: its branch was left behind.
                 if let Some(left) = project.at_branch(&IntegrationBranch::branch(id)).await?
                     && project.git().has(&left, &line.tip).await?
@@ -50,8 +50,7 @@ impl App {
             }
             None => self.fetched_files(leased, head, workspace).await?,
         }
-        let (workers, planner) = self.with_workers(&CarryOut::default()).await?;
-        let plain = QueueArgs::default();
+        let workers = self.with_workers(&CarryOut::default()).await?;
         let offered = leased.offered(&head.id).await?;
         let (goes_on, others): (Vec<_>, Vec<_>) = offered
             .into_iter()
@@ -59,7 +58,7 @@ impl App {
         let to = NewHome {
             home: self.volumes.home(),
             workspace: workspace.display().to_string(),
-            queue: self.queue_entry((&workers, &planner), &plain).await?,
+            queue: self.queue_entry(&workers),
             goes_on: goes_on.into_iter().map(|(id, _)| id).collect(),
             shown,
         };
@@ -71,12 +70,7 @@ impl App {
         }
         Ok(())
     }
-}
 
-/// What a task without a worktree made is only where it was made, unless it names the files.
-const ONLY_THERE: &str = "what it made is only where it was made";
-
-impl App {
     /// Gets the files of the results that were accepted so far into a workspace that no git knows.
     ///
     /// # Errors
@@ -104,8 +98,7 @@ impl App {
                 found.insert(*task);
             }
         }
-        let missing = results.values().find(|(task, _)| !found.contains(task));
-        if let Some((task, _)) = missing {
+        if let Some((task, _)) = results.values().find(|(task, _)| !found.contains(task)) {
             let why = format!("task {task} names no files that it produces, or they are too large");
             return Err(anyhow!("{why}, and {ONLY_THERE}").into());
         }
@@ -122,6 +115,9 @@ impl App {
         Ok(carried.lay_down(place, accepted).await?)
     }
 }
+
+/// What a task without a worktree made is only where it was made, unless it names the files.
+const ONLY_THERE: &str = "what it made is only where it was made";
 
 /// Gets the commits of the results that were accepted so far into the clone here, which it returns.
 ///

@@ -50,6 +50,7 @@ pub enum Access {
 }
 
 /// Everything that a command works with.
+#[derive(Clone)]
 pub struct App {
     pub config: Config,
     pub environment: Environment,
@@ -113,11 +114,11 @@ impl App {
     /// # Errors
     /// It leads to no folder.
     pub fn of(config: Config, environment: Environment, program: ProgramName) -> Result<Self> {
-        let out = Output::stdout(&environment);
         let volumes = Volumes::at(&config.root())?;
         let place = StorePlace::configured(&config.store, volumes.database(), &environment);
         Ok(Self {
             place: place.map_err(Failure::usage)?,
+            out: Output::stdout(&environment),
             volumes,
             config,
             environment,
@@ -128,7 +129,6 @@ impl App {
             prompts: PromptFiles::default(),
             clock: Clock::start(),
             by: BY,
-            out,
             store: OnceCell::new(),
         })
     }
@@ -142,8 +142,7 @@ impl App {
         self.team_args = named.clone();
         if let Some(path) = TeamFile::find(named.file.as_deref(), &self.config) {
             let config = self.config.clone();
-            let team = beside(move || TeamFile::load(path, &config));
-            self.team = Some(team.await?);
+            self.team = Some(beside(move || TeamFile::load(path, &config)).await?);
         }
         Ok(())
     }
@@ -323,8 +322,7 @@ impl App {
     async fn open_store(&self) -> Result<&Store> {
         let clock = self.clock;
         let open = async || {
-            let place = self.confirmed_place()?;
-            let store = place.open(move || clock.now()).await?;
+            let store = self.confirmed_place()?.open(move || clock.now()).await?;
             report_lost(store.lost());
             Ok::<_, Failure>(store.of_home(&self.volumes.home()))
         };
@@ -353,12 +351,11 @@ impl App {
         let Some(elsewhere) = self.volumes.noted_store() else {
             return Ok(&self.place);
         };
-        let note = self.volumes.store_note();
         let error =
             anyhow!("the plans of this folder are in {elsewhere}, and no `store.url` is set");
         Err(Failure::usage(error).hint(format!(
             "set PLAN_AGENT_STORE_URL, or [store] url in config.toml; to begin anew in a file, remove `{}`",
-            note.display()
+            self.volumes.store_note().display()
         )))
     }
 

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{
     App, CarryOut, Ended, Exit, Failure, Foreground, Result, TeamFile, TeamWorkers, complain,
-    detach, in_process_roles, models, queued_plans, run_terminal, unless,
+    detach, in_process_roles, models, queued_plans, run_terminal, shown_from_here, unless,
 };
 use crate::agents::Agent;
 use crate::config::Planner;
@@ -24,7 +24,7 @@ use crate::exec::{self, JudgingFiles, project_head};
 use crate::llm::Prompts;
 use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState, TaskId};
 use crate::store::Store;
-use crate::volumes::{DaemonFarewell, DaemonInfo, DaemonLock};
+use crate::volumes::{DaemonFarewell, DaemonInfo, DaemonLock, Folder};
 use crate::wire::{Team, one_line, time_text};
 
 /// How long workers and roles may take to end.
@@ -51,6 +51,7 @@ pub struct Work {
     pub app: App,
     pub prepared: PreparedRun,
     pub workers: TeamWorkers,
+    pub how: CarryOut,
 }
 
 impl App {
@@ -58,12 +59,10 @@ impl App {
     ///
     /// # Errors
     /// What is wrong in the configuration or the team, or an agent cannot work here.
-    pub async fn with_workers(&mut self, how: &CarryOut) -> Result<(TeamWorkers, Planner)> {
+    pub async fn with_workers(&mut self, how: &CarryOut) -> Result<TeamWorkers> {
         self.load_team(&how.team).await?;
         self.require_trust(run_terminal::may_ask(how)).await?;
-        let workers = TeamWorkers::choose(&how.agent, self).await?;
-        let planner = self.planner(workers.general.as_ref())?;
-        Ok((workers, planner))
+        TeamWorkers::choose(&how.agent, self).await
     }
 
     /// Makes everything that can fail for reasons of the configuration.
@@ -83,11 +82,12 @@ impl App {
     ///
     /// # Errors
     /// As [`App::prepare`].
-    pub fn work(self, workers: TeamWorkers, planner: &Planner) -> Result<Work> {
+    pub fn work(self, workers: TeamWorkers, how: CarryOut) -> Result<Work> {
         Ok(Work {
-            prepared: self.prepare(planner)?,
+            prepared: self.prepare(&workers.planner)?,
             app: self,
             workers,
+            how,
         })
     }
 
@@ -213,14 +213,34 @@ impl App {
         mut self,
         plan: &PlanId,
         confirmed: &str,
-        how: &mut CarryOut,
-    ) -> Result<(Work, Planner)> {
-        self.recall(plan, how).await?;
+        mut how: CarryOut,
+    ) -> Result<Work> {
+        self.recall(plan, &mut how).await?;
         self.load_team(&how.team).await?;
         self.require_same(confirmed).await?;
         let workers = TeamWorkers::choose(&how.agent, &mut self).await?;
-        let planner = self.planner(workers.general.as_ref())?;
-        Ok((self.work(workers, &planner)?, planner))
+        self.work(workers, how)
+    }
+
+    /// Records how a daemon without a terminal ends, unless the plan itself shows it.
+    fn leave_word(&self, lock: &DaemonLock, plan: &PlanId, end: &anyhow::Result<DaemonEnd>) {
+        let why = match end {
+            Ok(DaemonEnd::Settled(_) | DaemonEnd::Idle) => return,
+            Ok(DaemonEnd::Interrupted) => "it was asked to stop".to_owned(),
+            Ok(DaemonEnd::Displaced(_)) => "its lock was gone".to_owned(),
+            Ok(DaemonEnd::Waits) => "it had to wait for a person".to_owned(),
+            Ok(DaemonEnd::Budget) => "the budget is used up".to_owned(),
+            Ok(DaemonEnd::NoPlan) => "no plan came of the goal".to_owned(),
+            Err(error) => one_line(&format!("{error:#}"), 400),
+        };
+        let word = DaemonFarewell {
+            plan: plan.to_string(),
+            at: time_text(self.clock.now()),
+            why,
+        };
+        if let Err(error) = lock.leave_word(&word) {
+            tracing::warn!(%error, "how it ended is not recorded");
+        }
     }
 }
 
@@ -263,10 +283,9 @@ impl Work {
         self,
         lock: DaemonLock,
         head: &PlanHead,
-        how: &CarryOut,
         mut ended: Ended,
     ) -> Result<Exit> {
-        let app = &self.app;
+        let (app, how) = (&self.app, &self.how);
         let over = head.status.settled();
         if !over {
             app.print_external_roles();
@@ -274,18 +293,20 @@ impl Work {
         app.warn_of_budget(&head.id, &self.prepared.policy).await?;
         // Of a plan that has ended nothing is left that could go on in the background.
         if how.detach && !over {
-            return detach::detach(&head.id, app, lock, how, ended).await;
+            return self.detach(&head.id, lock, ended).await;
         }
         let human_wait = match run_terminal::may_ask(how) {
             true => HumanWait::Wait,
             false => HumanWait::Leave,
         };
         let kept = app.program.goes_on(head.id.as_str());
-        let at_work = self.begin(head, human_wait);
-        let at_work = unless(&mut ended, &kept, at_work).await?;
-        let with_workers = self.workers.general.is_some() || app.team.is_some();
-        let of = (&head.id, at_work.settings.policy.clone());
-        let foreground = Foreground::new(app, of, how, with_workers).await?;
+        let at_work = unless(&mut ended, &kept, self.begin(head, human_wait)).await?;
+        if self.workers.general.is_none() && app.team.is_none() && !how.json && !how.quiet {
+            let commands = shown_from_here(&app.volumes.path(Folder::CommandsPending));
+            app.say(&format!("no --agent: commands wait in `{commands}`"))?;
+        }
+        let policy = at_work.settings.policy.clone();
+        let foreground = Foreground::new(&self, &head.id, policy).await?;
         let (stop, stopping) = watch::channel(false);
         let kept_workers = KeptWorkers::default();
         let folder = FolderSettings {
@@ -295,7 +316,7 @@ impl Work {
         let daemon = tokio::spawn(daemon::run(
             folder,
             Some(at_work),
-            Some(queued_plans::take_up(app).await?),
+            Some(queued_plans::take_up(app)),
             app.store().await?.clone(),
             app.clock,
             stopped(&stopping),
@@ -340,8 +361,7 @@ impl Work {
         mut ended: Ended,
     ) -> Result<Exit> {
         let app = &self.app;
-        let at_work = self.begin(head, HumanWait::Wait);
-        let at_work = unless(&mut ended, kept, at_work).await?;
+        let at_work = unless(&mut ended, kept, self.begin(head, HumanWait::Wait)).await?;
         let mut exit = None;
         let shutdown = async {
             let signal = exit.insert(ended.await);
@@ -350,7 +370,7 @@ impl Work {
         let end = daemon::run(
             app.folder_settings(&lock, EndsWhen::AllEnded),
             Some(at_work),
-            Some(queued_plans::take_up(app).await?),
+            Some(queued_plans::take_up(app)),
             app.store().await?.clone(),
             app.clock,
             shutdown,
@@ -365,29 +385,6 @@ impl Work {
         self.app.log()?;
         daemon::end_left_behind(&self.app.volumes).await;
         self.start(head, human_wait).await
-    }
-}
-
-impl App {
-    /// Records how a daemon without a terminal ends, unless the plan itself shows it.
-    fn leave_word(&self, lock: &DaemonLock, plan: &PlanId, end: &anyhow::Result<DaemonEnd>) {
-        let why = match end {
-            Ok(DaemonEnd::Settled(_) | DaemonEnd::Idle) => return,
-            Ok(DaemonEnd::Interrupted) => "it was asked to stop".to_owned(),
-            Ok(DaemonEnd::Displaced(_)) => "its lock was gone".to_owned(),
-            Ok(DaemonEnd::Waits) => "it had to wait for a person".to_owned(),
-            Ok(DaemonEnd::Budget) => "the budget is used up".to_owned(),
-            Ok(DaemonEnd::NoPlan) => "no plan came of the goal".to_owned(),
-            Err(error) => one_line(&format!("{error:#}"), 400),
-        };
-        let word = DaemonFarewell {
-            plan: plan.to_string(),
-            at: time_text(self.clock.now()),
-            why,
-        };
-        if let Err(error) = lock.leave_word(&word) {
-            tracing::warn!(%error, "how it ended is not recorded");
-        }
     }
 }
 

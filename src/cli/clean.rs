@@ -37,8 +37,7 @@ pub async fn clean(yes: bool, app: &App) -> Result {
         0 => String::new(),
         open => format!(", {open} of them unfinished"),
     };
-    let said = format!("`{shown}` is plan-agent's: {all}{open}");
-    app.say(&said)?;
+    app.say(&format!("`{shown}` is plan-agent's: {all}{open}"))?;
     let mut left = Vec::new();
     for plan in &plans {
         match results::leftovers(app, &plan.head).await {

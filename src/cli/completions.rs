@@ -74,12 +74,10 @@ fn completed(arg: Arg, has_task: bool) -> Arg {
             runtime.shutdown_background();
             offers.ok().flatten().unwrap_or_default()
         });
-        let typed = typed.to_string_lossy();
         let mut fits = offers.unwrap_or_default();
-        fits.retain(|(word, _)| word.starts_with(&*typed));
-        let fits = fits.into_iter().take(MOST);
+        fits.retain(|(word, _)| word.starts_with(&*typed.to_string_lossy()));
         let offer = |(word, help)| CompletionCandidate::new(word).help(Some(String::into(help)));
-        fits.map(offer).collect()
+        fits.into_iter().take(MOST).map(offer).collect()
     };
     arg.add(ArgValueCompleter::new(offers))
 }
@@ -105,8 +103,7 @@ async fn offers(with_plans: bool, with_tasks: bool) -> Option<Vec<(String, Strin
     let app = App::open(&start, Access::Read).await.ok()?;
     let clock = app.clock;
     let place = app.confirmed_place().ok()?;
-    let store = place.open_to_read(move || clock.now());
-    let store = store.await.ok()?;
+    let store = place.open_to_read(move || clock.now()).await.ok()?;
     let mut plans = store.plans().await.ok()?;
     plans.retain(|ListedPlan { head, .. }| {
         head.archive_state == ArchiveState::Current && head.owner != ROLE

@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::timeout;
 
-use super::{App, CarryOut, Ended, Exit, Failure, Result, complain, logging, unless, web};
+use super::{App, Ended, Exit, Failure, Result, Work, complain, logging, unless, web};
 use crate::exec::tail_of;
 use crate::plan::PlanId;
 use crate::volumes::DaemonLock;
@@ -47,51 +47,48 @@ pub fn handed_over() -> Result<Option<File>> {
     Ok(Some(file))
 }
 
-/// Starts the daemon for a plan. It gets the folder's lock with its standard input: if the folder were free in between, another
-/// start could take it, and this one would have made its plan for nothing.
-///
-/// # Errors
-/// It cannot be started, or ends at once; the error shows the end of its log.
-pub async fn detach(
-    plan: &PlanId,
-    app: &App,
-    lock: DaemonLock,
-    how: &CarryOut,
-    mut ended: Ended,
-) -> Result<Exit> {
-    let fingerprint = app.fingerprint();
-    let mut arguments = vec!["daemon", plan.as_str(), "--confirmed", &fingerprint];
-    arguments.extend(how.web.then_some("--web"));
-    let mut child = start(&arguments, app, lock)?;
-    let (program, pid) = (&app.program, child.id());
-    let goes_on = program.goes_on(plan.as_str());
-    let kept = format!("the plan is kept: {goes_on}");
-    let started = await_start(&mut child, app, &kept);
-    let said = match unless(&mut ended, &goes_on, started).await {
-        Ok(None) => {
-            let page = how.web.then(|| format!("\n{}", web::where_served(app)));
-            format!(
-                "plan {plan} is carried out in the background (pid {pid})\n\
-                 `{program} status` shows how far it is, `answer` answers it, `stop` ends it{}",
-                page.unwrap_or_default()
-            )
-        }
-        // A plan of a few quick tasks may be over before it is seen at work.
-        Ok(Some(status)) if status.success() => {
-            format!("plan {plan} is done; `{program} status {plan}` shows it")
-        }
-        Ok(Some(status)) => {
-            let log = tail_of(&app.log_file(), TAIL);
-            let error = anyhow!("the daemon ended at once ({status})\n{}", log.trim_end());
-            return Err(Failure::failed(error).hint(kept));
-        }
-        Err(failure) => {
-            end(&mut child).await;
-            return Err(failure);
-        }
-    };
-    app.say(&said)?;
-    Ok(Exit::Done)
+impl Work {
+    /// Starts the daemon for a plan. It gets the folder's lock with its standard input: if the folder were free in between, another
+    /// start could take it, and this one would have made its plan for nothing.
+    ///
+    /// # Errors
+    /// It cannot be started, or ends at once; the error shows the end of its log.
+    pub async fn detach(&self, plan: &PlanId, lock: DaemonLock, mut ended: Ended) -> Result<Exit> {
+        let (app, how) = (&self.app, &self.how);
+        let fingerprint = app.fingerprint();
+        let mut arguments = vec!["daemon", plan.as_str(), "--confirmed", &fingerprint];
+        arguments.extend(how.web.then_some("--web"));
+        let mut child = start(&arguments, app, lock)?;
+        let (program, pid) = (&app.program, child.id());
+        let goes_on = program.goes_on(plan.as_str());
+        let kept = format!("the plan is kept: {goes_on}");
+        let started = await_start(&mut child, app, &kept);
+        let said = match unless(&mut ended, &goes_on, started).await {
+            Ok(None) => {
+                let page = how.web.then(|| format!("\n{}", web::where_served(app)));
+                format!(
+                    "plan {plan} is carried out in the background (pid {pid})\n\
+                     `{program} status` shows how far it is, `answer` answers it, `stop` ends it{}",
+                    page.unwrap_or_default()
+                )
+            }
+            // A plan of a few quick tasks may be over before it is seen at work.
+            Ok(Some(status)) if status.success() => {
+                format!("plan {plan} is done; `{program} status {plan}` shows it")
+            }
+            Ok(Some(status)) => {
+                let log = tail_of(&app.log_file(), TAIL);
+                let error = anyhow!("the daemon ended at once ({status})\n{}", log.trim_end());
+                return Err(Failure::failed(error).hint(kept));
+            }
+            Err(failure) => {
+                end(&mut child).await;
+                return Err(failure);
+            }
+        };
+        app.say(&said)?;
+        Ok(Exit::Done)
+    }
 }
 
 /// Leaves the queued plans of a folder to a daemon in the background, as this process ends, and says so. Nothing if there are

@@ -42,13 +42,21 @@ pub async fn doctor(args: &DoctorArgs, start: &CommandStart, output: Output) -> 
         Ok(config) => {
             let mut app = App::of(config, start.environment.clone(), start.program())?;
             let mut findings = findings(&app).await;
+            let loaded = app.load_team(&args.team).await;
             // What cannot be read is found elsewhere.
-            drop(app.load_team(&args.team).await);
             app.prompts = PromptFiles::read(&app.config.prompts_dir()).unwrap_or_default();
             app.named = start.file.is_some();
             let trusted = !app.is_unconfirmed();
-            findings.extend((!trusted).then(|| unconfirmed(&app)));
-            findings.extend(team(args.team.file.as_deref(), &app, trusted).await);
+            if !trusted {
+                // A run would ask first, or end.
+                let text = "settings that run programs or widen rights are not confirmed, so no server is started";
+                let hint = format!("`{} trust` shows and confirms them", app.program);
+                findings.push(missing("trust", text).hint(hint));
+            }
+            findings.extend(match loaded {
+                Ok(()) => team(&app, trusted).await,
+                Err(failure) => vec![refused("team", failure)],
+            });
             findings
         }
         Err(error) => vec![refused("config", error.into())],
@@ -125,8 +133,7 @@ fn installed(agent: &'static CodingAgent, Probe { path, version }: Probe, app: &
             Login::Unknown => good(about, format!("{version} at {path}")),
             Login::NotSeen(what) => {
                 let text = format!("{version} at {path}; no login seen: {what}");
-                let hint = format!("run `{about}` once and log in, or set its key");
-                missing(about, text).hint(hint)
+                missing(about, text).hint(format!("run `{about}` once and log in, or set its key"))
             }
         },
     }
@@ -252,28 +259,17 @@ async fn git(app: &App) -> Finding {
     }
 }
 
-/// Says that a run would ask first, or end.
-fn unconfirmed(app: &App) -> Finding {
-    let text =
-        "settings that run programs or widen rights are not confirmed, so no server is started";
-    missing("trust", text).hint(format!("`{} trust` shows and confirms them", app.program))
-}
-
 /// Checks the team, if there is one: what a run would refuse, and who works for its roles. Only what is `trusted` is started.
-async fn team(named: Option<&Path>, app: &App, trusted: bool) -> Vec<Finding> {
-    let Some(path) = TeamFile::find(named, &app.config) else {
+async fn team(app: &App, trusted: bool) -> Vec<Finding> {
+    let Some(file) = &app.team else {
         return Vec::new();
-    };
-    let file = match TeamFile::load(path, &app.config) {
-        Ok(file) => file,
-        Err(failure) => return vec![refused("team", failure)],
     };
     let shown = file.path.display().to_string();
     let (servers, mut problems) = match trusted {
-        true => try_servers(&file, &app.config).await,
+        true => try_servers(file, &app.config).await,
         false => Default::default(),
     };
-    let (_, found) = examine(&file, &Ok(None), &AgentArgs::default(), app, &servers).await;
+    let (_, found) = examine(file, &Ok(None), &AgentArgs::default(), app, &servers).await;
     problems.extend(found);
     problems.sort_by_key(|problem| (problem.line, problem.column));
     let (roles, workflows) = (&file.team.roles, file.team.workflow_ids());

@@ -3,7 +3,9 @@
 use std::io::{IsTerminal, stdin};
 use std::path::PathBuf;
 
-use super::{Access, App, BY, CommandStart, Editor, Ended, Exit, Failure, OnPlanOrTask, complain};
+use super::{
+    Access, App, BY, CommandStart, Editor, Ended, Exit, Failure, OnPlanOrTask, Result, complain,
+};
 use crate::plan::{Draft, PlanId, Refusal};
 use crate::steering;
 use crate::store::StoreError;
@@ -13,11 +15,7 @@ use crate::wire::{PlanToEdit, Problem, printable};
 const COMMENT: &str = "#!";
 
 /// Lets the person edit until the text is right, or is given back as it was.
-pub(super) async fn edit(
-    args: &OnPlanOrTask,
-    start: &CommandStart,
-    mut ended: Ended,
-) -> Result<Exit, Failure> {
+pub async fn edit(args: &OnPlanOrTask, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
     let app = App::open(start, Access::Control).await?;
     app.quiet()?;
     let (named, task) = args.meant();
@@ -45,8 +43,7 @@ pub(super) async fn edit(
         })?;
         let closed = tokio::select! {
             exit = &mut ended => {
-                let kept = editor.end().await;
-                complain(&format!("{}\n", unchanged(kept)));
+                complain(&format!("{}\n", unchanged(editor.end().await)));
                 return Ok(exit);
             }
             closed = editor.closed() => closed,
@@ -88,7 +85,7 @@ impl App {
         given: &PlanToEdit,
         text: &str,
         by: &'static str,
-    ) -> Result<Result<Option<String>, Vec<Problem>>, Failure> {
+    ) -> Result<Result<Option<String>, Vec<Problem>>> {
         let head = self.read(plan, |plan, _| plan.head().clone()).await?;
         let mismatches = |file: &_, workspace: &_| self.mismatches(file, workspace);
         let edited = match steering::read_edit(given, text, &head, mismatches) {
@@ -98,8 +95,7 @@ impl App {
         };
         let said = format!("plan {plan}: {}", steering::summary(&edited));
         let change = move |draft: &mut Draft<'_>| steering::edit(draft, edited);
-        let changed = self.store().await?.change(plan, by, "edited", change).await;
-        let refused = match changed {
+        let refused = match self.store().await?.change(plan, by, "edited", change).await {
             Ok(refused) => refused,
             Err(StoreError::Refused(refusal)) => vec![refusal],
             Err(error) => return Err(error.into()),
@@ -115,10 +111,9 @@ impl App {
 pub(super) fn with_comments(problems: &[Problem], text: &str) -> String {
     let lines = |shift: usize| {
         let shown = problems.iter().flat_map(move |problem| {
-            let line = problem.line.map(|line| line + shift);
             let hint = problem.hint.as_ref().map(|hint| format!("Hint: {hint}"));
             let mut problem = problem.clone();
-            problem.line = line;
+            problem.line = problem.line.map(|line| line + shift);
             [Some(problem.to_string()), hint].into_iter().flatten()
         });
         let one = |said: String| printable(&said).replace('\n', " ");

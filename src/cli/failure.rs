@@ -193,10 +193,9 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
             Err(other) => other,
         };
         let (exit, hint) = known(&error);
-        let of_store = matches!(error.downcast_ref(), Some(StoreError::Database(_)));
         Self {
             hint,
-            of_store,
+            of_store: matches!(error.downcast_ref(), Some(StoreError::Database(_))),
             ..Self::new(error, exit)
         }
     }

@@ -54,49 +54,40 @@ pub async fn unusable_steps(file: &TeamFile, servers: &Servers) -> Vec<Problem> 
         return Vec::new();
     };
     let tools = plan_tools(&toolbox).and(servers.tools.clone());
-    let of_role = |role| unusable_steps_of(role, file, &tools, servers);
-    inside(file).flat_map(of_role).collect()
-}
-
-fn unusable_steps_of(
-    role: &RoleSpec,
-    file: &TeamFile,
-    tools: &Abilities,
-    servers: &Servers,
-) -> Vec<Problem> {
-    let Ok(id) = role.id.parse::<RoleId>() else {
-        return Vec::new();
-    };
     let mut problems = Vec::new();
-    let mut named = role.tools.clone();
-    named.retain(|tool| server_of(tool).is_some_and(|name| servers.known.contains(name)));
-    for unknown in tools.only(&named).err().unwrap_or_default() {
-        problems.push(role.problem(format!("the role `{id}`: the tool {unknown}")));
-    }
-    let actions = built_in(&Workplace::default(), BTreeMap::new());
-    let checker = StepChecker {
-        own: id.clone(),
-        actions,
-        tools: tools.clone(),
-        other_roles: members(file),
-    };
-    // What a step names and does not exist is among the problems of the file.
-    let exists = |does: &StepDoes| match does {
-        StepDoes::ExecuteAction { action, .. } => {
-            action == REQUEST_COLLABORATION || checker.actions.get(action).is_some()
+    for role in inside(file) {
+        let Ok(id) = role.id.parse::<RoleId>() else {
+            continue;
+        };
+        let mut named = role.tools.clone();
+        named.retain(|tool| server_of(tool).is_some_and(|name| servers.known.contains(name)));
+        for unknown in tools.only(&named).err().unwrap_or_default() {
+            problems.push(role.problem(format!("the role `{id}`: the tool {unknown}")));
         }
-        StepDoes::UseTool { tool, .. } => tools.get(tool).is_some(),
-        StepDoes::RequestCollaboration { target, .. } => {
-            *target != role.id && file.team.role(target).is_some()
-        }
-    };
-    for step in role.steps() {
-        if exists(&step.spec.does)
-            && let Err(wrong) = checker.check(step.spec, step.number)
-        {
-            let (name, place) = (one_line(&step.template.name, 60), step.number);
-            let of = format!("the role `{id}`, template `{name}`");
-            problems.push(step.problem(format!("{of}, step {place}: {wrong}")));
+        let checker = StepChecker {
+            own: id.clone(),
+            actions: built_in(&Workplace::default(), BTreeMap::new()),
+            tools: tools.clone(),
+            other_roles: members(file),
+        };
+        // What a step names and does not exist is among the problems of the file.
+        let exists = |does: &StepDoes| match does {
+            StepDoes::ExecuteAction { action, .. } => {
+                action == REQUEST_COLLABORATION || checker.actions.get(action).is_some()
+            }
+            StepDoes::UseTool { tool, .. } => tools.get(tool).is_some(),
+            StepDoes::RequestCollaboration { target, .. } => {
+                *target != role.id && file.team.role(target).is_some()
+            }
+        };
+        for step in role.steps() {
+            if exists(&step.spec.does)
+                && let Err(wrong) = checker.check(step.spec, step.number)
+            {
+                let (name, place) = (one_line(&step.template.name, 60), step.number);
+                let of = format!("the role `{id}`, template `{name}`");
+                problems.push(step.problem(format!("{of}, step {place}: {wrong}")));
+            }
         }
     }
     problems
@@ -113,8 +104,7 @@ pub async fn ready(
     store: &Store,
     worktrees: bool,
 ) -> Result<Option<InProcessRoles>> {
-    let config = &app.config;
-    let volumes = &settings.volumes;
+    let (config, volumes) = (&app.config, &settings.volumes);
     tidy_internal(store, volumes, &settings.plan, app.clock.now()).await;
     let Some(team) = &app.team else {
         return Ok(None);
@@ -125,8 +115,7 @@ pub async fn ready(
         prompts: Arc::clone(&settings.prompts),
         away: settings.config.timing.plan.away,
     });
-    let toolbox = Toolbox::new(store.clone(), config, "role");
-    let toolbox = toolbox.with_plan(settings.plan.clone());
+    let toolbox = Toolbox::new(store.clone(), config, "role").with_plan(settings.plan.clone());
     let mut residents = Vec::new();
     for role in inside(team) {
         let Ok(id) = role.id.parse::<RoleId>() else {

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 
 use super::confirm::answer;
-use super::{
-    App, CarryOut, Failure, FoundPlan, Result, TeamWorkers, complain, run_terminal, shown_from_here,
-};
+use super::{App, Failure, FoundPlan, Result, Work, complain, run_terminal, shown_from_here};
 use crate::agents::Agent;
 use crate::config::Isolation;
 use crate::exec::{Project, ProjectError, project_head};
@@ -38,52 +36,41 @@ struct ProjectFiles {
     submodules: bool,
 }
 
-impl App {
+impl Work {
     /// Decides for a new plan whether its tasks have worktrees, and prints where agents work.
     ///
     /// # Errors
     /// Worktrees are configured, and impossible.
-    pub async fn decide_isolation(
-        &self,
-        head: &mut PlanHead,
-        workers: &TeamWorkers,
-        how: &CarryOut,
-    ) -> Result {
-        let isolated = self.wants_worktrees(head, workers, how).await?;
-        head.isolated = Some(isolated);
-        self.require_for_relays(head, workers)?;
-        self.print_place(head, how)
+    pub async fn decide_isolation(&self, head: &mut PlanHead) -> Result {
+        head.isolated = Some(self.wants_worktrees(head).await?);
+        self.require_for_relays(head)?;
+        self.print_place(head)
     }
 
-    /// As [`App::decide_isolation`] for a plan that goes on: one that has begun stays where it is.
+    /// As [`Work::decide_isolation`] for a plan that goes on: one that has begun stays where it is.
     ///
     /// # Errors
-    /// As [`App::decide_isolation`], or the decision cannot be stored.
-    pub async fn resume_isolation(
-        &self,
-        found: &mut FoundPlan,
-        workers: &TeamWorkers,
-        how: &CarryOut,
-    ) -> Result {
+    /// As [`Work::decide_isolation`], or the decision cannot be stored.
+    pub async fn resume_isolation(&self, found: &mut FoundPlan) -> Result {
         let head = &mut found.head;
         if head.status.settled() {
             return Ok(());
         }
         if head.isolated.is_none() && head.line.is_none() && !found.begun {
-            self.decide_isolation(head, workers, how).await?;
+            self.decide_isolation(head).await?;
             let isolated = head.is_isolated();
             let decide = move |draft: &mut Draft<'_>| {
                 draft.decide_isolation(isolated);
                 Ok(())
             };
             let why = "decided where agents work";
-            return self.change(&head.id, why, decide).await;
+            return self.app.change(&head.id, why, decide).await;
         }
-        self.require_for_relays(head, workers)?;
+        self.require_for_relays(head)?;
         if head.is_isolated() {
-            return self.print_place(head, how);
+            return self.print_place(head);
         }
-        if self.config.run.isolation == Isolation::Worktree {
+        if self.app.config.run.isolation == Isolation::Worktree {
             complain("! the plan began in a shared workspace and goes on there\n");
         }
         Ok(())
@@ -91,67 +78,37 @@ impl App {
 
     /// Agents on other machines work in clones of the project, on commits that the server brings there; without git it brings the
     /// files that tasks produce.
-    fn require_for_relays(&self, head: &PlanHead, workers: &TeamWorkers) -> Result {
-        if !workers.use_relays() {
+    fn require_for_relays(&self, head: &PlanHead) -> Result {
+        if !self.workers.use_relays() {
             return Ok(());
         }
         let workspace = Path::new(&head.workspace);
-        let in_git = workspace.join(".git").symlink_metadata().is_ok();
-        let (why, hint) = if !self.place.is_shared() {
+        let (why, hint) = if !self.app.place.is_shared() {
             let why = "relays meet a daemon on a PostgreSQL server, and none is named";
             (why, "[store] url in config.toml, or PLAN_AGENT_STORE_URL")
-        } else if self.config.project_in(workspace).is_none() {
+        } else if self.app.config.project_in(workspace).is_none() {
             let hint = "give it one in config.toml, under [projects]: `app = \"FOLDER\"`";
             let why = "relays know a project by its id, and this one has none";
             (why, hint)
-        } else if !head.is_isolated() && in_git {
-            let hint = "isolation = \"worktree\" under [run]";
+        } else if !head.is_isolated() && workspace.join(".git").symlink_metadata().is_ok() {
             let why = "relays work on the commits of a git project, so its tasks need worktrees";
-            (why, hint)
+            (why, "isolation = \"worktree\" under [run]")
         } else {
             return Ok(());
         };
         Err(Failure::usage(anyhow!(why)).hint(hint))
     }
 
-    /// Returns the folder for the worktrees of a plan's tasks, where they get some.
-    pub fn worktrees(&self, head: &PlanHead) -> PathBuf {
-        self.worktrees_in("worktrees", &head.id, Path::new(&head.workspace))
-    }
-
-    /// Returns the folder for the worktrees in which agents here work for a daemon of another machine, in a clone.
-    pub fn relay_worktrees(&self, plan: &PlanId, clone: &Path) -> PathBuf {
-        self.worktrees_in("relay", plan, clone)
-    }
-
-    fn worktrees_in(&self, kind: &str, plan: &PlanId, project: &Path) -> PathBuf {
-        if let Some(folder) = &self.config.run.worktrees {
-            let of_kind = if kind == "relay" { kind } else { "" };
-            let folder = self.config.folder().join(folder).join(of_kind);
-            return folder.join(plan.as_str());
-        }
-        let Some(states) = self.environment.state_folder() else {
-            return self.volumes.worktrees(plan);
-        };
-        let project = states.join(kind).join(folder_name(project));
-        project.join(plan.as_str())
-    }
-
-    async fn wants_worktrees(
-        &self,
-        head: &PlanHead,
-        workers: &TeamWorkers,
-        how: &CarryOut,
-    ) -> Result<bool> {
-        let (workspace, wanted) = (Path::new(&head.workspace), self.config.run.isolation);
+    async fn wants_worktrees(&self, head: &PlanHead) -> Result<bool> {
+        let (workspace, wanted) = (Path::new(&head.workspace), self.app.config.run.isolation);
         let mut possible = match wanted {
             Isolation::Shared => return Ok(false),
             Isolation::Worktree => Ok(files_of(workspace).await?),
-            Isolation::Auto => self.possible(workspace, workers).await,
+            Isolation::Auto => self.possible(workspace).await,
         };
         loop {
             let uncommitted = match possible {
-                Ok(files) => self.not_ours(workspace, files.uncommitted),
+                Ok(files) => self.app.not_ours(workspace, files.uncommitted),
                 Err(None) => return Ok(false),
                 Err(Some(why)) => {
                     let place = shown_from_here(workspace);
@@ -162,7 +119,7 @@ impl App {
             if uncommitted.is_empty() {
                 return Ok(true);
             }
-            if !run_terminal::may_ask(how) {
+            if !run_terminal::may_ask(&self.how) {
                 let files = list(&uncommitted);
                 if wanted == Isolation::Worktree {
                     complain(&format!(
@@ -188,35 +145,32 @@ impl App {
     ///
     /// # Errors
     /// Its tasks share the workspace with these workers; the reason is missing where no worktrees are expected.
-    async fn possible(
-        &self,
-        workspace: &Path,
-        workers: &TeamWorkers,
-    ) -> Result<ProjectFiles, Option<String>> {
+    async fn possible(&self, workspace: &Path) -> Result<ProjectFiles, Option<String>> {
+        let app = &self.app;
         let no = |why: &str| Err(Some(why.to_owned()));
         // No worktrees are expected of a folder that is no project, nor of one of ours within a project.
         if workspace.join(".git").symlink_metadata().is_err() {
-            let ours = workspace.starts_with(self.config.root());
+            let ours = workspace.starts_with(app.config.root());
             return Err(match project_head(workspace, None).await {
                 Err(error @ ProjectError::Within { .. }) if !ours => Some(error.to_string()),
                 _ => None,
             });
         }
-        let roles = || self.team.iter().flat_map(|file| &file.team.roles);
+        let roles = || app.team.iter().flat_map(|file| &file.team.roles);
         if roles().any(|role| role.worker == Some(RoleWorker::External)) {
             return no("a role of the team is external, and may work elsewhere");
         }
-        match &workers.general {
+        match &self.workers.general {
             Some(Agent::Shell(_)) => return no("`--agent shell` runs what the plan says"),
-            None if self.team.is_none() => {
+            None if app.team.is_none() => {
                 return no("no --agent is named, and who takes the commands may work elsewhere");
             }
             _ => {}
         }
-        if self.config.run.session == SessionScope::Plan {
+        if app.config.run.session == SessionScope::Plan {
             return no("session = \"plan\" stays in one folder");
         }
-        if self.config.checks.contains_key(MERGE_CHECK) {
+        if app.config.checks.contains_key(MERGE_CHECK) {
             return no("[checks] defines `merge`, and merging is the check of that name");
         }
         match files_of(workspace).await {
@@ -228,6 +182,46 @@ impl App {
         }
     }
 
+    /// Prints where the agents of a plan work, and how their results come back.
+    fn print_place(&self, head: &PlanHead) -> Result {
+        if self.how.json {
+            return Ok(());
+        }
+        let folder = match &head.line {
+            _ if !head.is_isolated() => PathBuf::from(&head.workspace),
+            Some(line) => PathBuf::from(&line.folder),
+            None => self.app.worktrees(head),
+        };
+        let folder = shown_from_here(&folder);
+        self.app
+            .say(&view::place_of_agents(head, &folder, &self.app.program))
+    }
+}
+
+impl App {
+    /// Returns the folder for the worktrees of a plan's tasks, where they get some.
+    pub fn worktrees(&self, head: &PlanHead) -> PathBuf {
+        self.worktrees_in("worktrees", &head.id, Path::new(&head.workspace))
+    }
+
+    /// Returns the folder for the worktrees in which agents here work for a daemon of another machine, in a clone.
+    pub fn relay_worktrees(&self, plan: &PlanId, clone: &Path) -> PathBuf {
+        self.worktrees_in("relay", plan, clone)
+    }
+
+    fn worktrees_in(&self, kind: &str, plan: &PlanId, project: &Path) -> PathBuf {
+        if let Some(folder) = &self.config.run.worktrees {
+            let of_kind = if kind == "relay" { kind } else { "" };
+            let folder = self.config.folder().join(folder).join(of_kind);
+            return folder.join(plan.as_str());
+        }
+        let Some(states) = self.environment.state_folder() else {
+            return self.volumes.worktrees(plan);
+        };
+        let project = states.join(kind).join(folder_name(project));
+        project.join(plan.as_str())
+    }
+
     /// Returns the uncommitted files of the person: without this program's own.
     fn not_ours(&self, workspace: &Path, mut uncommitted: Vec<String>) -> Vec<String> {
         let mut own = vec![self.config.root(), self.config.prompts_dir()];
@@ -235,20 +229,6 @@ impl App {
         let is_own = |path: &Path| own.iter().any(|own| path.starts_with(own));
         uncommitted.retain(|path| !is_own(&workspace.join(path)));
         uncommitted
-    }
-
-    /// Prints where the agents of a plan work, and how their results come back.
-    fn print_place(&self, head: &PlanHead, how: &CarryOut) -> Result {
-        if how.json {
-            return Ok(());
-        }
-        let folder = match &head.line {
-            _ if !head.is_isolated() => PathBuf::from(&head.workspace),
-            Some(line) => PathBuf::from(&line.folder),
-            None => self.worktrees(head),
-        };
-        let folder = shown_from_here(&folder);
-        self.say(&view::place_of_agents(head, &folder, &self.program))
     }
 
     /// Returns where the results of a plan are, and what to type next to get them.
@@ -260,9 +240,8 @@ impl App {
             true => aside,
             false => self.config.mission_folder(folder),
         };
-        let workspace = shown_from_here(folder);
         let mission = shown_from_here(&mission_folder.join("MISSION.md"));
-        let place = view::place_of_results(head, &workspace, &self.program);
+        let place = view::place_of_results(head, &shown_from_here(folder), &self.program);
         if head.line.is_none() && folder == mission_folder {
             return format!("{place}, and MISSION.md there tells about it.");
         }

@@ -9,8 +9,7 @@ use super::agent_choice::usable;
 use super::{App, Failure, Result, complain};
 use crate::agents::{Agent, CodingAgent, Login};
 use crate::config::{
-    Candidate, Candidates, Config, ConfigError, Environment, FoundAgent, ModelEndpoint,
-    ModelProvider, Planner,
+    Candidates, Config, ConfigError, Environment, FoundAgent, ModelEndpoint, ModelProvider, Planner,
 };
 use crate::daemon::Models;
 use crate::exec::OF_THE_AGENT;
@@ -24,12 +23,10 @@ impl App {
     /// # Errors
     /// What is chosen cannot be asked.
     pub fn planner(&self, at_work: Option<&Agent>) -> Result<Planner, ConfigError> {
-        let candidate = |agent: &'static CodingAgent| Candidate {
-            name: agent.name,
-            found: self.installed(agent),
-        };
         let known = CodingAgent::ALL.into_iter().filter(|agent| agent.answers);
-        let known: Vec<Candidate> = known.map(candidate).collect();
+        let known: Vec<_> = known
+            .map(|agent| (agent.name, self.installed(agent)))
+            .collect();
         let candidates = Candidates {
             known: &known,
             at_work: at_work.map(Agent::name),
@@ -103,10 +100,9 @@ impl App {
 
     /// Returns the variables that an agent gets to see: only these count.
     pub fn passed(&self, agent: &'static CodingAgent) -> impl Fn(&str) -> Option<String> {
-        let own = agent.env;
         move |name| {
             let named = |name| self.config.worker.env.iter().any(|named| named == name);
-            let of_its_own = || has_word(own, name) && named(OF_THE_AGENT);
+            let of_its_own = || has_word(agent.env, name) && named(OF_THE_AGENT);
             let passed = name == "HOME" || named(name) || of_its_own();
             let value = self.environment.get(name).filter(|_| passed);
             value.map(str::to_owned)

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 
-use super::{App, CarryOut, Failure, NewPlanArgs, QueueArgs, Result, beside, can_ask, confirm};
+use super::{App, CarryOut, Failure, NewPlanArgs, Result, beside, can_ask, confirm};
 use crate::bounded_read;
 use crate::config::{Isolation, Planner};
 use crate::exec::project_head;
@@ -86,15 +86,14 @@ impl App {
             no_input: true,
             ..CarryOut::default()
         };
-        let (workers, planner) = self.with_workers(&how).await?;
-        self.can_plan(&planner, "web")?;
+        let workers = self.with_workers(&how).await?;
+        self.can_plan(&workers.planner, "web")?;
         let workspace = self.choose_workspace(None, None).await?;
-        let plain = QueueArgs::default();
         Ok(GoalSettings {
             project: self.config.project_in(Path::new(&workspace)),
             workspace,
             language: self.config.run.language,
-            queue: self.queue_entry((&workers, &planner), &plain).await?,
+            queue: self.queue_entry(&workers),
         })
     }
 

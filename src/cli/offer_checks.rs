@@ -48,12 +48,11 @@ impl App {
             let mut lines = text.lines().map(str::trim_start);
             lines.any(|line| starts.iter().any(|start| line.starts_with(start)))
         };
-        let decided = has(&["checks", "[checks.", "run.checks"]);
         let found = found(project);
         if !self.config.checks.is_empty() {
             return Ok(());
         }
-        if decided || found.is_empty() {
+        if has(&["checks", "[checks.", "run.checks"]) || found.is_empty() {
             if may_ask && can_ask() {
                 complain(UNCHECKED);
             }
@@ -68,9 +67,8 @@ impl App {
             return Ok(());
         }
         let ask = "Run it now, and as a check of every task from now on?";
-        let question = format!("This project has {all}. {ask}");
         let mut taken = BTreeMap::new();
-        if confirm(&question).await? {
+        if confirm(&format!("This project has {all}. {ask}")).await? {
             for check in found {
                 if let Some(check) = tried(check, project).await {
                     taken.insert(check.name.clone(), check);
@@ -164,9 +162,8 @@ fn found(project: &Path) -> Vec<CheckConfig> {
         || there("tests/conftest.py")
         || read("pyproject.toml").contains("[tool.pytest")
         || read("setup.cfg").contains("[tool:pytest]");
-    let makes = |name| read(name).lines().any(|line| line.starts_with("test:"));
     let mut makefiles = ["Makefile", "makefile", "GNUmakefile"].into_iter();
-    let make = makefiles.any(makes);
+    let make = makefiles.any(|name| read(name).lines().any(|line| line.starts_with("test:")));
     let tests = fs::read_dir(project.join("tests"));
     let tests = tests.into_iter().flatten().flatten();
     let mut tests = tests.map(|entry| entry.file_name().to_string_lossy().into_owned());

@@ -22,10 +22,11 @@ pub async fn outcomes(args: &OutcomesArgs, app: &App) -> Result {
     let since = since.unwrap_or_default();
     let mut outcomes = Outcomes::default();
     for plan in plans(app).await? {
-        let (store, mut changes) = (app.store().await?, Vec::new());
-        while let page = store.since(&plan, last_of(&changes), PAGE).await?
-            && !page.is_empty()
+        let (mut seq, mut changes) = (0, Vec::new());
+        while let page = app.store().await?.since(&plan, seq, PAGE).await?
+            && let Some(last) = page.last()
         {
+            seq = last.seq;
             changes.extend(page);
         }
         let add = move |plan: &Plan, _: i64| {
@@ -43,12 +44,7 @@ pub async fn outcomes(args: &OutcomesArgs, app: &App) -> Result {
 impl App {
     /// Says what the tasks of a plan may take, by what its agent did here before, or else by a guess if that is wanted; `None`
     /// if there is nothing to say.
-    pub(super) async fn expected(
-        &self,
-        plan: &PlanId,
-        lanes: u32,
-        guess: bool,
-    ) -> Result<Option<String>> {
+    pub async fn expected(&self, plan: &PlanId, lanes: u32, guess: bool) -> Result<Option<String>> {
         let head = |plan: &Plan, _: i64| {
             let options = plan.head().options.as_ref();
             let named = options.and_then(|options| options.agent.clone());
@@ -76,10 +72,6 @@ async fn plans(app: &App) -> Result<Vec<PlanId>> {
     plans.retain(|plan| plan.head.owner != ROLE);
     plans.sort_by_key(|plan| plan.head.created_at);
     Ok(plans.into_iter().map(|plan| plan.head.id).collect())
-}
-
-fn last_of(changes: &[crate::store::Change]) -> i64 {
-    changes.last().map_or(0, |change| change.seq)
 }
 
 /// Reads a day, or how long ago.

@@ -175,10 +175,9 @@ pub fn complain(text: &str) {
 
 /// Returns a path as seen from the folder that the person is in, else from their home.
 pub fn shown_from_here(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
     let within_home = |home| Some(Path::new("~").join(path.strip_prefix(home).ok()?));
-    let path = match path.strip_prefix(here) {
+    let path = match path.strip_prefix(std::env::current_dir().unwrap_or_default()) {
         Ok(within) if within.as_os_str().is_empty() => Path::new(".").to_owned(),
         Ok(within) => within.to_owned(),
         Err(_) => home.and_then(within_home).unwrap_or(path.to_owned()),

@@ -69,11 +69,9 @@ impl App {
         let store = self.store().await?;
         let mut heads = store.plans().await?.into_iter().map(|plan| plan.head);
         let waits = heads.find(|head| {
-            let has_results = head.line.as_ref().is_some_and(|line| line.tip != line.base);
             let own = head.owner == DAEMON && store.require_home(head).is_ok();
-            let ended = own && head.status.settled();
-            ended
-                && has_results
+            own && head.status.settled()
+                && head.line.as_ref().is_some_and(|line| line.tip != line.base)
                 && head.results.is_none()
                 && head.archive_state != ArchiveState::Deleted
         });

@@ -101,24 +101,31 @@ pub async fn status(args: &StatusArgs, app: &App) -> Result {
         let changed = shown != Some((seq, daemon));
         if changed {
             shown = Some((seq, daemon));
-            view = Some(plan_view(limit(args.limit, screen), &plan, app, daemon).await?);
+            // On a terminal where the page must fit, not more tasks than do.
+            let fit = screen.map(|(_, rows)| rows.saturating_sub(BESIDE_TASKS).max(3));
+            let most = fit.map_or(args.limit, |fit| fit.min(args.limit));
+            view = Some(plan_view(most, &plan, app, daemon).await?);
         }
         let ages = screen.is_some() && drawn.elapsed() >= TICK;
         if let Some(view) = view.as_ref().filter(|_| changed || ages) {
             drawn = Instant::now();
-            show_status(args, view, screen, app)?;
+            let page = || view.page(app.clock.now(), app.out.paint, &app.program);
+            match (args.json, args.watch, screen) {
+                (true, true, _) => app.out.json_line(view)?,
+                (true, false, _) => app.out.json(view)?,
+                (false, _, Some(screen)) => app.out.redraw(&page(), screen)?,
+                (false, true, None) if app.out.terminal => {
+                    app.out.clear()?;
+                    app.out.prose(&page())?;
+                }
+                (false, _, None) => app.out.prose(&page())?,
+            }
         }
         if last {
             return Ok(());
         }
         tokio::time::sleep(READ_EVERY).await;
     }
-}
-
-/// Returns how many tasks are shown: on a terminal where the page must fit, not more than do.
-fn limit(wanted: usize, screen: Option<(usize, usize)>) -> usize {
-    let fit = screen.map(|(_, rows)| rows.saturating_sub(BESIDE_TASKS).max(3));
-    fit.map_or(wanted, |fit| fit.min(wanted))
 }
 
 async fn plan_view(most: usize, plan: &PlanId, app: &App, daemon: Option<u32>) -> Result<PlanView> {
@@ -136,32 +143,12 @@ async fn plan_view(most: usize, plan: &PlanId, app: &App, daemon: Option<u32>) -
     Ok(view)
 }
 
-fn show_status(
-    args: &StatusArgs,
-    view: &PlanView,
-    screen: Option<(usize, usize)>,
-    app: &App,
-) -> Result {
-    match (args.json, args.watch) {
-        (true, true) => return app.out.json_line(view),
-        (true, false) => return app.out.json(view),
-        (false, true) if screen.is_none() && app.out.terminal => app.out.clear()?,
-        (false, _) => {}
-    }
-    let page = view.page(app.clock.now(), app.out.paint, &app.program);
-    match screen {
-        Some(screen) => app.out.redraw(&page, screen),
-        None => app.out.prose(&page),
-    }
-}
-
 /// Shows a plan, as it is or as it was.
 pub async fn show(args: &ShowArgs, app: &App) -> Result {
     let id = app.plan(args.on.plan.as_deref()).await?;
-    let now = app.read(&id, |plan, seq| (plan.clone(), seq)).await?;
     let (plan, seq) = match args.at {
         Some(at) => (as_it_was(app, &id, at).await?, at),
-        None => now,
+        None => app.read(&id, |plan, seq| (plan.clone(), seq)).await?,
     };
     let state = |task: &Task| StateWord::of_task(&plan, task).as_str();
     let tasks: Vec<&Task> = plan.tasks().collect();
@@ -215,8 +202,7 @@ pub async fn log(args: &LogArgs, app: &App) -> Result {
     let mut seq = 0;
     loop {
         // Asked before the changes are read, so that the last ones are not missed.
-        let settled = app.read(&plan, |plan, _| plan.status().settled());
-        let last_round = !args.follow || settled.await?;
+        let last_round = !args.follow || app.read(&plan, |plan, _| plan.status().settled()).await?;
         while let page = app.store().await?.since(&plan, seq, PAGE).await?
             && let Some(last) = page.last()
         {

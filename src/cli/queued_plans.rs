@@ -11,14 +11,13 @@ use tokio::time::sleep;
 
 use super::remembered::Marks;
 use super::{
-    Access, App, CarryOut, CommandStart, Ended, Exit, Failure, Foreground, QueueArgs, Result,
-    TeamWorkers, Work, complain, control, exit_of, run_terminal, stopped,
+    Access, App, CarryOut, CommandStart, Ended, Exit, Failure, Foreground, Result, TeamWorkers,
+    Work, complain, control, exit_of, run_terminal, stopped,
 };
-use crate::config::{Environment, Planner};
+use crate::config::Planner;
 use crate::daemon::{DaemonEnd, HumanWait, PlanAtWork, TakeUp};
 use crate::plan::{Plan, PlanHead, PlanId, PlanState, QueueEntry};
-use crate::plan_time::Clock;
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 use crate::volumes::{DaemonInfo, DaemonLock};
 use crate::wire::{one_line, sha256};
 
@@ -53,36 +52,23 @@ impl App {
     }
 
     /// Returns how a plan is queued from here. What it is carried out with counts as confirmed by the person from now on.
-    ///
-    /// # Errors
-    /// The plan that it is to come after is not there.
-    pub async fn queue_entry(
-        &self,
-        (workers, planner): (&TeamWorkers, &Planner),
-        args: &QueueArgs,
-    ) -> Result<QueueEntry> {
-        let after = match &args.after {
-            Some(name) => Some(self.plan_to_carry_out(Some(name)).await?),
-            None => None,
-        };
+    pub fn queue_entry(&self, workers: &TeamWorkers) -> QueueEntry {
         let file = self.config.file();
         let file = file.and_then(|file| std::path::absolute(file).ok());
         let entry = QueueEntry {
             at: self.clock.now(),
-            priority: args.priority.unwrap_or_default(),
-            after,
             config: file.map(|file| file.to_string_lossy().into_owned()),
             confirmed: self.fingerprint(),
-            model: self.model_line(planner),
+            model: self.model_line(&workers.planner),
             path: self.environment.get("PATH").map(str::to_owned),
             ..QueueEntry::default()
         };
-        if let Err(error) = self.confirm_queued(&entry, &self.marks(workers, planner)) {
+        if let Err(error) = self.confirm_queued(&entry, &self.marks(workers)) {
             complain(&format!(
                 "! no daemon begins the plan: what you confirm cannot be kept: {error}\n"
             ));
         }
-        Ok(entry)
+        entry
     }
 
     /// Stores how a plan is queued; `None` for a plan that a process carries out by itself.
@@ -151,10 +137,8 @@ async fn queue_left(plan: &PlanId, start: &CommandStart, app: &App) -> bool {
         }
         let mut how = CarryOut::default();
         own.recall(plan, &mut how).await?;
-        let (workers, planner) = own.with_workers(&how).await?;
-        let plain = QueueArgs::default();
-        let entry = own.queue_entry((&workers, &planner), &plain).await?;
-        own.set_queue(plan, Some(entry)).await?;
+        let workers = own.with_workers(&how).await?;
+        own.set_queue(plan, Some(own.queue_entry(&workers))).await?;
         Ok::<_, Failure>(true)
     };
     Box::pin(queue).await.unwrap_or_else(|failure| {
@@ -170,12 +154,7 @@ impl Work {
     ///
     /// # Errors
     /// As [`Work::in_sight`].
-    pub async fn hand_over(
-        self,
-        (head, since): (PlanHead, i64),
-        how: &CarryOut,
-        mut ended: Ended,
-    ) -> Result<Exit> {
+    pub async fn hand_over(self, (head, since): (PlanHead, i64), mut ended: Ended) -> Result<Exit> {
         let (app, plan) = (&self.app, &head.id);
         let (offered, mut said) = (Instant::now(), None);
         loop {
@@ -189,7 +168,7 @@ impl Work {
                 if let Some(differs) = &entry.differs {
                     complain(&format!("! {}\n", one_line(differs, 600)));
                 }
-                return follow(app, (&now, since), how, ended).await;
+                return self.follow((&now, since), ended).await;
             }
             let unseen = entry.waits.is_none() && offered.elapsed() >= OFFER;
             if (unseen || app.daemon().is_none())
@@ -198,7 +177,7 @@ impl Work {
                 // Nothing takes it up between this and its begin: that needs the lock.
                 app.set_queue(plan, None).await?;
                 let found = app.found(plan).await?;
-                return Box::pin(self.in_sight(lock, &found.head, how, ended)).await;
+                return Box::pin(self.in_sight(lock, &found.head, ended)).await;
             }
             if entry.waits != said
                 && let Some(waits) = &entry.waits
@@ -212,6 +191,36 @@ impl Work {
                 () = sleep(READ_EVERY) => {}
             }
         }
+    }
+
+    /// Shows a plan that another process carries out, until it ends or that process does.
+    async fn follow(&self, (head, since): (&PlanHead, i64), ended: Ended) -> Result<Exit> {
+        let app = &self.app;
+        let mut foreground = Foreground::new(self, &head.id, head.policy.clone()).await?;
+        foreground.seq = since;
+        let (stop, stopping) = watch::channel(false);
+        let (store, volumes) = (app.store().await?.clone(), app.volumes.clone());
+        let (plan, asks) = (head.id.clone(), run_terminal::may_ask(&self.how));
+        let seen = tokio::spawn(async move {
+            let stopped = stopped(&stopping);
+            tokio::pin!(stopped);
+            loop {
+                match store.read(&plan, move |plan, _| end_of(plan, asks)).await {
+                    Ok(Some(end)) => return Ok(end),
+                    Ok(None) | Err(StoreError::Database(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                if volumes.running().is_none() {
+                    return Ok(DaemonEnd::Interrupted);
+                }
+                tokio::select! {
+                    () = &mut stopped => return Ok(DaemonEnd::Interrupted),
+                    () = sleep(READ_EVERY) => {}
+                }
+            }
+        });
+        let (end, signal) = foreground.follow(seen, &stop, ended).await?;
+        Ok(exit_of(&end, signal))
     }
 }
 
@@ -233,41 +242,6 @@ fn stays_queued(exit: Exit, plan: &PlanId, app: &App) -> Exit {
     exit
 }
 
-/// Shows a plan that another process carries out, until it ends or that process does.
-async fn follow(
-    app: &App,
-    (head, since): (&PlanHead, i64),
-    how: &CarryOut,
-    ended: Ended,
-) -> Result<Exit> {
-    let of = (&head.id, head.policy.clone());
-    let mut foreground = Foreground::new(app, of, how, true).await?;
-    foreground.seq = since;
-    let (stop, stopping) = watch::channel(false);
-    let (store, volumes) = (app.store().await?.clone(), app.volumes.clone());
-    let (plan, asks) = (head.id.clone(), run_terminal::may_ask(how));
-    let seen = tokio::spawn(async move {
-        let stopped = stopped(&stopping);
-        tokio::pin!(stopped);
-        loop {
-            match store.read(&plan, move |plan, _| end_of(plan, asks)).await {
-                Ok(Some(end)) => return Ok(end),
-                Ok(None) | Err(StoreError::Database(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-            if volumes.running().is_none() {
-                return Ok(DaemonEnd::Interrupted);
-            }
-            tokio::select! {
-                () = &mut stopped => return Ok(DaemonEnd::Interrupted),
-                () = sleep(READ_EVERY) => {}
-            }
-        }
-    });
-    let (end, signal) = foreground.follow(seen, &stop, ended).await?;
-    Ok(exit_of(&end, signal))
-}
-
 /// Returns how a plan has ended for a person who follows it; where nothing is asked, also if it waits for an answer.
 fn end_of(plan: &Plan, asks: bool) -> Option<DaemonEnd> {
     match plan.status() {
@@ -282,40 +256,19 @@ fn end_of(plan: &Plan, asks: bool) -> Option<DaemonEnd> {
     }
 }
 
-/// Returns what makes a queued plan ready in this process.
-///
-/// # Errors
-/// The store cannot be opened.
-pub async fn take_up(app: &App) -> Result<Arc<TakeUp>> {
-    let taken = Arc::new(TakenUp {
-        store: app.store().await?.clone(),
-        clock: app.clock,
-        file: app.config.file().map(Path::to_owned),
-        environment: app.environment.clone(),
-        root: app.volumes.root().to_owned(),
-        home: app.store().await?.is_shared().then(|| app.volumes.home()),
-    });
-    Ok(Arc::new(move |head, in_use| {
-        let taken = Arc::clone(&taken);
+/// Returns what makes a queued plan ready in this process, whose store is open.
+pub fn take_up(app: &App) -> Arc<TakeUp> {
+    let daemon = Arc::new(app.clone());
+    Arc::new(move |head, in_use| {
+        let daemon = Arc::clone(&daemon);
         Box::pin(async move {
-            let ready = Box::pin(taken.ready(&head, in_use)).await;
+            let ready = Box::pin(daemon.ready(&head, in_use)).await;
             ready.map_err(|failure| anyhow!(failure.text()))
         })
-    }))
+    })
 }
 
-/// What a queued plan is made ready with.
-struct TakenUp {
-    store: Store,
-    clock: Clock,
-    file: Option<PathBuf>,
-    environment: Environment,
-    root: PathBuf,
-    /// The name of the folder, where others share the store.
-    home: Option<String>,
-}
-
-impl TakenUp {
+impl App {
     /// Opens the configuration that the person named with the plan, decides where its agents work, and starts the workers for it:
     /// where its folder is `in_use`, only if its tasks have worktrees.
     ///
@@ -326,64 +279,62 @@ impl TakenUp {
         let head = adopted.as_ref().unwrap_or(head);
         let entry = head.queue.as_deref().cloned().unwrap_or_default();
         let file = entry.config.as_ref().map(PathBuf::from);
-        let app = self.open(file, entry.path.as_deref()).await?;
-        if app.volumes.root() != self.root {
+        let app = self.open_for(file, entry.path.as_deref()).await?;
+        if app.volumes.root() != self.volumes.root() {
             let other = app.volumes.root().display();
             return Err(anyhow!("its configuration leads to `{other}`").into());
         }
         // Nobody is asked here, and nothing printed: who queued it may be far away.
-        let mut how = CarryOut {
+        let how = CarryOut {
             json: true,
             ..CarryOut::default()
         };
         let marks = app.require_queued(&head.id, &entry)?;
-        let (work, planner) = app.recalled(&head.id, &entry.confirmed, &mut how).await?;
+        let work = app.recalled(&head.id, &entry.confirmed, how).await?;
         let app = &work.app;
         let mut found = app.found(&head.id).await?;
         app.check_found(&found).await?;
-        Box::pin(app.resume_isolation(&mut found, &work.workers, &how)).await?;
+        Box::pin(work.resume_isolation(&mut found)).await?;
         if in_use && !found.head.is_isolated() {
             return Ok(None);
         }
-        app.note_differences(&head.id, (&entry, &marks), (&work.workers, &planner))
-            .await?;
+        work.note_differences(&head.id, &entry, &marks).await?;
         work.start(&found.head, HumanWait::Wait).await.map(Some)
     }
 
     /// Opens the configuration in a file, else that of the daemon.
-    async fn open(&self, file: Option<PathBuf>, path: Option<&str>) -> Result<App> {
+    async fn open_for(&self, file: Option<PathBuf>, path: Option<&str>) -> Result<Self> {
         let start = CommandStart {
             folder: None,
-            file: file.or(self.file.clone()),
+            file: file.or_else(|| self.config.file().map(Path::to_owned)),
             environment: self.environment.clone().with_path(path),
         };
-        let mut app = App::open(&start, Access::Run).await?;
+        let mut app = Self::open(&start, Access::Run).await?;
         (app.clock, app.by) = (self.clock, QUEUE);
-        app.use_store(self.store.clone());
+        app.use_store(self.store().await?.clone());
         Ok(app)
     }
 
     /// Makes a plan of another folder one of this folder's; `None` if it is already.
     async fn adopt_orphan(&self, head: &PlanHead) -> Result<Option<PlanHead>> {
         // In a file of the folder every plan is its own, also one that a copy brought from a server.
-        if self.home.is_none() || head.home.is_none() || head.home == self.home {
+        let own = self.volumes.home();
+        if head.home.as_ref().is_none_or(|home| *home == own) || !self.store().await?.is_shared() {
             return Ok(None);
         }
-        let mut app = self.open(None, None).await?;
+        let mut app = self.open_for(None, None).await?;
         Box::pin(app.adopt(head)).await?;
         let head = app.read(&head.id, |plan, _| plan.head().clone()).await?;
         Ok(Some(head))
     }
-}
 
-impl App {
-    fn marks(&self, workers: &TeamWorkers, planner: &Planner) -> Marks {
+    fn marks(&self, workers: &TeamWorkers) -> Marks {
         let mut names: Vec<&str> = self.config.worker.env.iter().map(String::as_str).collect();
         if let Some(agent) = &workers.general {
             names.extend(agent.env().split_whitespace());
         }
         names.retain(|name| name.contains("KEY") || name.contains("TOKEN"));
-        if let Planner::Model { endpoint, .. } = planner {
+        if let Planner::Model { endpoint, .. } = &workers.planner {
             names.push(&endpoint.key_variable);
         }
         let mark = |name: &str| {
@@ -392,16 +343,14 @@ impl App {
         };
         names.into_iter().filter_map(mark).collect()
     }
+}
 
+impl Work {
     /// Notes at a queued plan what this daemon has otherwise than the person who queued it: the model, keys, or the `PATH` by which
     /// checks and hooks are found.
-    async fn note_differences(
-        &self,
-        plan: &PlanId,
-        (entry, marks): (&QueueEntry, &Marks),
-        (workers, planner): (&TeamWorkers, &Planner),
-    ) -> Result {
-        let (model, own) = (self.model_line(planner), self.marks(workers, planner));
+    async fn note_differences(&self, plan: &PlanId, entry: &QueueEntry, marks: &Marks) -> Result {
+        let (app, workers) = (&self.app, &self.workers);
+        let (model, own) = (app.model_line(&workers.planner), app.marks(workers));
         let mut differs = Vec::new();
         if model != entry.model {
             let model = match model.as_str() {
@@ -422,7 +371,7 @@ impl App {
         if differs.is_empty() {
             return Ok(());
         }
-        self.change(plan, "the daemon differs", move |draft| {
+        app.change(plan, "the daemon differs", move |draft| {
             draft.change_head(|head| {
                 if let Some(entry) = &mut head.queue {
                     entry.differs = Some(differs.join("; "));

@@ -54,12 +54,11 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
     };
     let (app, lock, notes, link, bell, agent) =
         unless(&mut ended, "no command was taken", opened).await?;
-    let roles = relay_roles(&args.role);
     let about = AboutRelay {
         machine: machine().unwrap_or("?").to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         agent: agent.as_ref().map_or("files", Agent::name).to_owned(),
-        roles,
+        roles: relay_roles(&args.role),
         ended: false,
     };
     // The first beat says whether the server lets this login in.
@@ -84,16 +83,9 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
         workers.spawn(worker::run(options, stopped(&stopping)));
     }
     let (config, clock) = (Arc::new(app.config.clone()), app.clock);
-    let app = Arc::new(app);
-    let folder = Arc::clone(&app);
     let mut exit = Exit::Done;
-    let (last, last_link) = (
-        AboutRelay {
-            ended: true,
-            ..about.clone()
-        },
-        link.clone(),
-    );
+    let (mut last, last_link) = (about.clone(), link.clone());
+    last.ended = true;
     let options = RelayOptions {
         config,
         link,
@@ -101,7 +93,7 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
         about,
         most: args.lanes,
         bell,
-        worktrees: Box::new(move |plan: &PlanId, root: &Path| folder.relay_worktrees(plan, root)),
+        worktrees: Box::new(move |plan: &PlanId, root: &Path| app.relay_worktrees(plan, root)),
         notice: Box::new(move |text| {
             let time = clock_time(clock.now(), &TimeZone::system());
             complain(&format!("{time} {text}\n"));

@@ -8,9 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
 
-use super::{
-    AgentArgs, App, CarryOut, Exit, FILES, Failure, Result, TeamArgs, TeamWorkers, complain,
-};
+use super::{AgentArgs, App, CarryOut, Exit, FILES, Failure, Result, TeamArgs, Work, complain};
 use crate::agents::Agent;
 use crate::config::Planner;
 use crate::plan::{PlanHead, PlanId, QueueEntry, ReviewPolicy, RunOptions};
@@ -192,31 +190,28 @@ impl App {
         let hint = format!("if you know what it runs: `{}`", one_line(&line, 2000));
         Failure::new(error, Exit::Waiting).hint(hint)
     }
+}
 
+impl Work {
     /// Returns what a plan goes on with, in one line.
-    pub fn goes_on_with(
-        &self,
-        head: &PlanHead,
-        options: &RunOptions,
-        workers: &TeamWorkers,
-        planner: &Planner,
-    ) -> String {
+    pub fn goes_on_with(&self, head: &PlanHead, options: &RunOptions) -> String {
+        let (app, workers) = (&self.app, &self.workers);
         let args = options.args.iter().map(|word| format!(" {}", quoted(word)));
         let agent = match &options.agent {
             Some(name) if name != FILES => format!("{name}{}", args.collect::<String>()),
             _ => "no agent".to_owned(),
         };
-        let team = (self.team.as_ref()).map(|file| format!("team {}", file.path.display()));
-        let model = match planner {
+        let team = (app.team.as_ref()).map(|file| format!("team {}", file.path.display()));
+        let model = match &workers.planner {
             Planner::Model { endpoint, .. } => {
                 let usual = endpoint.api.usual_model();
-                format!("model {}", self.config.llm.plan_model().unwrap_or(usual))
+                format!("model {}", app.config.llm.plan_model().unwrap_or(usual))
             }
             Planner::Agent { name, .. } => format!("model {name}"),
             Planner::Rules { .. } => "no model".to_owned(),
         };
         let coding = matches!(workers.general, Some(Agent::Coding(_)));
-        let rights = coding.then(|| format!("allow {}", self.config.worker.allow.join(" + ")));
+        let rights = coding.then(|| format!("allow {}", app.config.worker.allow.join(" + ")));
         let review = (head.review == ReviewPolicy::Wanted).then(|| "review".to_owned());
         let parts = [Some(agent), team, Some(model), rights, review];
         let parts = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");

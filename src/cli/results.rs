@@ -54,8 +54,7 @@ impl Results {
                 let root = root.ok_or(elsewhere)?;
                 head.workspace = root.display().to_string();
                 let remote = known.and_then(|id| app.config.remotes.get(id));
-                let folder = app.worktrees(&head);
-                fetched(store, (plan, &line), (&root, remote), &folder).await?
+                fetched(store, (plan, &line), (&root, remote), &app.worktrees(&head)).await?
             }
         };
         Ok(Some(Self {
@@ -136,20 +135,18 @@ impl Results {
 /// Takes the results of a plan over into the branch that is checked out.
 pub async fn merge(args: &MergeArgs, app: &App) -> Result {
     let results = Results::of(app, args.on.plan.as_deref(), true).await?;
+    let (project, plan, branch) = (&results.project, &results.head.id, &results.branch);
     let place = shown_from_here(Path::new(&results.head.workspace));
     if results.head.results == Some(ResultsMove::Discarded) {
-        let plan = &results.head.id;
         let error = anyhow!("the results of plan `{plan}` are discarded");
         let hint = format!("`git merge {ASIDE}/{plan}/results` takes them over all the same");
         return Err(Failure::usage(error).hint(hint));
     }
     let Some(commit) = results.commit().await? else {
-        let plan = &results.head.id;
         return app.say(&format!(
             "plan {plan}: nothing was accepted that changes `{place}`"
         ));
     };
-    let (project, plan, branch) = (&results.project, &results.head.id, &results.branch);
     let Some(onto) = project.branch().await? else {
         let error = anyhow!("no branch is checked out in `{place}`");
         return Err(Failure::usage(error).hint("`git switch BRANCH` there, then merge"));
@@ -239,19 +236,21 @@ async fn confirm_branch(results: &Results, onto: &str, into: Option<&str>, app: 
 /// Puts the results of a plan aside: they are under names that are no branches.
 pub async fn discard(args: &OnPlan, app: &App) -> Result {
     let results = Results::of(app, args.plan.as_deref(), false).await?;
+    let (project, plan) = (&results.project, &results.head.id);
     results.ended(app)?;
     if results.head.results == Some(ResultsMove::TakenOver)
         && let Some(commit) = results.commit().await?
-        && results.project.is_taken_over(&commit).await?
+        && project.is_taken_over(&commit).await?
     {
-        let (plan, program) = (&results.head.id, &app.program);
         let error = anyhow!(
             "the results of plan `{plan}` are taken over already: to discard its branch would not undo that"
         );
-        let hint = format!("`git revert` does; `{program} prune` removes the branch");
+        let hint = format!(
+            "`git revert` does; `{} prune` removes the branch",
+            app.program
+        );
         return Err(Failure::usage(error).hint(hint));
     }
-    let (project, plan) = (&results.project, &results.head.id);
     let aside = format!("{ASIDE}/{plan}");
     let mut kept = 0;
     for (branch, place) in results.branches() {
@@ -312,10 +311,8 @@ pub async fn prune(args: &PruneArgs, app: &App) -> Result {
     let store = app.store().await?;
     for listed in store.plans().await? {
         let head = listed.head;
-        if store.require_home(&head).is_err() {
-            continue;
-        }
-        if head.owner != DAEMON || !head.status.settled() || head.line.is_none() {
+        let own = head.owner == DAEMON && store.require_home(&head).is_ok();
+        if !own || !head.status.settled() || head.line.is_none() {
             continue;
         }
         let plan = &head.id;
@@ -439,8 +436,7 @@ async fn prune_plan(
     if !gone.is_empty() {
         results.log(app, ResultsMove::Pruned, &removed).await?;
     }
-    let left = project.at_branch(&results.branch).await?.is_some();
-    if kept == 0 && !left {
+    if kept == 0 && project.at_branch(&results.branch).await?.is_none() {
         remove_folder(results.line.folder.into()).await?;
     }
     Ok((gone.len(), kept))

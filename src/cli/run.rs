@@ -10,12 +10,14 @@ use tokio::sync::mpsc;
 use super::web::Said;
 use super::{
     AbortArgs, Access, App, BY, CarryOut, CommandStart, DaemonArgs, Ended, Exit, Failure, MakePlan,
-    QueueArgs, Result, ResumeArgs, RunArgs, Wanted, WorkerArgs, can_ask, complain, confirm, detach,
+    Result, ResumeArgs, RunArgs, Wanted, Work, WorkerArgs, can_ask, complain, confirm, detach,
     exit_of, queued_plans, remembered, run_terminal, secret_arguments, unless, web, worker_pools,
 };
 use crate::config::Planner;
 use crate::daemon::{self, EndsWhen, HumanWait, PlanAtWork};
-use crate::plan::{Draft, Origin, PlanHead, PlanId, Refusal, ReviewPolicy, RunOptions, TaskSpec};
+use crate::plan::{
+    Draft, Origin, PlanHead, PlanId, QueueEntry, Refusal, ReviewPolicy, RunOptions, TaskSpec,
+};
 use crate::plan_time::Clock;
 use crate::steering;
 use crate::store::StoreError;
@@ -28,11 +30,11 @@ const NO_PLAN: &str = "no plan was made";
 
 /// Plans a goal and carries the plan out.
 pub async fn run(args: RunArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
-    let how = &args.carry_out;
+    let how = args.carry_out;
     let opened = async {
         secret_arguments::refuse(&how.agent.argv)?;
         let mut app = App::open(start, Access::Run).await?;
-        let may_ask = run_terminal::may_ask(how);
+        let may_ask = run_terminal::may_ask(&how);
         let file = app.goal_file(args.goal.as_deref(), may_ask).await?;
         let wanted = Wanted {
             command: "run",
@@ -40,22 +42,30 @@ pub async fn run(args: RunArgs, start: &CommandStart, mut ended: Ended) -> Resul
             plan: args.plan.as_deref().or(file.as_deref()),
             new: &args.new,
         };
-        let (workers, planner) = app.with_workers(how).await?;
-        let (mut head, tasks) = app.new_plan(&wanted, &planner).await?;
+        let workers = app.with_workers(&how).await?;
+        let (mut head, tasks) = app.new_plan(&wanted, &workers.planner).await?;
         let project = Path::new(&head.workspace);
         app.offer_checks(project, may_ask).await?;
-        head.options = remembered::some(app.options(how, &planner, &RunOptions::default())?);
-        app.introduce(&planner).await?;
-        let work = app.work(workers, &planner)?;
-        let (app, workers) = (&work.app, &work.workers);
+        let options = app.options(&how, &workers.planner, &RunOptions::default())?;
+        head.options = remembered::some(options);
+        app.introduce(&workers.planner).await?;
+        let work = app.work(workers, how)?;
+        let app = &work.app;
         let lock = match args.queue.queue {
             true => None,
             false => app.take_or_hand_over(None).await?,
         };
         if lock.is_none() {
             app.make_store().await?;
-            let entry = app.queue_entry((workers, &planner), &args.queue).await?;
-            head.queue = Some(Box::new(entry));
+            let after = match args.queue.after.as_deref() {
+                None => None,
+                named => Some(app.plan_to_carry_out(named).await?),
+            };
+            head.queue = Some(Box::new(QueueEntry {
+                after,
+                priority: args.queue.priority.unwrap_or_default(),
+                ..app.queue_entry(&work.workers)
+            }));
         }
         if args.review {
             head.review = ReviewPolicy::Wanted;
@@ -63,20 +73,19 @@ pub async fn run(args: RunArgs, start: &CommandStart, mut ended: Ended) -> Resul
         Ok((work, lock, head, tasks))
     };
     let (work, lock, mut head, tasks) = unless(&mut ended, NO_PLAN, Box::pin(opened)).await?;
-    let app = &work.app;
-    let placed = app.decide_isolation(&mut head, &work.workers, how);
-    unless(&mut ended, NO_PLAN, placed).await?;
+    let (app, how) = (&work.app, &work.how);
+    unless(&mut ended, NO_PLAN, work.decide_isolation(&mut head)).await?;
     let head = create(app, head, tasks).await?;
     let _page = web::beside(how.web && !how.detach, Said::ToPerson, start, app).await?;
     match lock {
-        Some(lock) => Box::pin(work.in_sight(lock, &head, how, ended)).await,
-        None if args.queue.queue || how.detach => say_queued(app, &head, how),
-        None => Box::pin(work.hand_over((head, 0), how, ended)).await,
+        Some(lock) => Box::pin(work.in_sight(lock, &head, ended)).await,
+        None if args.queue.queue || how.detach => say_queued(&work, &head),
+        None => Box::pin(work.hand_over((head, 0), ended)).await,
     }
 }
 
 /// Says who carries a queued plan out, and what to type.
-fn say_queued(app: &App, head: &PlanHead, how: &CarryOut) -> Result<Exit> {
+fn say_queued(Work { app, how, .. }: &Work, head: &PlanHead) -> Result<Exit> {
     let (plan, program) = (&head.id, &app.program);
     let who = match app.daemon() {
         Some(pid) => format!("the daemon of this folder (pid {pid}) carries it out"),
@@ -156,32 +165,30 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         // Nothing is made in a folder without plans.
         let plan = app.plan_to_carry_out(named).await?;
         let before = app.recall(&plan, &mut how).await?;
-        let (workers, planner) = app.with_workers(&how).await?;
-        Ok((app.work(workers, &planner)?, planner, plan, before))
+        let workers = app.with_workers(&how).await?;
+        Ok((app.work(workers, how)?, plan, before))
     };
-    let (work, planner, plan, before) = unless(&mut ended, &goes_on, opened).await?;
-    let (app, workers) = (&work.app, &work.workers);
+    let (work, plan, before) = unless(&mut ended, &goes_on, opened).await?;
+    let (app, workers, how) = (&work.app, &work.workers, &work.how);
     if let Some(said) = go_on(app, &plan).await? {
         app.say(&said)?;
         return Ok(Exit::Done);
     }
-    let lock = app.take_or_hand_over(Some(&plan));
-    let lock = unless(&mut ended, &goes_on, lock).await?;
+    let lock = unless(&mut ended, &goes_on, app.take_or_hand_over(Some(&plan))).await?;
     let mut found = app.found(&plan).await?;
     app.check_found(&found).await?;
-    let placed = app.resume_isolation(&mut found, workers, &how);
-    unless(&mut ended, &goes_on, placed).await?;
+    unless(&mut ended, &goes_on, work.resume_isolation(&mut found)).await?;
     if !found.head.status.settled() {
         if let (true, Some(agent)) = (workers.is_empty(), &before.agent) {
             app.give_back(&plan, agent).await?;
         }
-        let options = app.options(&how, &planner, &before)?;
-        let line = app.goes_on_with(&found.head, &options, workers, &planner);
+        let options = app.options(how, &workers.planner, &before)?;
+        let line = work.goes_on_with(&found.head, &options);
         match how.json {
             true => complain(&format!("{line}\n")),
             false => app.say(&line)?,
         }
-        app.introduce(&planner).await?;
+        app.introduce(&workers.planner).await?;
         app.remember(&plan, options, &before).await?;
     }
     let _page = web::beside(how.web && !how.detach, Said::ToPerson, start, app).await?;
@@ -190,16 +197,15 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         if found.head.queue.is_some() {
             app.set_queue(&plan, None).await?;
         }
-        return Box::pin(work.in_sight(lock, &found.head, &how, ended)).await;
+        return Box::pin(work.in_sight(lock, &found.head, ended)).await;
     }
-    let plain = QueueArgs::default();
-    let entry = app.queue_entry((workers, &planner), &plain).await?;
+    let entry = app.queue_entry(workers);
     let since = app.read(&plan, |_, seq| seq).await?;
     app.set_queue(&plan, Some(entry)).await?;
     let head = app.found(&plan).await?.head;
     match how.detach {
-        true => say_queued(app, &head, &how),
-        false => Box::pin(work.hand_over((head, since), &how, ended)).await,
+        true => say_queued(&work, &head),
+        false => Box::pin(work.hand_over((head, since), ended)).await,
     }
 }
 
@@ -327,7 +333,7 @@ async fn daemon_of_queue(
     let ended = daemon::run(
         app.folder_settings(&lock, ends_when),
         None,
-        Some(queued_plans::take_up(&app).await?),
+        Some(queued_plans::take_up(&app)),
         app.store().await?.clone(),
         app.clock,
         async { exit = Some(ended.await) },
@@ -349,8 +355,7 @@ async fn daemon_of(
         let app = App::open(start, Access::Run).await?;
         let lock = app.take(detach::handed_over()?).await?;
         let plan = app.plan_to_carry_out(Some(plan)).await?;
-        let mut how = CarryOut::default();
-        let (work, _) = app.recalled(&plan, confirmed, &mut how).await?;
+        let work = app.recalled(&plan, confirmed, CarryOut::default()).await?;
         let found = work.app.found(&plan).await?;
         work.app.check_team(&found)?;
         Ok((work, lock, found.head))

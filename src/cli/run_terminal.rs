@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use self::super::{
-    App, CarryOut, Editor, Ended, Exit, Failure, Output, Result, complain, exit_of, live_area,
+    App, CarryOut, Editor, Ended, Exit, Failure, Result, Work, complain, exit_of, live_area,
     shown_from_here,
 };
 use super::live_area::LiveArea;
@@ -27,7 +27,7 @@ use crate::plan::{
 };
 use crate::store::{Change, Store};
 use crate::view::{self, EventView, RepeatedFailures, Style};
-use crate::volumes::{DaemonInfo, Folder};
+use crate::volumes::DaemonInfo;
 use crate::wire::{joined, one_line, printable, time_text};
 use questions::OpenQuestion;
 
@@ -55,14 +55,12 @@ pub fn may_ask(how: &CarryOut) -> bool {
 pub struct Foreground<'a> {
     app: &'a App,
     store: &'a Store,
+    how: &'a CarryOut,
     plan: PlanId,
-    json: bool,
-    quiet: bool,
     asks: bool,
     policy: PlanPolicy,
     /// The command line that goes on with the plan.
     resume: String,
-    output: Output,
     /// The last change that was shown.
     pub seq: i64,
     names: BTreeMap<TaskId, String>,
@@ -78,35 +76,25 @@ pub struct Foreground<'a> {
 
 impl<'a> Foreground<'a> {
     /// Makes the terminal of a plan. What happened before now is printed only of a plan that has just been made: a resumed one
-    /// does not repeat its whole story. Says where commands wait if this process has no workers.
+    /// does not repeat its whole story.
     ///
     /// # Errors
     /// The plan cannot be read.
-    pub async fn new(
-        app: &'a App,
-        (plan, policy): (&PlanId, PlanPolicy),
-        how: &CarryOut,
-        with_workers: bool,
-    ) -> Result<Self> {
-        let (json, silent) = (how.json, how.json || how.quiet);
+    pub async fn new(work: &'a Work, plan: &PlanId, policy: PlanPolicy) -> Result<Self> {
+        let (app, how) = (&work.app, &work.how);
+        let silent = how.json || how.quiet;
         let store = app.store().await?;
         let seen = store.read(plan, |plan, seq| (seq, plan.tasks().map(named).collect()));
         let (seq, names) = seen.await?;
-        if !with_workers && !silent {
-            let commands = shown_from_here(&app.volumes.path(Folder::CommandsPending));
-            app.say(&format!("no --agent: commands wait in `{commands}`"))?;
-        }
         Ok(Self {
             app,
             store,
+            how,
             plan: plan.clone(),
-            json,
-            quiet: how.quiet,
             asks: may_ask(how),
             policy,
             resume: format!("{} resume {plan}", app.program),
             live: LiveArea::new(app).filter(|_| !silent),
-            output: app.out,
             seq: if seq == 1 { 0 } else { seq },
             names,
             asked: None,
@@ -143,14 +131,15 @@ impl<'a> Foreground<'a> {
         };
         // Nothing is asked any more; what is asked nevertheless is printed.
         self.asks = false;
-        self.prompt.end(self.output)?;
+        self.prompt.end(self.app.out)?;
         if let Some(editor) = self.editor.take()
             && let Some(kept) = editor.end().await
         {
             let kept = printable(&kept.display().to_string());
             let said = format!("\nthe editor was ended; what you had written is in `{kept}`\n");
-            self.output.prose(&said)?;
+            self.app.out.prose(&said)?;
         }
+        let exit = exit_of(&end, signal);
         let impatient = async {
             if signal.is_none() {
                 ended.await;
@@ -158,13 +147,13 @@ impl<'a> Foreground<'a> {
             sleep(LAST_WORDS).await;
         };
         let closed = tokio::select! {
-            closed = self.close(&end, signal) => Some(closed),
+            closed = self.close(&end, exit) => Some(closed),
             () = impatient => None,
         };
         match closed {
             Some(closed) => closed?,
             // The store does not say in time how it ended.
-            None if self.json => self.finished(None, &end, signal)?,
+            None if self.how.json => self.finished(None, exit)?,
             None => self.close_stopped()?,
         }
         Ok((end, signal))
@@ -182,7 +171,7 @@ impl<'a> Foreground<'a> {
         tokio::select! {
             gone = live_area::draw(live, self.app) => return gone,
             Ok(()) = moved.changed() => {}
-            line = self.prompt.line(self.output) => {
+            line = self.prompt.line(self.app.out) => {
                 let answered = self.answer(&line?).await;
                 if let Err(failure) = &answered
                     && failure.is_of_store()
@@ -204,7 +193,7 @@ impl<'a> Foreground<'a> {
             while let page = self.store.since(&self.plan, self.seq, PAGE).await?
                 && !page.is_empty()
             {
-                self.prompt.hide(self.output)?;
+                self.prompt.hide(self.app.out)?;
                 for change in &page {
                     self.show_change(change).await?;
                     // One after the other: this future may be dropped on the way.
@@ -214,7 +203,7 @@ impl<'a> Foreground<'a> {
             if !self.asks {
                 return Ok(());
             }
-            let (asked, paint) = (self.asked.clone(), self.output.paint);
+            let (asked, paint) = (self.asked.clone(), self.app.out.paint);
             let read = self.app.read(&self.plan, move |plan, seq| {
                 (OpenQuestion::of(plan, asked.as_ref(), paint), seq)
             });
@@ -227,23 +216,23 @@ impl<'a> Foreground<'a> {
 
     async fn show_change(&mut self, change: &Change) -> Result {
         let time = view::clock_time(change.at, &TimeZone::system());
-        let silent = self.json || self.quiet || self.asks;
+        let silent = self.how.json || self.how.quiet || self.asks;
         for row in &change.delta.rows {
             match row {
                 Row::Task(task) => self.names.extend([named(task)]),
                 // A question on the terminal says it beside itself.
                 Row::Ask(ask) if !silent && ask.away.is_some_and(|away| away.at == change.at) => {
                     if let Some(said) = self.away(ask) {
-                        self.output.line(&format!("{time} {said}"))?;
+                        self.app.out.line(&format!("{time} {said}"))?;
                     }
                 }
                 _ => {}
             }
         }
         for event in &change.delta.events {
-            if self.json {
+            if self.how.json {
                 let event = EventView::of(change, &self.plan, event);
-                self.output.json_line(&event)?;
+                self.app.out.json_line(&event)?;
                 continue;
             }
             // A question is put to the person in full.
@@ -251,17 +240,16 @@ impl<'a> Foreground<'a> {
             if asked || is_followed(event, &change.delta.events) {
                 continue;
             }
-            let Some((text, style)) = view::progress(change, event, &self.names) else {
+            let Some((text, style)) = self.failures.progress(change, event, &self.names) else {
                 continue;
             };
-            let (text, style) = self.failures.told(event, &self.names, (text, style));
             let asks = matches!(event, Event::Asked { .. });
-            if self.quiet && !asks && style != Style::Bad {
+            if self.how.quiet && !asks && style != Style::Bad {
                 continue;
             }
-            let paint = self.output.paint;
+            let paint = self.app.out.paint;
             let (time, text) = (paint.text(Style::Dim, &time), paint.text(style, &text));
-            self.output.line(&format!("{time} {text}"))?;
+            self.app.out.line(&format!("{time} {text}"))?;
             if let Event::Planned { .. } = event {
                 let asks = self.asks;
                 let tasks = self.app.read(&self.plan, move |plan, _| {
@@ -272,10 +260,10 @@ impl<'a> Foreground<'a> {
                     }
                 });
                 for line in tasks.await? {
-                    self.output.line(&line)?;
+                    self.app.out.line(&line)?;
                 }
                 if let Some(expected) = self.expected(true).await? {
-                    self.output.line(&format!("           {expected}"))?;
+                    self.app.out.line(&format!("           {expected}"))?;
                 }
                 // What a model has planned was not known before.
                 if change.seq > 1 {
@@ -298,23 +286,22 @@ impl<'a> Foreground<'a> {
     }
 
     /// Shows the last changes, and says how it ended and how it goes on.
-    async fn close(&mut self, end: &DaemonEnd, signal: Option<Exit>) -> Result {
+    async fn close(&mut self, end: &DaemonEnd, exit: Exit) -> Result {
         self.show().await?;
         self.live = None;
-        let paint = self.output.paint;
+        let paint = self.app.out.paint;
         let read = self.app.read(&self.plan, move |plan, _| {
             let open: Vec<HumanQuestion> = plan.open_questions().cloned().collect();
-            let results = view::results(plan, paint);
             let made = made_files(plan) + &unheard_words(plan);
-            (plan.head().clone(), open, made, results)
+            (plan.head().clone(), open, made, view::results(plan, paint))
         });
         let (head, open, made, results) = read.await?;
-        if self.json {
-            return self.finished(Some(&head.status), end, signal);
+        if self.how.json {
+            return self.finished(Some(&head.status), exit);
         }
         if *end != DaemonEnd::Interrupted {
             let notice = format!("plan {}: {}", self.plan, head.status.as_str());
-            self.output.ring(&notice)?;
+            self.app.out.ring(&notice)?;
         }
         let results = results.map_or(String::new(), |results| format!("{results}\n"));
         let (plan, resume) = (&self.plan, &self.resume);
@@ -322,7 +309,7 @@ impl<'a> Foreground<'a> {
             DaemonEnd::Settled(status) => {
                 let good = *status == PlanState::Completed;
                 let style = if good { Style::Good } else { Style::Bad };
-                let status = self.output.paint.text(style, status.as_str());
+                let status = self.app.out.paint.text(style, status.as_str());
                 let expected = self.expected(false).await?;
                 let expected = expected.map_or(String::new(), |expected| format!("{expected}\n"));
                 let summary = printable(head.outcome.as_deref().unwrap_or_default());
@@ -330,10 +317,10 @@ impl<'a> Foreground<'a> {
                 let text = format!(
                     "\nplan {plan}: {status}\n{summary}\n{results}{expected}{place}\n{made}"
                 );
-                self.output.prose(&text)?;
+                self.app.out.prose(&text)?;
             }
             DaemonEnd::Waits if open.is_empty() => {
-                self.output.text(&results)?;
+                self.app.out.text(&results)?;
                 let said = format!("\nplan {plan} is paused\nHint: `{resume}` goes on\n");
                 complain(&said);
             }
@@ -353,7 +340,7 @@ impl<'a> Foreground<'a> {
                 });
                 let questions: String = questions.collect();
                 let text = format!("\n{results}plan {plan} {state}\n{questions}");
-                self.output.prose(&text)?;
+                self.app.out.prose(&text)?;
                 complain(&format!("Hint: answer, then `{resume}`\n"));
             }
             DaemonEnd::NoPlan => complain(&format!(
@@ -364,7 +351,7 @@ impl<'a> Foreground<'a> {
                 shown_from_here(lock)
             )),
             DaemonEnd::Interrupted | DaemonEnd::Idle => {
-                self.output.text(&format!("\n{}", results.trim_end()))?;
+                self.app.out.text(&format!("\n{}", results.trim_end()))?;
                 self.close_stopped()?;
             }
         }
@@ -374,7 +361,7 @@ impl<'a> Foreground<'a> {
     fn close_stopped(&mut self) -> Result {
         let daemon = self.app.volumes.daemon_of(&self.plan);
         let (plan, program, resume) = (&self.plan, &self.app.program, &self.resume);
-        self.output.prose(&match daemon.filter(|daemon| daemon.pid != std::process::id()) {
+        self.app.out.prose(&match daemon.filter(|daemon| daemon.pid != std::process::id()) {
             Some(DaemonInfo { pid, .. }) => format!(
                 "\nplan {plan} goes on in the background (pid {pid}): `{program} status` shows it, `pause` and `abort` end it\n"
             ),
@@ -383,16 +370,11 @@ impl<'a> Foreground<'a> {
     }
 
     /// Prints the last line for a program that reads along.
-    fn finished(
-        &mut self,
-        status: Option<&PlanState>,
-        end: &DaemonEnd,
-        signal: Option<Exit>,
-    ) -> Result {
-        self.output.json_line(&json!({
+    fn finished(&self, status: Option<&PlanState>, exit: Exit) -> Result {
+        self.app.out.json_line(&json!({
             "at": time_text(self.app.clock.now()),
             "event": "finished",
-            "exit": exit_of(end, signal).code(),
+            "exit": exit.code(),
             "plan": self.plan,
             "seq": self.seq,
             "status": status.map(PlanState::as_str),

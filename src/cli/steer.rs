@@ -135,11 +135,10 @@ impl App {
     pub async fn report(&self, plan: &PlanId, said: &str) -> Result {
         self.say(said)?;
         let status = self.read(plan, |plan, _| plan.status().clone()).await?;
-        let at_work = self.is_carried_out(plan);
         let waits = match status {
             _ if status.settled() => return Ok(()),
             PlanState::Paused(_) => "The plan is paused",
-            _ if !at_work => "No daemon works on the plan",
+            _ if !self.is_carried_out(plan) => "No daemon works on the plan",
             _ => return Ok(()),
         };
         self.say(&format!("{waits}: {}", self.program.goes_on(plan.as_str())))

@@ -56,8 +56,7 @@ async fn copy(from: &StorePlace, to: &StorePlace, app: &App) -> Result {
         let error = anyhow!(
             "a daemon works on the plans of this folder, and what it changes meanwhile would be left out"
         );
-        let hint = format!("`{} stop` ends it", app.program);
-        return Err(Failure::new(error, Exit::Busy).hint(hint));
+        return Err(Failure::new(error, Exit::Busy).hint(format!("`{} stop` ends it", app.program)));
     }
     let copied = from.copy_to(to, app.clock.now()).await?;
     let rows = |name| copied.iter().find(|(table, _)| *table == name);
@@ -86,10 +85,9 @@ fn named(place: &str, app: &App) -> Result<StorePlace> {
             Failure::usage(error).hint("put it into ~/.pgpass: `host:port:database:user:password`")
         );
     }
-    let file = std::path::absolute(place)?;
     Ok(StorePlace::configured(
         &StoreConfig { url },
-        file,
+        std::path::absolute(place)?,
         &app.environment,
     )?)
 }

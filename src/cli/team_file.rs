@@ -60,14 +60,13 @@ impl TeamFile {
         let name = path.file_name().unwrap_or_default();
         team.file = name.to_string_lossy().into_owned();
         let (prompts, unread) = prompts(&team, path.parent().unwrap_or(Path::new("")));
-        let parts = parts(&team, &text, &prompts);
         problems.extend(unread);
         problems.extend(mismatches(&team, config));
         Ok(Self {
+            parts: parts(&team, &text, &prompts),
             path,
             team,
             prompts,
-            parts,
             problems,
             roles_only: false,
         })
@@ -127,8 +126,7 @@ impl App {
         let short = one_line(id, 60);
         let file = self.team.as_ref().ok_or_else(|| {
             let error = anyhow!("there is no team to find the workflow `{short}` in");
-            let hint = "name the team: --team FILE, or in config.toml: [run] team";
-            Failure::usage(error).hint(hint)
+            Failure::usage(error).hint("name the team: --team FILE, or in config.toml: [run] team")
         })?;
         let (shown, team) = (file.path.display(), &file.team);
         let workflow = team.workflow(id).ok_or_else(|| {
@@ -192,8 +190,7 @@ impl App {
         let team = team.map_or("FILE".to_owned(), |(file, _)| quoted(file));
         let role = one_line(role, 60);
         let error = anyhow!("the plan has open tasks of a team, such as of its role `{role}`");
-        let hint = format!("`{} resume {id} --team {team}`", self.program);
-        Err(Failure::usage(error).hint(hint))
+        Err(Failure::usage(error).hint(format!("`{} resume {id} --team {team}`", self.program)))
     }
 
     /// Returns the line that would do it, with what was given and with what is missing.

@@ -15,7 +15,9 @@ use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, WebArgs, complain, unless};
+use super::{
+    Access, App, CommandStart, Ended, Exit, Failure, Output, Result, WebArgs, complain, unless,
+};
 use crate::own_files;
 use crate::serve::ServedTools;
 use crate::tools::{Dialect, Toolbox};
@@ -54,26 +56,20 @@ struct ReadyPage {
 
 /// Serves the page until a signal comes.
 pub async fn web(args: WebArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
+    let out = Output::stdout(&start.environment);
     let opened = async {
         let app = App::open(start, Access::Control).await?;
         app.quiet()?;
         let token = token_file(&app, args.read_only);
         if let (true, Some(place)) = (args.joins(), served_place(&token)) {
-            return Ok((app.out, Err((token, place))));
+            out.line(&code_for(&token, &place)?)?;
+            return Ok(None);
         }
         app.make_store().await?;
-        Ok((
-            app.out,
-            ReadyPage::new(app, &args, Said::ToPerson).await.map(Ok)?,
-        ))
+        ReadyPage::new(app, &args, Said::ToPerson).await.map(Some)
     };
-    let (out, page) = Box::pin(unless(&mut ended, "nothing was served", opened)).await?;
-    let page = match page {
-        Ok(page) => page,
-        Err((token, place)) => {
-            out.line(&code_for(&token, &place)?)?;
-            return Ok(Exit::Done);
-        }
+    let Some(page) = Box::pin(unless(&mut ended, "nothing was served", opened)).await? else {
+        return Ok(Exit::Done);
     };
     out.line(&page.address)?;
     if args.pair {
@@ -148,7 +144,6 @@ impl ReadyPage {
         let token_file = token_file(&app, args.read_only);
         let token = token(&token_file, args.new_token)?;
         let goals = app.goal_settings().await;
-        let goals = goals.map_err(|failure| failure.problem(Problem::new));
         let listener = listen(args.port).await?;
         let port = listener.local_addr()?.port();
         let place = match &args.public_url {
@@ -161,9 +156,7 @@ impl ReadyPage {
             let address = format!("{shown}/#token={token}");
             complain(&format!("{said} {}\n", told.of(&address)));
         };
-        let kept = keep_place(&token_file, port);
         let gate = Gate::new(token_file.clone(), port, replaced);
-        let gate = gate.with_page(args.read_only, args.public_url.clone());
         let tools = ServedTools {
             toolbox: Toolbox::new(store.clone(), &app.config, BY),
             dialects: vec![Dialect::Tasks],
@@ -173,7 +166,7 @@ impl ReadyPage {
         let folder = app.config.home().folder().to_owned();
         let state = WebState::new(Parts {
             store,
-            goals,
+            goals: goals.map_err(|failure| failure.problem(Problem::new)),
             volumes: app.volumes,
             config: app.config,
             clock: app.clock,
@@ -183,11 +176,11 @@ impl ReadyPage {
         });
         Ok(Self {
             listener,
-            gate,
+            gate: gate.with_page(args.read_only, args.public_url.clone()),
             router: web::page(state, tools.into_http()),
             address,
+            place: keep_place(&token_file, port),
             token: token_file,
-            place: kept,
             folder,
         })
     }

@@ -14,6 +14,7 @@ use super::{
     stopped,
 };
 use crate::agents::{self, Agent};
+use crate::config::Planner;
 use crate::daemon::{DaemonSettings, StartedWorkers};
 use crate::plan::RoleRules;
 use crate::volumes::VolumesError;
@@ -25,30 +26,20 @@ use crate::worker::{self, RelayedPlans, RoleFilter, WorkerError, WorkerHealth, W
 pub struct TeamWorkers {
     /// The agent of `--agent`.
     pub general: Option<Agent>,
-    pools: Vec<WorkerPool>,
+    /// Who plans and judges their work.
+    pub planner: Planner,
+    /// What the workers need to know that run one agent side by side.
+    pools: Vec<WorkerOptions>,
     /// The most tasks under way.
     most: u32,
-}
-
-/// Workers that run one agent side by side.
-#[derive(Debug)]
-struct WorkerPool {
-    /// The role whose commands they take; `None` if they take what no role has a worker for.
-    role: Option<String>,
-    options: WorkerOptions,
-}
-
-impl WorkerPool {
-    fn is_relay(&self) -> bool {
-        matches!(self.options.agent, Agent::Relay)
-    }
 }
 
 impl TeamWorkers {
     /// Chooses the agent that is named, and those of the roles of the team; notes at the team whether these are all there are.
     ///
     /// # Errors
-    /// Everything for which the team cannot work here, at once; else that the agent is not there, or cannot work as it is set up.
+    /// Everything for which the team cannot work here, at once; else that the agent is not there, or cannot work as it is set up; or
+    /// who is to plan cannot be asked.
     pub async fn choose(args: &AgentArgs, app: &mut App) -> Result<Self> {
         let args = &args.or_configured(&app.config);
         let general = args.choose(app).await;
@@ -81,16 +72,13 @@ impl TeamWorkers {
         let most = (app.config).max_parallel(together.reduce(u32::saturating_add));
         let of_role = |role: &RoleSpec| {
             let (agent, id) = (of_roles.remove(&role.id)?, role.id.clone());
-            Some(WorkerPool {
-                role: Some(id.clone()),
-                options: WorkerOptions {
-                    // The plan never has more under way.
-                    lanes: role.concurrency.min(most) as usize,
-                    ..options(agent, RoleFilter::Only(id), role.timeout, app)
-                },
+            Some(WorkerOptions {
+                // The plan never has more under way.
+                lanes: role.concurrency.min(most) as usize,
+                ..options(agent, RoleFilter::Only(id), role.timeout, app)
             })
         };
-        let mut pools: Vec<WorkerPool> = roles().filter_map(of_role).collect();
+        let mut pools: Vec<WorkerOptions> = roles().filter_map(of_role).collect();
         let has_worker = |role: &&RoleSpec| {
             role.kind == RoleKind::Agent || role.worker.is_some() || role.folder == RoleFolder::Own
         };
@@ -100,14 +88,12 @@ impl TeamWorkers {
             true => RoleFilter::All,
             false => RoleFilter::Except(others),
         };
-        pools.extend(general.clone().map(|agent| WorkerPool {
-            role: None,
-            options: WorkerOptions {
-                lanes: most as usize,
-                ..options(agent, takes, None, app)
-            },
+        pools.extend(general.clone().map(|agent| WorkerOptions {
+            lanes: most as usize,
+            ..options(agent, takes, None, app)
         }));
         Ok(Self {
+            planner: app.planner(general.as_ref())?,
             general,
             pools,
             most,
@@ -121,14 +107,13 @@ impl TeamWorkers {
 
     /// Returns whether agents on other machines do some of the work.
     pub fn use_relays(&self) -> bool {
-        self.pools.iter().any(WorkerPool::is_relay)
+        self.pools.iter().any(is_relay)
     }
 
     /// Returns whether agents on other machines do the work of a role; an empty one stands for none.
     pub fn behind_relays(&self, role: &str) -> bool {
-        let of = |role: Option<&str>| self.pools.iter().find(|it| it.role.as_deref() == role);
-        let pool = of(Some(role)).or_else(|| of(None));
-        pool.is_some_and(WorkerPool::is_relay)
+        let of = |role: Option<&str>| self.pools.iter().find(|pool| role_of(pool) == role);
+        of(Some(role)).or_else(|| of(None)).is_some_and(is_relay)
     }
 
     /// Gives a daemon the rules of the roles, and makes the folders of those that have one of their own.
@@ -161,12 +146,12 @@ impl TeamWorkers {
         let mut unfit = BTreeMap::new();
         let mut ends = JoinSet::new();
         for pool in &self.pools {
-            let (lost, role) = (pool.options.health.watch(), pool.role.clone());
+            let (lost, role) = (pool.health.watch(), role_of(pool).map(str::to_owned));
             unfit.insert(role.clone(), lost.clone());
             // Workers of another plan may run another agent.
             let options = WorkerOptions {
                 plan: Some(daemon.plan.clone()),
-                ..pool.options.clone()
+                ..pool.clone()
             };
             let (work, report) = (worker::run(options, stopped(stop)), report.clone());
             ends.spawn(async move {
@@ -178,14 +163,28 @@ impl TeamWorkers {
                 }
             });
         }
-        let relayed = self.pools.iter().filter(|pool| pool.is_relay());
+        let relayed = self.pools.iter().filter(|pool| is_relay(pool));
         daemon.started_workers = StartedWorkers {
             unfit,
             gone,
-            relayed: relayed.map(|pool| pool.role.clone()).collect(),
+            relayed: relayed
+                .map(|pool| role_of(pool).map(str::to_owned))
+                .collect(),
         };
         ends
     }
+}
+
+/// Returns the role whose commands workers take; `None` if they take what no role has a worker for.
+fn role_of(pool: &WorkerOptions) -> Option<&str> {
+    match &pool.role {
+        RoleFilter::Only(role) => Some(role),
+        RoleFilter::All | RoleFilter::Except(_) => None,
+    }
+}
+
+fn is_relay(pool: &WorkerOptions) -> bool {
+    matches!(pool.agent, Agent::Relay)
 }
 
 /// Says why the workers of a role ended by themselves.

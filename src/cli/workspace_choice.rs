@@ -94,9 +94,8 @@ impl App {
             let question =
                 format!("`{file}` wants agents to work in `{shown}`, which is not below it.");
             if !can_ask() {
-                let error = anyhow!("{question}");
                 let hint = "confirm it by naming it: --workspace DIR";
-                return Err(Failure::new(error, Exit::Waiting).hint(hint));
+                return Err(Failure::new(anyhow!(question), Exit::Waiting).hint(hint));
             }
             if !confirm(&format!("{question}\nLet them?")).await? {
                 let error = anyhow!("the workspace of `{file}` was not confirmed");

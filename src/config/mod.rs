@@ -28,7 +28,7 @@ pub use budget_limit::ConfiguredLimit;
 pub use environment::Environment;
 pub use home::{Home, Layout};
 pub use internal_waits::Timing;
-pub use model_choice::{Api, Candidate, Candidates, FoundAgent, ModelEndpoint, Planner};
+pub use model_choice::{Api, Candidates, FoundAgent, ModelEndpoint, Planner};
 pub use notify::{NotifyConfig, NotifyFormat, NotifyUrl};
 pub use read_config::{ConfigError, absolute, is_loopback};
 pub use sections::{

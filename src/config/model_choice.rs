@@ -23,13 +23,6 @@ pub enum Planner {
     Agent { name: &'static str, why: String },
 }
 
-/// A coding agent that could be asked, as it was found on this machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    pub name: &'static str,
-    pub found: FoundAgent,
-}
-
 /// What is known of a coding agent before it has been run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundAgent {
@@ -40,10 +33,11 @@ pub enum FoundAgent {
     Ready,
 }
 
-/// The coding agents that could be asked, in the order of preference.
+/// The coding agents that could be asked.
 #[derive(Clone, Debug, Default)]
 pub struct Candidates<'a> {
-    pub known: &'a [Candidate],
+    /// Their names, and how they were found on this machine, in the order of preference.
+    pub known: &'a [(&'static str, FoundAgent)],
     /// The agent that does the work, if it is known already.
     pub at_work: Option<&'a str>,
 }
@@ -185,7 +179,7 @@ impl Config {
         let at_work = at_work.and_then(|name| candidates.named(name).ok());
         let first = |found| {
             let mut known = candidates.known.iter();
-            Some(known.find(|candidate| candidate.found == found)?.name)
+            Some(known.find(|(_, state)| *state == found)?.0)
         };
         // The least that is asked for is looked for last.
         let found = at_work.or_else(|| first(FoundAgent::Ready));
@@ -225,8 +219,7 @@ impl Config {
         if let Some((key, _)) = set.into_iter().find(|(_, value)| value.is_some()) {
             let message = format!("`llm.{key}` is set, but `llm.provider` is \"auto\"");
             let hint = "say which API it speaks: provider = \"anthropic\" or \"openai\"";
-            let problem = Problem::new(message).with_hint(hint);
-            return Err(self.placed(&format!("llm.{key}"), problem));
+            return Err(self.placed(&format!("llm.{key}"), Problem::new(message).with_hint(hint)));
         }
         let has_key = |api: &Api| environment.get(api.usual_key_variable()).is_some();
         if let Some(api) = Api::ALL.into_iter().find(has_key) {
@@ -273,15 +266,15 @@ impl Config {
 impl Candidates<'_> {
     /// Finds an installed agent by its name.
     fn named(&self, name: &str) -> Result<&'static str, Problem> {
-        match self.known.iter().find(|candidate| candidate.name == name) {
-            Some(candidate) if candidate.found == FoundAgent::Missing => {
+        match self.known.iter().find(|(known, _)| *known == name) {
+            Some((_, FoundAgent::Missing)) => {
                 let message =
                     format!("`llm.agent` is \"{name}\", but no program `{name}` is installed");
                 Err(Problem::new(message).with_hint(format!(
                     "install `{name}` where the PATH leads; `plan-agent doctor` shows which agents there are"
                 )))
             }
-            Some(candidate) => Ok(candidate.name),
+            Some((known, _)) => Ok(known),
             None => {
                 let names = self.names();
                 let all = || format!("the agents that can be asked are {}", names.join(", "));
@@ -294,7 +287,7 @@ impl Candidates<'_> {
     }
 
     fn names(&self) -> Vec<&'static str> {
-        self.known.iter().map(|candidate| candidate.name).collect()
+        self.known.iter().map(|(name, _)| *name).collect()
     }
 }
 
@@ -315,11 +308,10 @@ mod tests {
     /// Chooses among coding agents, too: `claude` is missing, `codex` installed, `gemini` ready.
     fn chosen_beside(llm: &str, variables: &[&str], at_work: Option<&str>) -> String {
         let config = read_config::parse(&format!("[llm]\n{llm}")).config;
-        let candidate = |name, found| Candidate { name, found };
         let known = [
-            candidate("claude", FoundAgent::Missing),
-            candidate("codex", FoundAgent::Installed),
-            candidate("gemini", FoundAgent::Ready),
+            ("claude", FoundAgent::Missing),
+            ("codex", FoundAgent::Installed),
+            ("gemini", FoundAgent::Ready),
         ];
         let known = &known;
         chosen_of(&config, variables, &Candidates { known, at_work })
@@ -446,11 +438,7 @@ mod tests {
         `llm.agent` is "gemni", which is no agent that can be asked
         Hint: did you mean `gemini`?
         "#);
-        let claude = [Candidate {
-            name: "claude",
-            found: FoundAgent::Missing,
-        }];
-        let known = &claude;
+        let known = &[("claude", FoundAgent::Missing)];
         let config = read_config::parse(&format!("[llm]\n{provider}")).config;
         let alone = Candidates {
             known,

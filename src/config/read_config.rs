@@ -11,6 +11,7 @@ use jiff::SignedDuration;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -86,8 +87,7 @@ pub(super) fn wrong_variable(name: &str, message: &str) -> Problem {
 /// # Errors
 /// It cannot be read.
 pub fn text_of(path: &Path) -> Result<String, ConfigError> {
-    let text = bounded_read::read_file(path, MAX_BYTES);
-    text.map_err(|error| ConfigError::unreadable(path, &error))
+    bounded_read::read_file(path, MAX_BYTES).map_err(|error| ConfigError::unreadable(path, &error))
 }
 
 /// Returns the absolute folder from which relative paths start.
@@ -150,16 +150,14 @@ pub(super) fn parse(text: &str) -> FileContent {
         // What follows is in no section, or in another one.
         return found;
     }
-    let (allowed, mut unknown) = (allowed(), Vec::new());
-    take_unknown(&mut table, "", "", &allowed, &mut unknown);
+    let (allowed, mut unknown, mut offsets) = (allowed(), Vec::new(), BTreeMap::new());
+    take_unknown(&mut table, "", "", &allowed, &mut unknown, &mut offsets);
     for (offset, key) in unknown.into_iter().take(MAX_ERRORS) {
         let problem = invalid(place(offset), &format!("unknown key `{key}`"));
         let hint = nearest_key(&key, &allowed);
         found.problems.push(Problem { hint, ..problem });
         found.wrong.push(key);
     }
-    let mut offsets = BTreeMap::new();
-    collect_offsets(&table, "", &mut offsets);
     let places = offsets.into_iter();
     found.places = places.map(|(key, at)| (key, place(at))).collect();
     // Each round takes one key out.
@@ -222,17 +220,6 @@ fn take_at(table: &mut DeTable<'_>, path: &str, offset: usize) -> Option<String>
     Some(key)
 }
 
-/// Collects where the value of each key begins.
-fn collect_offsets(table: &DeTable<'_>, path: &str, found: &mut BTreeMap<String, usize>) {
-    for (name, value) in table {
-        let key = field_path(path, name.get_ref());
-        if let Some(inner) = value.get_ref().as_table() {
-            collect_offsets(inner, &key, found);
-        }
-        found.insert(key, value.span().start);
-    }
-}
-
 /// Replaces what the environment names: `PLAN_AGENT_RUN_TASK_TIMEOUT` is `run.task_timeout`. Adds what is wrong there to the
 /// problems.
 pub(super) fn override_by(found: &mut FileContent, environment: &Environment) {
@@ -286,20 +273,16 @@ fn known_keys() -> Vec<String> {
 }
 
 /// Returns every key with its section, and its value; what is left out is null.
-pub(super) fn leaves(config: &Config) -> BTreeMap<String, serde_json::Value> {
+pub(super) fn leaves(config: &Config) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     let value = serde_json::to_value(config).unwrap_or_default();
     collect_leaves(value, String::new(), &mut found);
     found
 }
 
-fn collect_leaves(
-    value: serde_json::Value,
-    path: String,
-    found: &mut BTreeMap<String, serde_json::Value>,
-) {
+fn collect_leaves(value: Value, path: String, found: &mut BTreeMap<String, Value>) {
     match value {
-        serde_json::Value::Object(fields) => {
+        Value::Object(fields) => {
             for (name, value) in fields {
                 collect_leaves(value, field_path(&path, &name), found);
             }
@@ -325,13 +308,15 @@ fn allowed() -> Vec<String> {
     allowed
 }
 
-/// Takes out the keys that are not allowed, and collects where they stand. `pattern` is the path with `*` for free names.
+/// Takes out the keys that are not allowed, and collects where they stand, and where the values of the others begin. `pattern` is
+/// the path with `*` for free names.
 fn take_unknown(
     table: &mut DeTable<'_>,
     path: &str,
     pattern: &str,
     allowed: &[String],
     unknown: &mut Vec<(usize, String)>,
+    offsets: &mut BTreeMap<String, usize>,
 ) {
     let free = matches!(pattern, "checks" | "mcp" | "projects" | "remotes");
     let all = std::mem::take(table).into_iter();
@@ -344,8 +329,9 @@ fn take_unknown(
                 return None;
             }
             if let DeValue::Table(inner) = value.get_mut() {
-                take_unknown(inner, &key, &pattern, allowed, unknown);
+                take_unknown(inner, &key, &pattern, allowed, unknown, offsets);
             }
+            offsets.insert(key, value.span().start);
             Some((name, value))
         })
         .collect();
@@ -405,12 +391,18 @@ pub(super) mod duration {
     }
 }
 
+/// Returns a value if it fits, else what is wrong with it.
+fn fitting<T, E: serde::de::Error>(value: T, fits: bool, wrong: &str) -> Result<T, E> {
+    match fits {
+        true => Ok(value),
+        false => Err(E::custom(wrong)),
+    }
+}
+
 /// A count of at least one.
 pub(super) fn positive<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
-    match u32::deserialize(from)? {
-        0 => Err(D::Error::custom("must be 1 or more")),
-        count => Ok(count),
-    }
+    let count = u32::deserialize(from)?;
+    fitting(count, count > 0, "must be 1 or more")
 }
 
 /// A count of at least one that may be left out.
@@ -455,10 +447,8 @@ pub(super) fn variable_name<'de, D: Deserializer<'de>>(
 ) -> Result<Option<String>, D::Error> {
     let name = Option::<String>::deserialize(from)?;
     let wrong = "must be the name of an environment variable, not the key itself";
-    match name.as_deref().is_none_or(is_identifier) {
-        true => Ok(name),
-        false => Err(D::Error::custom(wrong)),
-    }
+    let fits = name.as_deref().is_none_or(is_identifier);
+    fitting(name, fits, wrong)
 }
 
 /// A regular expression.
@@ -473,10 +463,8 @@ pub(super) fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Strin
 pub(super) fn variable_names<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     let names = Vec::<String>::deserialize(from)?;
     let wrong = "must be names of environment variables, without their values";
-    match names.iter().all(|name| is_identifier(name)) {
-        true => Ok(names),
-        false => Err(D::Error::custom(wrong)),
-    }
+    let fits = names.iter().all(|name| is_identifier(name));
+    fitting(names, fits, wrong)
 }
 
 /// Returns whether an address is on this machine.

@@ -213,10 +213,7 @@ pub struct CheckConfig {
     #[serde(rename = "run", deserialize_with = "read_config::argv")]
     pub argv: Vec<String>,
     /// How long it may take.
-    #[serde(
-        default = "CheckConfig::default_timeout",
-        with = "read_config::duration"
-    )]
+    #[serde(default = "check_timeout", with = "read_config::duration")]
     pub timeout: Duration,
     /// Environment variables that it gets besides those that every program needs.
     #[serde(default, deserialize_with = "read_config::variable_names")]
@@ -249,10 +246,8 @@ pub enum BeforeWork {
     Never,
 }
 
-impl CheckConfig {
-    fn default_timeout() -> Duration {
-        Duration::from_secs(300)
-    }
+fn check_timeout() -> Duration {
+    Duration::from_secs(300)
 }
 
 /// The settings of the workers, which run agents.
@@ -306,17 +301,15 @@ pub struct McpConfig {
     #[serde(deserialize_with = "read_config::argv")]
     pub command: Vec<String>,
     /// How long it may take to start, and each call of a tool.
-    #[serde(default = "McpConfig::default_timeout", with = "read_config::duration")]
+    #[serde(default = "mcp_timeout", with = "read_config::duration")]
     pub timeout: Duration,
     /// Environment variables that it gets besides those that every program needs.
     #[serde(default, deserialize_with = "read_config::variable_names")]
     pub env: Vec<String>,
 }
 
-impl McpConfig {
-    fn default_timeout() -> Duration {
-        Duration::from_secs(60)
-    }
+fn mcp_timeout() -> Duration {
+    Duration::from_secs(60)
 }
 
 /// Commands that get what happens as JSON on their standard input.

@@ -21,9 +21,8 @@ impl ServiceUrl {
         let path = url.path().trim_end_matches('/').to_owned();
         url.set_path(&path);
         if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
-            return Err(
-                "an address must not hold a key, which belongs into the environment".into(),
-            );
+            let why = "an address must not hold a key, which belongs into the environment";
+            return Err(why.into());
         }
         match url.scheme() {
             "https" => Ok(Self(url)),

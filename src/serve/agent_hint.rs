@@ -41,14 +41,13 @@ pub(super) fn next(plan: Option<&Plan>) -> String {
 }
 
 fn list(text: &mut String, tasks: &[&Task], of: usize) {
-    let lines = tasks.iter().map(|task| {
+    text.extend(tasks.iter().map(|task| {
         let known = &task.key;
         let name = one_line(&task.name, MAX_NAME);
         let description = clip(task.description.trim(), MAX_TEXT);
         let about = description.lines().map(|line| format!("  {line}\n"));
         format!("- task {known} · {name}\n{}", about.collect::<String>())
-    });
-    text.extend(lines);
+    }));
     if of > tasks.len() {
         text.extend([format!("… and {} more\n", of - tasks.len())]);
     }

@@ -150,45 +150,7 @@ impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
         }
         written
     }
-}
 
-impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransport<R> {
-    type Error = io::Error;
-
-    fn send(
-        &mut self,
-        item: ServerJsonRpcMessage,
-    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
-        // The message is queued before the future is polled, so the order is that of the calls.
-        let written = serde_json::to_vec(&item).map(|bytes| self.queue_write(bytes));
-        async move {
-            match written?.await {
-                Ok(result) => result,
-                Err(_) => Err(io::ErrorKind::BrokenPipe.into()),
-            }
-        }
-    }
-
-    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        let received = self.next_message().await;
-        if received.is_none() {
-            self.over.send_replace(true);
-        }
-        received
-    }
-
-    async fn close(&mut self) -> Result<(), io::Error> {
-        // The writer ends once it has written what is queued.
-        if let Some(out) = self.out.take() {
-            let (done, written) = oneshot::channel();
-            drop(out.send((Vec::new(), done)));
-            drop(timeout(LAST_WORDS, written).await);
-        }
-        Ok(())
-    }
-}
-
-impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
     /// Returns the next message that needs an action; `None` at the end.
     async fn next_message(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
@@ -227,6 +189,42 @@ impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
                 Err(complaint) => self.answer(&complaint),
             }
         }
+    }
+}
+
+impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransport<R> {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: ServerJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        // The message is queued before the future is polled, so the order is that of the calls.
+        let written = serde_json::to_vec(&item).map(|bytes| self.queue_write(bytes));
+        async move {
+            match written?.await {
+                Ok(result) => result,
+                Err(_) => Err(io::ErrorKind::BrokenPipe.into()),
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        let received = self.next_message().await;
+        if received.is_none() {
+            self.over.send_replace(true);
+        }
+        received
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        // The writer ends once it has written what is queued.
+        if let Some(out) = self.out.take() {
+            let (done, written) = oneshot::channel();
+            drop(out.send((Vec::new(), done)));
+            drop(timeout(LAST_WORDS, written).await);
+        }
+        Ok(())
     }
 }
 

@@ -184,6 +184,7 @@ impl SharedState {
         look: impl FnOnce(Option<&Plan>) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
         let (toolbox, dialects) = (&self.served.toolbox, &self.served.dialects);
+        let failed = |error: StoreError| ErrorData::internal_error(error.to_string(), None);
         match toolbox.latest(dialects).await.map_err(failed)? {
             Some(plan) => {
                 let looked = toolbox.store().read(&plan, |plan, _| look(Some(plan)));
@@ -204,11 +205,6 @@ fn is_notebook(plan: Option<&Plan>, served: &[Dialect]) -> bool {
     maker.map_or(served == [Dialect::Notebook], |maker| {
         *maker == Dialect::Notebook
     })
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "made for `map_err`")]
-fn failed(error: StoreError) -> ErrorData {
-    ErrorData::internal_error(error.to_string(), None)
 }
 
 /// Returns the resource with that name.
@@ -256,10 +252,9 @@ fn result_of(ToolAnswer { success, value }: ToolAnswer, dialect: Dialect) -> Cal
 impl Server {
     /// Serves a client, or one request of a client that has no session and cannot be reached later.
     pub(super) fn new(shared: Arc<SharedState>, session: Option<ClientSession>) -> Self {
-        let turn = tokio::sync::Mutex::default();
         Self {
             shared,
-            turn,
+            turn: tokio::sync::Mutex::default(),
             session,
         }
     }

@@ -25,11 +25,11 @@ pub fn answer(
     draft.answer(id, choice, note, by)?;
     let plan = draft.plan();
     let question = plan.question(id);
-    let again = |about| choice == AnswerChoice::Retry && about != HumanQuestionKind::Model;
     let task = question.and_then(|question| question.task);
-    let gives = question.filter(|question| again(question.about));
-    let gives = gives.and(task).and_then(|task| plan.task(task));
-    let gives = gives.map_or(String::new(), |task| tasks::attempts(plan, task));
+    let again = choice == AnswerChoice::Retry
+        && question.is_some_and(|question| question.about != HumanQuestionKind::Model);
+    let tried = task.filter(|_| again).and_then(|task| plan.task(task));
+    let gives = tried.map_or(String::new(), |task| tasks::attempts(plan, task));
     let about = task.map_or_else(|| format!("plan {}", plan.id()), |id| format!("task {id}"));
     Ok(format!("{about}: {}{gives}", choice.as_str()))
 }

@@ -73,89 +73,7 @@ impl AtWork {
             cost_usd,
         }
     }
-}
 
-impl WorkRow {
-    fn of(plan: &Plan, task: &Task) -> Self {
-        let attempt = plan.current_attempt(task);
-        let mut questions = plan.open_questions();
-        let asks = questions.any(|open| open.task == Some(task.number));
-        let (doing, since) = match attempt {
-            _ if asks => (Mark::Asks.word().to_owned(), None),
-            Some(attempt) => doing(attempt),
-            None => ("is started".to_owned(), None),
-        };
-        let open = attempt.filter(|attempt| !asks && attempt.state == AttemptState::Open);
-        let claimed = open.filter(|attempt| attempt.claimed.is_some());
-        let folder = claimed.map(|attempt| CommandFile::workspace_of(&attempt.text));
-        // What a role waits for is said by the plan alone.
-        let works = claimed.filter(|attempt| attempt.waits.is_empty());
-        Self {
-            task: Some(task.number),
-            name: name(&task.name),
-            doing,
-            since,
-            command: works.map(|attempt| attempt.id.clone()),
-            workspace: folder.unwrap_or_default(),
-            asks,
-        }
-    }
-}
-
-/// Returns what is done in an attempt, and since when.
-fn doing(attempt: &Attempt) -> (String, Option<Time>) {
-    let words = match (attempt.state, attempt.claimed, attempt.waits.last()) {
-        (AttemptState::Open, None, _) => {
-            return ("waits for a worker".to_owned(), Some(attempt.issued));
-        }
-        (AttemptState::Open, since, Some(wait)) => return (role_text::waits(wait), since),
-        (AttemptState::Open, since, None) => return ("an agent works on it".to_owned(), since),
-        (AttemptState::Reported, ..) => "is checked and judged",
-        _ => "the next attempt comes",
-    };
-    let reported = attempt.report.as_ref().map(|report| report.received);
-    (words.to_owned(), reported)
-}
-
-/// What an agent itself says of its work.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct AgentSays {
-    /// What it does now, on one line; empty if it does not say.
-    pub doing: String,
-    pub tokens: u64,
-    pub cost_usd: f64,
-}
-
-/// Where the rows are shown: a terminal, and the step of what moves there.
-#[derive(Clone, Copy, Debug)]
-pub struct Screen {
-    pub columns: usize,
-    pub rows: usize,
-    pub step: usize,
-    pub paint: Paint,
-}
-
-impl Screen {
-    /// Returns a count of tokens, if there is one.
-    fn tokens(self, count: u64) -> Option<String> {
-        let limit = BudgetLimit::LlmTokens;
-        (count > 0).then(|| match self.columns < WIDE {
-            true => limit.amount(count as f64),
-            false => limit.counted(count as f64),
-        })
-    }
-}
-
-/// What turns beside a task at work.
-const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-
-/// Below that, units are left out.
-const WIDE: usize = 80;
-
-/// Lines of a terminal that are left for what stays.
-const LEFT_FREE: usize = 6;
-
-impl AtWork {
     /// Returns the rows and the bar, each narrower than the screen, and fewer than its lines; nothing if nothing is at work.
     /// `says` returns what the agent of a row says.
     pub fn lines(
@@ -236,6 +154,31 @@ impl AtWork {
 }
 
 impl WorkRow {
+    fn of(plan: &Plan, task: &Task) -> Self {
+        let attempt = plan.current_attempt(task);
+        let mut questions = plan.open_questions();
+        let asks = questions.any(|open| open.task == Some(task.number));
+        let (doing, since) = match attempt {
+            _ if asks => (Mark::ASKS.word.to_owned(), None),
+            Some(attempt) => doing(attempt),
+            None => ("is started".to_owned(), None),
+        };
+        let open = attempt.filter(|attempt| !asks && attempt.state == AttemptState::Open);
+        let claimed = open.filter(|attempt| attempt.claimed.is_some());
+        let folder = claimed.map(|attempt| CommandFile::workspace_of(&attempt.text));
+        // What a role waits for is said by the plan alone.
+        let works = claimed.filter(|attempt| attempt.waits.is_empty());
+        Self {
+            task: Some(task.number),
+            name: name(&task.name),
+            doing,
+            since,
+            command: works.map(|attempt| attempt.id.clone()),
+            workspace: folder.unwrap_or_default(),
+            asks,
+        }
+    }
+
     fn title(&self) -> String {
         match self.task {
             Some(task) => format!("{task} · {}", self.name),
@@ -252,14 +195,67 @@ impl WorkRow {
 
     /// Returns the text behind what turns, or behind the mark of a question.
     fn marked(&self, text: &str, screen: Screen) -> String {
-        let (paint, mark) = (screen.paint, Mark::Asks);
+        let (paint, mark) = (screen.paint, Mark::ASKS);
         if self.asks {
-            return paint.text(mark.style(), &format!(" {} {text}", mark.glyph()));
+            return paint.text(mark.style, &format!(" {} {text}", mark.glyph));
         }
         let spinner = SPINNER[screen.step % SPINNER.len()];
         format!(" {} {text}", paint.text(Style::Busy, spinner))
     }
 }
+
+/// Returns what is done in an attempt, and since when.
+fn doing(attempt: &Attempt) -> (String, Option<Time>) {
+    let words = match (attempt.state, attempt.claimed, attempt.waits.last()) {
+        (AttemptState::Open, None, _) => {
+            return ("waits for a worker".to_owned(), Some(attempt.issued));
+        }
+        (AttemptState::Open, since, Some(wait)) => return (role_text::waits(wait), since),
+        (AttemptState::Open, since, None) => return ("an agent works on it".to_owned(), since),
+        (AttemptState::Reported, ..) => "is checked and judged",
+        _ => "the next attempt comes",
+    };
+    let reported = attempt.report.as_ref().map(|report| report.received);
+    (words.to_owned(), reported)
+}
+
+/// What an agent itself says of its work.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AgentSays {
+    /// What it does now, on one line; empty if it does not say.
+    pub doing: String,
+    pub tokens: u64,
+    pub cost_usd: f64,
+}
+
+/// Where the rows are shown: a terminal, and the step of what moves there.
+#[derive(Clone, Copy, Debug)]
+pub struct Screen {
+    pub columns: usize,
+    pub rows: usize,
+    pub step: usize,
+    pub paint: Paint,
+}
+
+impl Screen {
+    /// Returns a count of tokens, if there is one.
+    fn tokens(self, count: u64) -> Option<String> {
+        let limit = BudgetLimit::LlmTokens;
+        (count > 0).then(|| match self.columns < WIDE {
+            true => limit.amount(count as f64),
+            false => limit.counted(count as f64),
+        })
+    }
+}
+
+/// What turns beside a task at work.
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+/// Below that, units are left out.
+const WIDE: usize = 80;
+
+/// Lines of a terminal that are left for what stays.
+const LEFT_FREE: usize = 6;
 
 /// Returns a span as a clock shows it: `0:07`, `12:30`, `1:02:03`.
 fn clock(span: Duration) -> String {

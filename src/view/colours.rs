@@ -49,39 +49,32 @@ impl Paint {
     }
 }
 
-/// What a person must notice.
+/// What a person must notice: a word with what stands before it, and the style of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
-    Proven,
-    Accepted,
-    Failed,
-    Asks,
+pub struct Mark {
+    pub glyph: &'static str,
+    pub word: &'static str,
+    pub style: Style,
 }
 
 impl Mark {
+    pub const PROVEN: Self = Self::new("✓", "proven", Style::Good);
+    pub const ACCEPTED: Self = Self::new("~", "accepted", Style::Unsure);
+    pub const FAILED: Self = Self::new("✗", "failed", Style::Bad);
+    pub const ASKS: Self = Self::new("?", "asks you", Style::Bold);
+
+    const fn new(glyph: &'static str, word: &'static str, style: Style) -> Self {
+        Self { glyph, word, style }
+    }
+
     /// Returns the mark of a result that was accepted.
     pub fn accepted(proven: bool) -> Self {
-        if proven { Self::Proven } else { Self::Accepted }
-    }
-
-    /// Returns what stands before the word.
-    pub fn glyph(self) -> &'static str {
-        self.look().0
-    }
-
-    /// Returns the word.
-    pub fn word(self) -> &'static str {
-        self.look().1
-    }
-
-    /// Returns the style of glyph and word.
-    pub fn style(self) -> Style {
-        self.look().2
+        if proven { Self::PROVEN } else { Self::ACCEPTED }
     }
 
     /// Returns the glyph with the word.
     pub fn text(self) -> String {
-        format!("{} {}", self.glyph(), self.word())
+        format!("{} {}", self.glyph, self.word)
     }
 
     /// Returns the mark with a count, if there are any.
@@ -91,17 +84,7 @@ impl Mark {
 
     /// Returns the mark with a count.
     pub fn counted(self, count: usize, paint: Paint) -> String {
-        let text = format!("{} {count} {}", self.glyph(), self.word());
-        paint.text(self.style(), &text)
-    }
-
-    fn look(self) -> (&'static str, &'static str, Style) {
-        match self {
-            Self::Proven => ("✓", "proven", Style::Good),
-            Self::Accepted => ("~", "accepted", Style::Unsure),
-            Self::Failed => ("✗", "failed", Style::Bad),
-            Self::Asks => ("?", "asks you", Style::Bold),
-        }
+        paint.text(self.style, &format!("{} {count} {}", self.glyph, self.word))
     }
 }
 

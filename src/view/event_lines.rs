@@ -217,19 +217,19 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
         Event::TaskStarted { .. } => ("started".into(), Busy),
         Event::Completed { proven, .. } => {
             let mark = Mark::accepted(*proven);
-            let text = format!("{} completed, {}", mark.glyph(), mark.word());
-            (text, mark.style())
+            let text = format!("{} completed, {}", mark.glyph, mark.word);
+            (text, mark.style)
         }
         // The reason of a person's command begins with the word itself.
         Event::Skipped { reason, .. } if reason.starts_with("skipped ") => (short(reason), Plain),
         Event::Skipped { reason, .. } => (saying("skipped", reason), Plain),
         Event::Stumbled { reason, .. } => (saying("failed, to be tried again", reason), Bad),
-        Event::Failed { reason, .. } => (saying(&Mark::Failed.text(), reason), Bad),
+        Event::Failed { reason, .. } => (saying(&Mark::FAILED.text(), reason), Bad),
         Event::Told { words, .. } => (saying("told", words), Plain),
         Event::Reopened { .. } => ("opened again".into(), Plain),
         Event::Asked { task, reason, .. } => {
             let about = task.map_or(String::new(), |task| format!(" about task {task}"));
-            let asks = Mark::Asks.text();
+            let asks = Mark::ASKS.text();
             (format!("{asks}{about}: {}", short(reason)), Bold)
         }
         Event::Answered {

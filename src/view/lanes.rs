@@ -29,11 +29,10 @@ impl LanesView {
     /// Returns the lanes of a plan, if it has roles with some.
     pub fn of(plan: &Plan) -> Option<Self> {
         let lanes = Lanes::of(plan);
-        let busy = lanes.busy();
         let role_view = |(role, lanes)| RoleView { role, lanes };
         (!lanes.roles.is_empty()).then(|| Self {
             most: lanes.most,
-            busy,
+            busy: lanes.busy(),
             roles: lanes.roles.into_iter().map(role_view).collect(),
             others: lanes.others,
         })

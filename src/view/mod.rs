@@ -35,7 +35,7 @@ pub use place_of_work::{place_of_agents, place_of_results};
 pub use plan::{LastDaemon, ListedView, PlanView, QuestionView};
 pub use program_name::ProgramName;
 pub use review::review;
-pub use run_progress_lines::{RepeatedFailures, progress, results, tasks};
+pub use run_progress_lines::{RepeatedFailures, results, tasks};
 pub use state_word::StateWord;
 pub use task_detail::{task_detail, task_rows};
 pub use why::{failing_output, why};
@@ -85,9 +85,9 @@ impl ListedView<'_> {
             head.status.why().map(|why| format!("waits: {}", name(why))),
             (head.queued_for()).map(|what| format!("waits {}", name(what))),
             goes_on_elsewhere(head).map(str::to_owned),
-            Mark::Proven.count(tally.proven, paint),
-            Mark::Accepted.count(self.accepted(), paint),
-            Mark::Failed.count(tally.failed, paint),
+            Mark::PROVEN.count(tally.proven, paint),
+            Mark::ACCEPTED.count(self.accepted(), paint),
+            Mark::FAILED.count(tally.failed, paint),
             usage::money(self.cost_usd()),
         ];
         let details = details.into_iter().flatten();

@@ -64,9 +64,9 @@ impl Outcomes {
         let recent = changes.iter().filter(|change| change.at >= since);
         let events =
             recent.flat_map(|change| change.delta.events.iter().map(|event| (change.at, event)));
-        let mut any = false;
+        let mut events = events.peekable();
+        self.plans += usize::from(events.peek().is_some());
         for (at, event) in events {
-            any = true;
             match event {
                 Event::Completed { task, proven } => completed.extend([(*task, *proven)]),
                 Event::Reopened { task } => {
@@ -96,7 +96,6 @@ impl Outcomes {
                 _ => {}
             }
         }
-        self.plans += usize::from(any);
         let proven = completed.values().filter(|proven| **proven).count();
         self.proven += proven;
         self.accepted += completed.len() - proven;
@@ -127,9 +126,9 @@ impl Outcomes {
             "{} of {}: {} · {} · {} · {} skipped",
             counted(done, "task"),
             counted(self.plans, "plan"),
-            marked(Mark::Proven, self.proven),
-            marked(Mark::Accepted, self.accepted),
-            marked(Mark::Failed, self.failed),
+            marked(Mark::PROVEN, self.proven),
+            marked(Mark::ACCEPTED, self.accepted),
+            marked(Mark::FAILED, self.failed),
             self.skipped
         )];
         lines.push(format!(
@@ -201,7 +200,6 @@ impl PastTasks {
         let counts = plan.counts();
         let count = counts.total() - counts.skipped;
         let lanes = usize::try_from(lanes).unwrap_or(1);
-        let rows = count.div_ceil(lanes.max(1)) as f64;
         let known = self.seconds.len() >= FEW;
         let (seconds, source) = match known {
             true => {
@@ -211,7 +209,7 @@ impl PastTasks {
             false if guess => (GUESS, "a guess: few tasks were done here yet".to_owned()),
             false => return None,
         };
-        let said = range(seconds, rows, time);
+        let said = range(seconds, count.div_ceil(lanes.max(1)) as f64, time);
         let cost = known.then(|| range(middle_half(&self.dollars), count as f64, money));
         let said: Vec<String> = [said, cost.flatten()].into_iter().flatten().collect();
         (count > 0 && !said.is_empty()).then(|| format!("expected: {} ({source})", said.join(", ")))

@@ -239,14 +239,13 @@ impl Progress {
 /// Counts the tasks by their words. Only tasks in progress or in question are visited: the plan keeps the other numbers.
 fn by_state(plan: &Plan) -> BTreeMap<StateWord, usize> {
     let (counts, ready) = (plan.counts(), plan.ready_count());
-    let waiting = counts.pending.saturating_sub(ready);
     let mut by_state = BTreeMap::from([
         (StateWord::Completed, counts.completed),
         (StateWord::Failed, counts.failed),
         (StateWord::Skipped, counts.skipped),
         (StateWord::InProgress, counts.in_progress),
         (StateWord::Ready, ready),
-        (StateWord::Waiting, waiting),
+        (StateWord::Waiting, counts.pending.saturating_sub(ready)),
     ]);
     if *plan.status() == PlanState::Abandoned {
         by_state.extend([(StateWord::Ready, 0), (StateWord::Waiting, 0)]);

@@ -17,9 +17,8 @@ pub fn review(plan: &Plan, paint: Paint) -> String {
     let mut lines: Vec<String> = shown.collect();
     let more = kept().count().saturating_sub(SHOWN);
     lines.extend((more > 0).then(|| format!("  … {more} more: `edit` shows all")));
-    let problems = &plan.head().problems;
     let doubt = |text: &String| format!("  doubtful: {}", one_line(text, LONGEST));
-    lines.extend(problems.iter().map(doubt));
+    lines.extend(plan.head().problems.iter().map(doubt));
     let checks = &plan.head().policy.checks;
     if !checks.is_empty() {
         let checks = one_line(&checks.join(", "), LONGEST);

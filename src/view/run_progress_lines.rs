@@ -12,19 +12,6 @@ use crate::wire::{joined, role};
 /// Tasks of a new plan that are listed.
 const LISTED: usize = 30;
 
-/// Returns an event as a line of progress; nothing for those that only programs want to see.
-pub fn progress(
-    change: &Change,
-    event: &Event,
-    names: &BTreeMap<TaskId, String>,
-) -> Option<(String, Style)> {
-    match event {
-        Event::Claimed { .. } | Event::Merged { .. } | Event::Started => None,
-        Event::Judged { decision, .. } if *decision == Decision::Next => None,
-        _ => Some(happened(change, event, |task| called(task, names))),
-    }
-}
-
 /// Returns how a task is called, with its name where that is known.
 fn called(task: TaskId, names: &BTreeMap<TaskId, String>) -> String {
     match names.get(&task) {
@@ -55,19 +42,17 @@ pub fn tasks(plan: &Plan) -> Vec<String> {
 pub fn results(plan: &Plan, paint: Paint) -> Option<String> {
     let counts = plan.counts();
     let proven = plan.proven_count();
-    let accepted = counts.completed.saturating_sub(proven);
     let settled = counts.completed + counts.failed + counts.skipped;
     let plain = |word: &str, count: usize| (count > 0).then(|| format!("{count} {word}"));
     let usage = &plan.head().usage;
     let (tokens, cost) = usage::whole(usage);
-    let took = plan.used(BudgetLimit::WallTime, usage.lived);
     let parts = [
-        Mark::Proven.count(proven, paint),
-        Mark::Accepted.count(accepted, paint),
-        Mark::Failed.count(counts.failed, paint),
+        Mark::PROVEN.count(proven, paint),
+        Mark::ACCEPTED.count(counts.completed.saturating_sub(proven), paint),
+        Mark::FAILED.count(counts.failed, paint),
         plain("skipped", counts.skipped),
         plain("not done", counts.total().saturating_sub(settled)),
-        usage::time(took),
+        usage::time(plan.used(BudgetLimit::WallTime, usage.lived)),
         usage::tokens(tokens, 0),
         usage::money(cost),
     ];
@@ -79,16 +64,21 @@ pub fn results(plan: &Plan, paint: Paint) -> Option<String> {
 pub struct RepeatedFailures(BTreeMap<TaskId, (String, u32, u32)>);
 
 impl RepeatedFailures {
-    /// Returns the line of an event: the one that is given, unless it only repeats how the task failed before.
-    pub fn told(
+    /// Returns an event as a line of progress, shorter where it only repeats how the task failed before; nothing for those that only
+    /// programs want to see.
+    pub fn progress(
         &mut self,
+        change: &Change,
         event: &Event,
         names: &BTreeMap<TaskId, String>,
-        line: (String, Style),
-    ) -> (String, Style) {
-        match (self.fold(event), event.task()) {
-            (Some(again), Some(task)) => (format!("{}: {again}", called(task, names)), Style::Bad),
-            _ => line,
+    ) -> Option<(String, Style)> {
+        match (self.fold(event), event.task(), event) {
+            (_, _, Event::Claimed { .. } | Event::Merged { .. } | Event::Started) => None,
+            (_, _, Event::Judged { decision, .. }) if *decision == Decision::Next => None,
+            (Some(again), Some(task), _) => {
+                Some((format!("{}: {again}", called(task, names)), Style::Bad))
+            }
+            _ => Some(happened(change, event, |task| called(task, names))),
         }
     }
 

@@ -60,8 +60,8 @@ impl PlanView {
         let daemon = self.daemon.as_ref();
         let elsewhere = daemon.and_then(|daemon| daemon["home"].as_str());
         lines.extend(elsewhere.map(|home| format!("\nA daemon at {} carries it out.", name(home))));
+        let goes_on = program.goes_on(&name(head.id.as_str()));
         if self.plan.state == StateWord::Stopped {
-            let goes_on = program.goes_on(&name(head.id.as_str()));
             let none = match self.daemon_elsewhere {
                 true => "The daemon here works on another plan",
                 false => "No daemon works here",
@@ -69,7 +69,6 @@ impl PlanView {
             lines.push(format!("\n{none}: {goes_on}."));
         }
         if self.plan.state == StateWord::Paused && self.questions.is_empty() {
-            let goes_on = program.goes_on(&name(head.id.as_str()));
             lines.push(format!("\nNothing new begins: {goes_on}."));
         }
         lines.extend(self.last_daemon.as_ref().map(|last| last.text(now)));
@@ -130,14 +129,12 @@ fn more(count: usize, word: &str) -> Option<String> {
 /// Returns that a role at work on a task waits for another one, on a line below the task.
 fn wait_text(wait: &RoleRequest, now: Time) -> String {
     let (waits, since) = (role_text::waits(wait), span(now.since(wait.since)));
-    let text = format!("{waits} · {since}");
-    format!("{:19}{text}", "")
+    format!("{:19}{waits} · {since}", "")
 }
 
 impl TaskView {
     fn line(&self, plan: &PlanState, stopped: bool, now: Time, paint: Paint) -> String {
-        let word = format!("{:<11}", self.state.as_str());
-        let word = paint.text(self.state.style(), &word);
+        let word = paint.text(self.state.style(), &format!("{:<11}", self.state.as_str()));
         let line = format!("{:>4}  {word}  {}", self.id, name(&self.name));
         let role = self.assignee.as_deref().map(role_text::role);
         let no_worker = self.no_worker.then(|| "for no role".to_owned());
@@ -165,17 +162,16 @@ impl TaskView {
             TaskState::InProgress => Some((self.under_way(plan, stopped, now), Style::Plain)),
             TaskState::Completed if self.by_hand => {
                 let mark = Mark::accepted(false);
-                let text = format!("{} by hand, {}", mark.glyph(), mark.word());
-                Some((text, mark.style()))
+                Some((format!("{} by hand, {}", mark.glyph, mark.word), mark.style))
             }
             TaskState::Completed => self.proven.map(|proven| {
                 let mark = Mark::accepted(proven);
-                (mark.text(), mark.style())
+                (mark.text(), mark.style)
             }),
             TaskState::Failed => {
-                let reason = reason().unwrap_or_else(|| Mark::Failed.word().to_owned());
-                let text = format!("{} {reason}", Mark::Failed.glyph());
-                Some((text, Mark::Failed.style()))
+                let reason = reason().unwrap_or_else(|| Mark::FAILED.word.to_owned());
+                let text = format!("{} {reason}", Mark::FAILED.glyph);
+                Some((text, Mark::FAILED.style))
             }
             TaskState::Skipped => reason().map(|reason| (reason, Style::Plain)),
         }

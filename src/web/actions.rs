@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::work::blocking;
-use super::{Answer, ApiError, ApiResult, WebState, task_id};
+use super::{Answer, ApiError, ApiResult, Web, WebState, task_id};
 use crate::config::Isolation;
 use crate::exec::project_head;
 use crate::plan::{
@@ -100,11 +100,10 @@ impl<S: Send + Sync> FromRequest<S> for Action {
         let body = serde_json::from_slice::<Map<String, Value>>(&bytes)
             .and_then(|fields| serde_json::from_value::<Body>(fields.into()))
             .map_err(|error| ApiError::bad_request(format!("the body: {error}")))?;
-        let (content, if_seq) = (sha256(content), body.if_seq);
         let asked = RepeatableChange {
             key,
-            content,
-            if_seq,
+            content: sha256(content),
+            if_seq: body.if_seq,
         };
         Ok(Self { asked, body })
     }
@@ -133,7 +132,7 @@ pub fn routes() -> Router<WebState> {
 /// Answers an action that needs nothing but the plan; `why` says what it is in the log.
 fn does(why: &'static str, act: Act) -> MethodRouter<WebState> {
     let answer = async move |state, Path(named): Path<HashMap<String, String>>, action| {
-        let State(state): State<WebState> = state;
+        let State(state): Web = state;
         let number = named.get("n");
         let task = number.map_or(Ok(TaskId::default()), |n| task_id(n))?;
         let act = move |draft: &mut Draft<'_>, body: &Body| act(draft, task, body);
@@ -172,8 +171,7 @@ fn approve(draft: &mut Draft<'_>, _: TaskId, body: &Body) -> Result<String, Refu
 
 fn add(draft: &mut Draft<'_>, _: TaskId, body: &Body) -> Result<String, Refusal> {
     let after: Vec<TaskId> = body.after.iter().copied().map(TaskId).collect();
-    let text = or(&body.description, &body.name);
-    let task = steering::task_of_words(&body.name, text, &after);
+    let task = steering::task_of_words(&body.name, or(&body.description, &body.name), &after);
     steering::add(draft, task, None)
 }
 
@@ -219,18 +217,17 @@ fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
 /// Makes a plan of a goal, with the settings that are configured. The plan of a key has the id that follows from it, so a goal
 /// that is sent again finds it.
 async fn create(
-    State(state): State<WebState>,
+    State(state): Web,
     Action { asked, body }: Action,
 ) -> ApiResult<(StatusCode, Json<Value>)> {
     let goal = words(&body.goal).map_err(StoreError::from)?;
-    let run = &state.config.run;
     let goals = match &state.goals {
         Err(Problem { message, hint, .. }) => {
             return Err(ApiError::conflict(message).hint(hint.as_deref().unwrap_or_default()));
         }
         Ok(goals) => goals,
     };
-    if run.isolation == Isolation::Worktree {
+    if state.config.run.isolation == Isolation::Worktree {
         let project = project_head(Folder::new(&goals.workspace), None).await;
         project.map_err(|error| ApiError::conflict(&error).hint(error.hint()))?;
     }
@@ -270,11 +267,7 @@ fn id_of(key: &str) -> PlanId {
 }
 
 /// Answers a question.
-async fn answer(
-    State(state): State<WebState>,
-    Path(id): Path<QuestionId>,
-    action: Action,
-) -> Answer {
+async fn answer(State(state): Web, Path(id): Path<QuestionId>, action: Action) -> Answer {
     let choice = AnswerChoice::parse(&action.body.choice);
     let choice = choice.ok_or_else(|| ApiError::bad_request("`choice` is no answer"))?;
     for listed in state.store.plans().await? {
@@ -297,11 +290,7 @@ async fn answer(
 }
 
 /// Makes a plan what it was after an earlier change; a preview says what would change.
-async fn restore(
-    State(state): State<WebState>,
-    Path(plan): Path<PlanId>,
-    action: Action,
-) -> Answer {
+async fn restore(State(state): Web, Path(plan): Path<PlanId>, action: Action) -> Answer {
     let at = action.body.at.unwrap_or_default();
     let earlier = state.plan_at(&plan, at).await?;
     if action.body.preview {
@@ -322,7 +311,7 @@ async fn restore(
 }
 
 /// Makes an edit of a plan's text, as a whole or not at all.
-async fn edit(State(state): State<WebState>, Path(plan): Path<PlanId>, action: Action) -> Answer {
+async fn edit(State(state): Web, Path(plan): Path<PlanId>, action: Action) -> Answer {
     let read = |plan: &Plan, seq| (plan.head().clone(), seq);
     let (head, seq) = state.store.read(&plan, read).await?;
     let seen = state.plan_at(&plan, action.body.at.unwrap_or(seq)).await?;
@@ -346,7 +335,7 @@ async fn edit(State(state): State<WebState>, Path(plan): Path<PlanId>, action: A
 }
 
 /// Gives the token to a device for a code, which changes no plan. What is wrong with a code is not said: it would help who guesses.
-async fn pair(State(state): State<WebState>, Action { body, .. }: Action) -> Answer {
+async fn pair(State(state): Web, Action { body, .. }: Action) -> Answer {
     let (file, now) = (state.token.clone(), std::time::SystemTime::now());
     let redeem = move || match file.pairing_code().redeem(&body.code, now)? {
         true => file.token().map(Some),

@@ -7,21 +7,15 @@ use axum::response::{IntoResponse, Response};
 
 use crate::wire::sha256;
 
+const PAGE: &str = "text/html; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The path, the type and the content of each file.
 const ASSETS: [(&str, &str, &str); 9] = [
-    (
-        "/",
-        "text/html; charset=utf-8",
-        include_str!("assets/index.html"),
-    ),
+    ("/", PAGE, include_str!("assets/index.html")),
     ("/app.js", SCRIPT, include_str!("assets/app.js")),
-    (
-        "/app.css",
-        "text/css; charset=utf-8",
-        include_str!("assets/app.css"),
-    ),
+    ("/app.css", STYLE, include_str!("assets/app.css")),
     ("/live.js", SCRIPT, include_str!("assets/live.js")),
     ("/parts.js", SCRIPT, include_str!("assets/parts.js")),
     ("/plan.js", SCRIPT, include_str!("assets/plan.js")),

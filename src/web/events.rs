@@ -17,9 +17,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::plans::change;
-use super::{ApiResult, TASKS_OF_A_CHANGE, Wanted, WebState, fit};
+use super::{ApiResult, TASKS_OF_A_CHANGE, Wanted, Web, WebState, fit};
 use crate::exec::read_from;
-use crate::plan::{Attempt, CommandId, Plan, PlanId, TaskId};
+use crate::plan::{CommandId, Plan, PlanId, TaskId};
 use crate::store::{ListedPlan, StoreError, TalliedPlan};
 use crate::view::StateWord;
 use crate::volumes::Watch;
@@ -60,7 +60,7 @@ struct Changes {
 
 /// Streams what happens to one plan after the change that the reader saw last; without one, from now on.
 pub async fn of_plan(
-    State(state): State<WebState>,
+    State(state): Web,
     Path(id): Path<PlanId>,
     wanted: Wanted,
     headers: HeaderMap,
@@ -76,7 +76,7 @@ pub async fn of_plan(
 }
 
 /// Streams the state of every plan, at first and whenever it changes.
-pub async fn of_all(State(state): State<WebState>) -> ApiResult<Response> {
+pub async fn of_all(State(state): Web) -> ApiResult<Response> {
     let changes = Changes::of(&state);
     let (outbox, response) = open(&state)?;
     tokio::spawn(async move { follow_all(&state, changes, &outbox).await });
@@ -129,9 +129,8 @@ async fn outputs(
 ) -> Result<bool, Ended> {
     let open = |plan: &Plan, _| {
         let open = plan.awaited_attempts();
-        let of = |attempt: &Attempt| (attempt.id.clone(), attempt.task, attempt.number);
         open.filter(|attempt| attempt.claimed.is_some())
-            .map(of)
+            .map(|attempt| (attempt.id.clone(), attempt.task, attempt.number))
             .collect()
     };
     let open: Vec<(CommandId, TaskId, u32)> = state.store.read(id, open).await?;

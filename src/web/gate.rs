@@ -170,16 +170,12 @@ impl Gate {
     /// Checks where the request says that it comes from and goes to.
     fn check_place<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
         let (headers, uri) = (request.headers(), request.uri());
-        let named = |host: &str| {
-            let host = host.to_ascii_lowercase();
-            self.hosts.contains(&host)
-        };
+        let named = |host: &str| self.hosts.contains(&host.to_ascii_lowercase());
         let elsewhere = uri.authority().is_some_and(|host| !named(host.as_str()));
         if elsewhere || !only(headers, HOST.as_str()).is_some_and(named) {
             let message = "the address of the request is not one of this server";
-            let error = ApiError::new(StatusCode::MISDIRECTED_REQUEST, message);
             let hint = "open the address that the program printed, or give `--public-url`";
-            return Err(error.hint(hint));
+            return Err(ApiError::new(StatusCode::MISDIRECTED_REQUEST, message).hint(hint));
         }
         let forwarded = |name: &str| name == "forwarded" || name.starts_with("x-forwarded");
         if !self.forwarded && headers.keys().any(|name| forwarded(name.as_str())) {
@@ -192,8 +188,7 @@ impl Gate {
         let site = "sec-fetch-site";
         let near = |site: &str| ["same-origin", "none"].contains(&site);
         let far = headers.contains_key(site) && !only(headers, site).is_some_and(near);
-        let far = far && !is_visit(request);
-        if foreign || far {
+        if foreign || far && !is_visit(request) {
             let message = "the request comes from another site";
             return Err(ApiError::new(StatusCode::FORBIDDEN, message));
         }
@@ -296,8 +291,7 @@ fn check_body(headers: &HeaderMap) -> Result<(), ApiError> {
 /// Returns whether a person follows a link to the page, such as one in a notification. The page that is shown then has no data,
 /// and the other site sees nothing of it.
 fn is_visit<B>(request: &Request<B>) -> bool {
-    let headers = request.headers();
-    let is = |name, value| only(headers, name) == Some(value);
+    let is = |name, value| only(request.headers(), name) == Some(value);
     *request.method() == Method::GET
         && request.uri().path() == "/"
         && is("sec-fetch-mode", "navigate")

@@ -25,6 +25,7 @@ use self::api_error::{Answer, ApiError, ApiResult};
 use self::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
 use self::gate::{MAX_BODY, Pass};
 use self::plans::{TASKS_OF_A_CHANGE, Wanted, no_task, task_id};
+use self::state::Web;
 use crate::serve::{HttpTools, PATH};
 
 /// Returns the tools alone.
@@ -51,10 +52,9 @@ pub fn page(state: WebState, tools: HttpTools) -> Router {
         .merge(actions::routes())
         .method_not_allowed_fallback(async || ApiError::wrong_method())
         .layer(DefaultBodyLimit::max(MAX_BODY));
-    let missing = async || ApiError::not_found("there is nothing at this address");
     Router::new()
         .nest("/api/v1", api)
         .with_state(state)
         .route_service(PATH, tools)
-        .fallback(missing)
+        .fallback(async || ApiError::not_found("there is nothing at this address"))
 }

@@ -7,9 +7,7 @@ use axum::http::request::Parts;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{
-    Answer, ApiError, ApiResult, MOST, WebState, clip_texts, fit, prefix, size, take_rows,
-};
+use super::{Answer, ApiError, ApiResult, MOST, Web, clip_texts, fit, prefix, size, take_rows};
 use crate::plan::{
     ArchiveState, DAEMON, HeldLocks, HumanQuestion, Plan, PlanHead, PlanId, PlanState, Refusal,
     Row, TaskId, Time,
@@ -71,15 +69,13 @@ pub fn no_task(plan: &PlanId, task: TaskId) -> ApiError {
 
 /// Lists the plans, the newest first, and says who carries them out. A page goes on behind a moment: what was made since, or is
 /// gone, moves none of them.
-pub async fn list(State(state): State<WebState>, wanted: Wanted) -> Answer {
+pub async fn list(State(state): Web, wanted: Wanted) -> Answer {
     let daemon = state.volumes.running();
     let plans = state.store.tallied(PlanHead::is_listed).await?;
     let elsewhere = state.store.held_elsewhere().await?;
     let before = wanted.after.filter(|after| *after > 0).map(Time);
-    let begin = plans.partition_point(|plan| {
-        let made = plan.plan.head.created_at;
-        before.is_some_and(|before| made >= before)
-    });
+    let begin = plans
+        .partition_point(|plan| before.is_some_and(|before| plan.plan.head.created_at >= before));
     let limit = wanted.limit.unwrap_or(MOST_ROWS).clamp(1, MOST_ROWS);
     let rows = plans[begin..].iter().take(limit).map(|plan| {
         let id = &plan.plan.head.id;
@@ -109,7 +105,7 @@ pub async fn list(State(state): State<WebState>, wanted: Wanted) -> Answer {
 }
 
 /// Shows a plan, as it is or as it was after a change.
-pub async fn show(State(state): State<WebState>, Path(id): Path<PlanId>, wanted: Wanted) -> Answer {
+pub async fn show(State(state): Web, Path(id): Path<PlanId>, wanted: Wanted) -> Answer {
     let now = state.clock.now();
     let before = match wanted.at {
         Some(at) => Some((state.plan_at(&id, at).await?, at)),
@@ -125,11 +121,10 @@ pub async fn show(State(state): State<WebState>, Path(id): Path<PlanId>, wanted:
             None => {
                 let others = state.store.locks_beside(&id).await?;
                 let view = move |plan: &Plan, seq| {
-                    let view = PlanView::of(plan, seq, limit, now, &others);
                     let head = plan.head().clone();
                     match head.archive_state {
                         ArchiveState::Deleted => Err(Refusal::Deleted),
-                        _ => Ok((view, seq, head)),
+                        _ => Ok((PlanView::of(plan, seq, limit, now, &others), seq, head)),
                     }
                 };
                 let view = state.store.read(&id, view).await?;
@@ -171,7 +166,7 @@ fn place(head: &PlanHead, program: &ProgramName) -> Option<String> {
 }
 
 /// Returns the plan file of a plan, for an editor.
-pub async fn plan_text(State(state): State<WebState>, Path(id): Path<PlanId>) -> Answer {
+pub async fn plan_text(State(state): Web, Path(id): Path<PlanId>) -> Answer {
     let render = |plan: &Plan, seq| (PlanToEdit::new(plan, None).text, seq);
     let (text, seq) = state.store.read(&id, render).await?;
     if prefix(&text).len() < text.len() {
@@ -184,11 +179,7 @@ pub async fn plan_text(State(state): State<WebState>, Path(id): Path<PlanId>) ->
 }
 
 /// Lists the tasks of a plan after one of them.
-pub async fn tasks(
-    State(state): State<WebState>,
-    Path(id): Path<PlanId>,
-    wanted: Wanted,
-) -> Answer {
+pub async fn tasks(State(state): Web, Path(id): Path<PlanId>, wanted: Wanted) -> Answer {
     let now = state.clock.now();
     let limit = wanted.limit.unwrap_or(PAGE).clamp(1, MOST_ROWS);
     let after = wanted.after.and_then(|after| u32::try_from(after).ok());
@@ -211,10 +202,7 @@ pub async fn tasks(
 }
 
 /// Shows all that is known of a task.
-pub async fn task(
-    State(state): State<WebState>,
-    Path((id, task)): Path<(PlanId, String)>,
-) -> Answer {
+pub async fn task(State(state): Web, Path((id, task)): Path<(PlanId, String)>) -> Answer {
     let task = task_id(&task)?;
     let (now, program) = (state.clock.now(), state.program.clone());
     let others = state.store.locks_beside(&id).await?;
@@ -229,7 +217,7 @@ pub async fn task(
 }
 
 /// Lists what happened to a plan after a change, the earliest first.
-pub async fn log(State(state): State<WebState>, Path(id): Path<PlanId>, wanted: Wanted) -> Answer {
+pub async fn log(State(state): Web, Path(id): Path<PlanId>, wanted: Wanted) -> Answer {
     let last = state.store.read(&id, |_, seq| seq).await?;
     let limit = wanted.limit.unwrap_or(CHANGES).clamp(1, CHANGES);
     let changes = state.store.since(&id, wanted.after.unwrap_or(0), limit);
@@ -275,7 +263,7 @@ fn touched(change: &Change) -> impl Iterator<Item = TaskId> {
 }
 
 /// Lists what waits for an answer in all plans.
-pub async fn questions(State(state): State<WebState>) -> Answer {
+pub async fn questions(State(state): Web) -> Answer {
     let mut rows = Vec::new();
     for ListedPlan { head, .. } in state.store.plans().await? {
         if head.is_listed() && head.may_ask() {

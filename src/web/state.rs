@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
@@ -39,6 +40,9 @@ pub struct Parts {
     /// Nothing may be changed from the page.
     pub read_only: bool,
 }
+
+/// The state of the server, as endpoints take it.
+pub type Web = State<WebState>;
 
 /// The state of the server; copies share it.
 #[derive(Clone, Debug)]

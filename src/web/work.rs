@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde_json::json;
 
-use super::{Answer, ApiError, ApiResult, Wanted, WebState, no_task, prefix, take_rows, task_id};
+use super::{Answer, ApiError, ApiResult, Wanted, Web, no_task, prefix, take_rows, task_id};
 use crate::exec::{DiffDetail, DiffSource, diff_of, diff_project, find_diff_after, read_from};
 use crate::plan::{AttemptState, CommandId, Plan, PlanId, TaskId};
 use crate::view::Paint;
@@ -23,7 +23,7 @@ fn no_attempt(task: TaskId) -> ApiError {
 /// Shows what a task changed: of a completed one what was accepted, of any other what is there so far; or as it was after an
 /// attempt.
 pub async fn diff(
-    State(state): State<WebState>,
+    State(state): Web,
     Path((id, task)): Path<(PlanId, String)>,
     wanted: Wanted,
 ) -> Answer {
@@ -64,7 +64,7 @@ struct Shown {
 
 /// Shows a piece of what the agent of a task said and did, in words. The newest attempt is meant unless another one is named.
 pub async fn output(
-    State(state): State<WebState>,
+    State(state): Web,
     Path((id, task)): Path<(PlanId, String)>,
     wanted: Wanted,
 ) -> Answer {
@@ -124,7 +124,7 @@ fn shown(plan: &Plan, task: TaskId, number: Option<u32>) -> Option<Shown> {
 }
 
 /// Lists who is at work in all plans, and the relays.
-pub async fn workers(State(state): State<WebState>) -> Answer {
+pub async fn workers(State(state): Web) -> Answer {
     let found = workers_at_work::workers(&state.store, &state.volumes).await?;
     let (rows, all) = take_rows(found.iter().map(|worker| json!(worker)));
     let relays = workers_at_work::relays(&state.store).await?;

@@ -65,23 +65,25 @@ impl Foreground<'_> {
         let Some(open) = open else {
             // Only once: the terminal would show keys for a moment each time.
             return match self.asked.take() {
-                Some(_) => self.prompt.end(self.output),
+                Some(_) => self.prompt.end(self.app.out),
                 None => Ok(()),
             };
         };
         let question = &open.question;
         if self.asked.as_ref() != Some(&question.id) {
-            self.prompt.end(self.output)?;
+            self.prompt.end(self.app.out)?;
             self.asked = Some(question.id.clone());
-            self.output.ring(&format!("asks about {}", open.subject))?;
-            let paint = self.output.paint;
+            self.app.out.ring(&format!("asks about {}", open.subject))?;
+            let paint = self.app.out.paint;
             let title = paint.text(Style::Bold, &format!("? {}", open.subject));
             let reason = printable(&question.reason);
             let reason = (reason.lines()).map(|line| format!("  {line}").trim_end().to_owned());
             let output = open.output.iter().map(|line| format!("  | {line}"));
             let reason: Vec<String> = reason.chain(output).collect();
             let (reason, plan) = (reason.join("\n"), &open.plan);
-            self.output.prose(&format!("\n{title}\n{reason}\n{plan}"))?;
+            self.app
+                .out
+                .prose(&format!("\n{title}\n{reason}\n{plan}"))?;
         }
         let more = match open.waiting {
             0 => String::new(),
@@ -93,10 +95,10 @@ impl Foreground<'_> {
         let away = away.map_or(String::new(), |away| format!(" ({away})"));
         let text = format!("{short}{more}{away}? {offer} > ");
         // Where nothing may move, nothing stands there that would have to.
-        let columns = self.live.as_ref().and(self.output.size());
+        let columns = self.live.as_ref().and(self.app.out.size());
         let beside = columns.map(|(columns, _)| open.at_work.beside_question(columns));
         let (above, keys) = (beside.unwrap_or_default(), keys(question));
-        self.prompt.ask(&above, &text, &keys, self.output)
+        self.prompt.ask(&above, &text, &keys, self.app.out)
     }
 
     /// Takes a line that the person typed as the answer to the question on the terminal.
@@ -113,16 +115,16 @@ impl Foreground<'_> {
             Typed::Nothing => Ok(()),
             Typed::Explain => {
                 let note = "what follows the word is a note";
-                self.output.line(&explanation(&question, note))
+                self.app.out.line(&explanation(&question, note))
             }
-            Typed::Wrong(why) => self.output.line(&format!("  {why}")),
+            Typed::Wrong(why) => self.app.out.line(&format!("  {why}")),
             Typed::Edit => self.edit_plan().await,
             Typed::Answer(choice, note) => {
                 let by = "terminal";
                 let answer = move |draft: &mut Draft<'_>| draft.answer(&id, choice, &note, by);
                 let answered = self.store.change(&self.plan, by, "answered", answer);
                 match answered.await {
-                    Err(StoreError::Refused(refusal)) => self.output.line(&format!("  {refusal}")),
+                    Err(StoreError::Refused(refusal)) => self.app.out.line(&format!("  {refusal}")),
                     answered => Ok(answered?),
                 }
             }
@@ -135,7 +137,7 @@ impl Foreground<'_> {
         let given = self.app.read(&self.plan, read).await?;
         let mut text = given.text.clone();
         loop {
-            self.prompt.end(self.output)?;
+            self.prompt.end(self.app.out)?;
             // Kept outside of this future, which is dropped when a signal comes or the daemon ends meanwhile.
             let edited = match Editor::open(&text, &given.text) {
                 Ok(editor) => self.editor.insert(editor).closed().await,
@@ -144,15 +146,15 @@ impl Foreground<'_> {
             let editor = self.editor.take();
             let edited = match edited {
                 Ok(edited) => edited,
-                Err(error) => return self.output.line(&printable(&format!("  {error:#}"))),
+                Err(error) => return self.app.out.line(&printable(&format!("  {error:#}"))),
             };
             let written = without_comments(&edited);
             if written == given.text {
-                return self.output.line("  the plan stays as it was");
+                return self.app.out.line("  the plan stays as it was");
             }
             if edited == text {
                 let kept = unchanged(editor.and_then(Editor::keep));
-                return self.output.line(&format!("  {kept}"));
+                return self.app.out.line(&format!("  {kept}"));
             }
             let applied = (self.app).apply_edit(&self.plan, &given, written, "terminal");
             match applied.await? {
