@@ -1,5 +1,5 @@
-//! A command line with placeholders: any program that reads a prompt can be an agent. A retry contains only what is new, so a
-//! program without a memory of its sessions needs a wrapper, or has to evaluate `command_type`.
+//! A command line with placeholders: any program that reads a prompt can be an agent. For one that is told its session a retry
+//! has only what is new.
 
 use super::{AgentJob, AgentProcess};
 use crate::volumes::Folder;
@@ -9,6 +9,11 @@ use crate::volumes::Folder;
 pub struct CommandTemplate(pub(super) Vec<String>);
 
 impl CommandTemplate {
+    /// Returns whether the program is told the session that it is to go on in.
+    pub fn takes_session(&self) -> bool {
+        self.0.iter().any(|word| word.contains("{session}"))
+    }
+
     /// Fills in the command line. If it has no `{prompt_file}`, the program reads the prompt on standard input.
     pub fn step(&self, job: &AgentJob<'_>) -> AgentProcess {
         let id = &job.command.id;

@@ -75,6 +75,8 @@ pub struct AgentJob<'a> {
     pub command: &'a CommandFile,
     /// The session that the command names, or a fresh one.
     pub session: SessionId,
+    /// The session in which a retry goes on; `None` if the agent keeps none, and gets the whole task again.
+    pub kept_session: Option<SessionId>,
     /// Where the work is done.
     pub workspace: PathBuf,
 }
@@ -222,10 +224,12 @@ impl<'a> AgentJob<'a> {
             let id = command.id.as_str();
             SessionId::new(id.strip_prefix("task-").unwrap_or(id))
         };
+        let session = command.session.clone().unwrap_or_else(fresh);
         Self {
             volumes,
             command,
-            session: command.session.clone().unwrap_or_else(fresh),
+            kept_session: Some(session.clone()),
+            session,
             workspace: match command.workspace.as_str() {
                 "" => volumes.path(Folder::Workspace),
                 folder => PathBuf::from(folder),

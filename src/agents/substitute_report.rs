@@ -272,7 +272,7 @@ fn last_message(text: &str) -> Option<&str> {
 
 fn begin(job: &AgentJob<'_>, status: ReportStatus) -> ReportFile {
     let mut file = ReportFile::new(job.command.id.clone(), status);
-    file.report.session = Some(job.session.clone());
+    file.report.session.clone_from(&job.kept_session);
     file.request_id.clone_from(&job.command.request_id);
     file
 }

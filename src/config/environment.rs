@@ -24,6 +24,11 @@ impl Environment {
         value.filter(|value| !value.is_empty())
     }
 
+    /// Returns the names of all variables.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// Returns the same environment with another `PATH`, if one is given.
     #[must_use]
     pub fn with_path(mut self, path: Option<&str>) -> Self {

@@ -223,8 +223,10 @@ fn take_at(table: &mut DeTable<'_>, path: &str, offset: usize) -> Option<String>
 /// Replaces what the environment names: `PLAN_AGENT_RUN_TASK_TIMEOUT` is `run.task_timeout`. Adds what is wrong there to the
 /// problems.
 pub(super) fn override_by(found: &mut FileContent, environment: &Environment) {
+    let mut known = Vec::new();
     for key in known_keys() {
         let name = variable_of(&key);
+        known.push(name.clone());
         let Some(text) = environment.get(&name) else {
             continue;
         };
@@ -237,6 +239,21 @@ pub(super) fn override_by(found: &mut FileContent, environment: &Environment) {
             }
         }
     }
+    // Others begin as those of a section do: one that is misspelt would go unseen.
+    let sections: BTreeSet<&str> = known.iter().filter_map(|name| section_of(name)).collect();
+    let named = environment.names();
+    let in_section = named.filter(|name| section_of(name).is_some_and(|it| sections.contains(it)));
+    for name in in_section.filter(|name| !known.iter().any(|known| known == name)) {
+        let problem = wrong_variable(name, "there is no key of that name");
+        let hint = meant(name, known.iter().map(String::as_str));
+        found.problems.push(Problem { hint, ..problem });
+    }
+}
+
+/// Returns the first word of the name of a variable: the section that its key is in.
+fn section_of(name: &str) -> Option<&str> {
+    let (section, _) = name.strip_prefix("PLAN_AGENT_")?.split_once('_')?;
+    Some(section)
 }
 
 /// Returns the environment variable that overrides a key.

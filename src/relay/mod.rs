@@ -496,10 +496,13 @@ impl Relay {
         };
         self.volumes.file_report(name, &filed)?;
         (self.options.notice)(&format!("{what}: {title}"));
+        self.until.forget(&id);
+        // Where the next attempt goes on, as the daemon knows it: by the report, else by the heartbeat.
         let session = report_file::parse(name, &bytes).ok();
         let session = session.and_then(|file| file.report.session);
-        self.until.forget(&id);
-        let session = session.as_ref().map(SessionId::as_str);
+        let seen = self.seen.get(&id);
+        let beaten = seen.and_then(|(sign, _)| sign.life.session.as_deref());
+        let session = session.as_ref().map(SessionId::as_str).or(beaten);
         self.options.notes.remove(&id, session)
     }
 }

@@ -470,8 +470,8 @@ impl Tables {
     /// Ends a plan's lease, if it is still of this epoch.
     /// Ends a lease. A plan whose last daemon is gone stays one of those that another may take over.
     pub(super) fn end_lease(&mut self, plan: &PlanId, epoch: i64, gone: bool) -> Result<()> {
-        let statement = "UPDATE plans SET held_until = $3 WHERE id = $1 AND epoch = $2";
-        self.run(statement, &[&plan.as_str(), &epoch, &i64::from(gone)])
+        let statement = "UPDATE plans SET held_until = $1 WHERE id = $2 AND epoch = $3";
+        self.run(statement, &[&i64::from(gone), &plan.as_str(), &epoch])
     }
 
     pub(super) fn seq(&mut self, plan: &PlanId) -> Result<Option<i64>> {

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::agents::{Agent, AgentJob, AgentProcess, MOST_PRINTED, ProcessEnd};
 use crate::exec::{self, ChildOutput, ChildSpec, GRACE, stop_group};
-use crate::plan::CommandId;
+use crate::plan::{CommandId, SessionId};
 use crate::plan_time::{TimeAllowance, wall};
 use crate::store::StorePlace;
 use crate::volumes::{EXCHANGE, Folder, Heartbeat, Volumes, VolumesError};
@@ -79,7 +79,10 @@ impl AgentDoer {
             return Err(WorkStop::Cancelled);
         }
         worker.notify(WorkerEvent::Begun(title(&command.body, &command.id)));
-        let job = AgentJob::new(&claim.volumes, command);
+        let mut job = AgentJob::new(&claim.volumes, command);
+        if let Agent::Command(template) = &self.agent {
+            job.kept_session = job.kept_session.filter(|_| template.takes_session());
+        }
         let run = CommandRun {
             worker,
             doer: self,
@@ -165,7 +168,8 @@ impl CommandRun<'_> {
     /// Runs the steps one after the other up to the first that fails.
     async fn run_all(&self, steps: Vec<AgentProcess>) -> Result<Vec<ProcessEnd>> {
         let vital = RunVitals::new(&self.job.command.id, wall());
-        vital.current().session = Some(self.job.session.to_string());
+        let session = self.job.kept_session.as_ref();
+        vital.current().session = session.map(SessionId::to_string);
         let mut left = self.doer.deadline;
         let mut all = Vec::new();
         for step in steps {

@@ -262,5 +262,10 @@ fn environment_error_names_variable() {
     let problem = |name, value| overridden(name, value).unwrap_err();
     insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "0"), @"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: must be 1 or more");
     insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "many"), @r#"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: invalid type: string "many", expected a whole number from 0 to 4294967295"#);
+    insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATEMPTS", "2"), @"environment variable `PLAN_AGENT_RUN_MAX_ATEMPTS`: there is no key of that name");
+    assert_eq!(
+        overridden("PLAN_AGENT_OF_MINE", "2").unwrap(),
+        Config::default()
+    );
     insta::assert_snapshot!(problem("PLAN_AGENT_LLM_PROVIDER", "antropic"), @"environment variable `PLAN_AGENT_LLM_PROVIDER`: unknown variant `antropic`, expected one of `auto`, `anthropic`, `openai`, `agent`, `none`");
 }
