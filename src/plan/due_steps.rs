@@ -9,12 +9,7 @@ use std::time::Duration;
 
 use super::proof::{is_checked, is_provable};
 use super::rule_decisions::{certain, settled};
-use super::{
-    ActiveTime, Attempt, AttemptState, BudgetDay, BudgetLimit, CommandId, HeldLocks, HumanQuestion,
-    HumanQuestionKind, IntegrationBranch, JudgePolicy, Lanes, ModelAway, ModelQuestionKind, Plan,
-    PlanState, ReportStatus, ReviewPolicy, SessionId, SessionScope, Task, TaskId, TaskState, Time,
-    WorkerPoolState, WorkerPools, acceptable, counted,
-};
+use super::*;
 
 /// How long a plan waits for its workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

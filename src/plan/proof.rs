@@ -1,9 +1,6 @@
 //! Which criteria of a task a result proves. A proof is a check that was chosen before the work, failed then, and passes now.
 
-use super::{
-    Attempt, Before, CheckResult, Criterion, CriterionResult, CriterionState, Evidence, Plan,
-    Proof, Task,
-};
+use super::*;
 
 /// The most changed files that the evidence names.
 const EVIDENT: usize = 10;

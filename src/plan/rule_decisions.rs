@@ -2,10 +2,7 @@
 
 use super::proof::proven;
 use super::words_against_facts::contradiction;
-use super::{
-    Attempt, Before, CheckBefore, CheckResult, DecidedBy, Decision, MERGE_CHECK, Plan,
-    ReportStatus, Time, Verdict, acceptable, unless_empty,
-};
+use super::*;
 
 /// The most characters of the report that a reason repeats.
 const SAID: usize = 160;
@@ -63,10 +60,8 @@ pub fn judge(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verdict {
         let reason = format!("{reason}{found}; the agent reports {status}");
         (Decision::Retry, reason)
     } else if let Some(report) = report.filter(|report| report.words_only) {
-        let wrote = report
-            .results
-            .split_once('.')
-            .map_or("no report", |it| it.0);
+        let wrote = report.results.split_once('.');
+        let wrote = wrote.map_or("no report", |it| it.0);
         let changed = attempt.changes.clone().unwrap_or_default().text(0);
         (Decision::Retry, format!("{wrote}; {changed}"))
     } else {

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    BelievedCriterion, CommandId, MERGE_CHECK, ModelCost, PendingMerge, RanCommand, RoleRequest,
-    SessionId, TaskId, Time, words,
-};
+use super::*;
 use crate::plan::and_more;
 
 /// What a command asks of the agent's session.
