@@ -32,9 +32,7 @@ impl Draft<'_> {
     /// # Errors
     /// The plan does not run.
     pub fn stop_at_budget(&mut self, limit: BudgetLimit) -> Result {
-        if *self.plan.status() != PlanState::Running {
-            return Err(self.plan_is());
-        }
+        refuse_if(*self.plan.status() != PlanState::Running, self.plan_is())?;
         let lived = self.plan.head().usage.lived;
         let reason = format!("budget: {} used", self.plan.used_of(limit, lived));
         self.close_questions(

@@ -286,9 +286,7 @@ impl Draft<'_> {
     /// Makes a task pending again and counts its failures anew; a person's note is added to the next command.
     pub(super) fn set_pending(&mut self, id: TaskId, note: &str) -> Result {
         let mut task = self.task(id)?;
-        if task.status.settled() {
-            return Err(Refusal::not_editable(&task));
-        }
+        refuse_if(task.status.settled(), Refusal::not_editable(&task))?;
         renew(&mut task, note);
         self.insert(task);
         Ok(())
@@ -300,10 +298,7 @@ impl Draft<'_> {
     /// The task has not failed, or the plan has ended.
     pub fn reopen_task(&mut self, id: TaskId, note: &str) -> Result {
         self.not_settled()?;
-        let mut task = self.task(id)?;
-        if task.status != TaskState::Failed {
-            return Err(Refusal::not_editable(&task));
-        }
+        let mut task = self.task_in(id, TaskState::Failed)?;
         renew(&mut task, note);
         task.finished_at = None;
         self.log(Event::Reopened { task: id });

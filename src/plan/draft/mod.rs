@@ -183,6 +183,11 @@ fn words(choices: &[AnswerChoice]) -> String {
     words.join(", ")
 }
 
+/// Refuses an operation where a condition holds.
+fn refuse_if(condition: bool, refusal: Refusal) -> Result {
+    if condition { Err(refusal) } else { Ok(()) }
+}
+
 /// Returns a text or, where it is empty, another one.
 fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
     if text.is_empty() { otherwise } else { text }
@@ -338,6 +343,13 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Returns a task that is in a state.
+    fn task_in(&self, id: TaskId, status: TaskState) -> Result<Task> {
+        let task = self.task(id)?;
+        refuse_if(task.status != status, Refusal::not_editable(&task))?;
+        Ok(task)
+    }
+
     fn change_task(&mut self, id: TaskId, change: impl FnOnce(&mut Task)) -> Result {
         let mut task = self.task(id)?;
         change(&mut task);
@@ -369,17 +381,11 @@ impl<'a> Draft<'a> {
     }
 
     fn not_settled(&self) -> Result {
-        match self.plan.status().settled() {
-            true => Err(self.plan_is()),
-            false => Ok(()),
-        }
+        refuse_if(self.plan.status().settled(), self.plan_is())
     }
 
     fn not_abandoned(&self) -> Result {
-        match self.plan.status() {
-            PlanState::Abandoned => Err(self.plan_is()),
-            _ => Ok(()),
-        }
+        refuse_if(*self.plan.status() == PlanState::Abandoned, self.plan_is())
     }
 
     /// Closes the question why no worker claims the command of a task.

@@ -125,9 +125,7 @@ impl Draft<'_> {
     pub fn skip_task(&mut self, id: TaskId, reason: &str) -> Result {
         self.not_settled()?;
         let mut task = self.task(id)?;
-        if task.status.satisfies() {
-            return Err(Refusal::not_editable(&task));
-        }
+        refuse_if(task.status.satisfies(), Refusal::not_editable(&task))?;
         self.stop_attempt(&task);
         self.close_questions("the task was skipped", |question| question.task == Some(id));
         task.status = TaskState::Skipped;
@@ -179,9 +177,7 @@ impl Draft<'_> {
     /// A task is not settled, or as [`Draft::add_tasks`].
     pub fn audited(&mut self, reason: &str, missing: Option<Vec<TaskSpec>>) -> Result {
         // A person has added or opened tasks since the model was asked.
-        if self.plan.unsettled().next().is_some() {
-            return Err(self.plan_is());
-        }
+        refuse_if(self.plan.unsettled().next().is_some(), self.plan_is())?;
         self.log(Event::Audited {
             met: missing.is_none(),
             reason: reason.to_owned(),
