@@ -6,7 +6,9 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
-use super::{ChildOutput, ChildSpec, MarkKind, ProcessMark, environment, run, test_summary};
+use super::{
+    ChildOutput, ChildSpec, MarkKind, ProcessGroup, ProcessMark, environment, run, test_summary,
+};
 use crate::config::CheckConfig;
 use crate::plan::CheckResult;
 use crate::wire::printable;
@@ -44,7 +46,7 @@ pub async fn check_marked(
     };
     let (mut mark, output) = ProcessMark::new(marks, kind, name)?.ok_or_else(busy)?;
     let began = Instant::now();
-    let result = run_into(check, cwd, &output, |group| mark.name_group(group)).await;
+    let result = run_into(check, cwd, &output, |group| mark.name_group(group.id())).await;
     Ok(CheckResult {
         took_ms: u64::try_from(began.elapsed().as_millis()).ok(),
         ..result
@@ -55,7 +57,7 @@ async fn run_into(
     check: &CheckConfig,
     cwd: &Path,
     output: &ChildOutput,
-    started: impl FnOnce(u32),
+    started: impl FnOnce(&mut ProcessGroup),
 ) -> CheckResult {
     let spec = ChildSpec {
         argv: check.argv.clone(),
