@@ -175,9 +175,8 @@ pub fn alive(err: &Path) -> bool {
 
 /// Returns the end of a file; empty if the file does not exist.
 pub fn tail_of(path: &Path, cap: usize) -> String {
-    open_to_read(path)
-        .map(|file| tail(&file, 0, cap))
-        .unwrap_or_default()
+    let file = open_to_read(path);
+    file.map(|file| tail(&file, 0, cap)).unwrap_or_default()
 }
 
 /// Returns the length of a file and its bytes from a place on, at most `cap`; nothing if the file does not exist.

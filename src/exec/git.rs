@@ -566,10 +566,8 @@ pub(super) fn names(bytes: &[u8]) -> Vec<String> {
 
 /// Returns the name of a command for a message: its words before the first one that is specific to this call.
 fn command_name(words: &[&str]) -> String {
-    let known = words
-        .iter()
-        .take_while(|word| word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'));
-    joined(known.take(3).copied(), " ")
+    let is_fixed = |word: &&&str| word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
+    joined(words.iter().take_while(is_fixed).take(3).copied(), " ")
 }
 
 /// A person's repository, for tests.

@@ -207,17 +207,12 @@ impl Volumes {
             let plan = plan.clone();
             LockError::CarriedOut { pid, plan }
         };
-        if let Some(daemon) = self.running() {
-            return if daemon.carries_out(plan) {
-                Err(busy(daemon))
-            } else {
-                Ok(None)
-            };
+        match self.running() {
+            Some(daemon) if daemon.carries_out(plan) => Err(busy(daemon)),
+            Some(_) => Ok(None),
+            // One may have started meanwhile.
+            None => (self.lock().map(Some)).map_err(|error| self.running().map_or(error, busy)),
         }
-        self.lock().map(Some).map_err(|error| {
-            // One that started meanwhile.
-            self.running().map_or(error, busy)
-        })
     }
 
     /// Returns the daemon that carries out a plan here, if one does.

@@ -45,9 +45,8 @@ impl PairingCode {
     /// The error of the file system.
     pub fn make(&self, now: SystemTime) -> Result<String> {
         let bytes = Uuid::new_v4().into_bytes();
-        let bits = bytes[..5]
-            .iter()
-            .fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
+        let add = |bits: u64, byte: &u8| bits << 8 | u64::from(*byte);
+        let bits = bytes[..5].iter().fold(0, add);
         let letter = |at: u32| char::from(LETTERS[(bits >> (5 * at) & 31) as usize]);
         let code: String = (0..8).map(letter).collect();
         let text = format!("{} {}\n", sha256(&code), seconds(now + LIFE));
@@ -101,19 +100,17 @@ impl PairingCode {
 /// Returns a code as it was made of what a person typed.
 fn plain(word: &str) -> String {
     let letters = word.chars().filter(|c| c.is_ascii_alphanumeric());
-    letters
-        .map(|c| match c.to_ascii_uppercase() {
-            'O' => '0',
-            'I' | 'L' => '1',
-            c => c,
-        })
-        .collect()
+    let plain = letters.map(|c| match c.to_ascii_uppercase() {
+        'O' => '0',
+        'I' | 'L' => '1',
+        c => c,
+    });
+    plain.collect()
 }
 
 fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs()
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
 }
 
 #[cfg(test)]
