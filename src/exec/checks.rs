@@ -24,10 +24,7 @@ const READ: usize = 4 * 1024 * 1024;
 pub async fn check(check: &CheckConfig, cwd: &Path) -> CheckResult {
     match ChildOutput::nameless() {
         Ok(output) => run_into(check, cwd, &output, |_| {}).await,
-        Err(error) => {
-            let reason = format!("no file for output: {error}");
-            result(check, None, false, &reason)
-        }
+        Err(error) => result(check, None, false, &format!("no file for output: {error}")),
     }
 }
 

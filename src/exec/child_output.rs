@@ -48,10 +48,8 @@ impl ChildOutput {
     /// # Errors
     /// The error of the file system.
     pub fn watch(out: &Path, err: &Path) -> io::Result<Self> {
-        Ok(Self {
-            out: open_to_read(out)?,
-            err: open_to_read(err)?,
-        })
+        let (out, err) = (open_to_read(out)?, open_to_read(err)?);
+        Ok(Self { out, err })
     }
 
     /// Creates one unnamed file for both outputs.

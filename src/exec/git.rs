@@ -117,11 +117,8 @@ impl Git {
     /// # Errors
     /// The work tree has another repository by now, or the folder cannot be created.
     pub async fn open(folder: &Path, repository: &Repository, ours: &Path) -> Result<Self> {
-        let place = GitPlace::Guarded {
-            git_dir: PathBuf::from(&repository.git_dir),
-            common: ours.to_owned(),
-        };
-        let git = Self::new(folder, place);
+        let (git_dir, common) = (PathBuf::from(&repository.git_dir), ours.to_owned());
+        let git = Self::new(folder, GitPlace::Guarded { git_dir, common });
         let (folder, repository, ours) = (folder.to_owned(), repository.clone(), ours.to_owned());
         let prepare = move || {
             unchanged(&folder, &repository)?;

@@ -90,10 +90,8 @@ impl Observations {
 
     /// Returns how much of its active time this daemon has spent on the plan.
     pub fn active_time(&self) -> ActiveTime {
-        ActiveTime {
-            since: self.started,
-            span: self.lived,
-        }
+        let (since, span) = (self.started, self.lived);
+        ActiveTime { since, span }
     }
 
     /// Returns the time a span after another time; suspensions do not count.
@@ -189,10 +187,6 @@ pub struct Due {
 impl Due {
     fn step(&mut self, step: DueStep) {
         self.steps.push(step);
-    }
-
-    fn look(&mut self, at: Time) {
-        self.look_again = Some(self.look_again.map_or(at, |before| before.min(at)));
     }
 
     fn stops(&self) -> bool {
@@ -335,7 +329,8 @@ impl DueSearch<'_> {
     /// Returns whether it is this time already; else it is to be computed again then.
     fn reached(&mut self, at: Time) -> bool {
         if self.world.now < at {
-            self.due.look(at);
+            let again = &mut self.due.look_again;
+            *again = Some(again.map_or(at, |before| before.min(at)));
         }
         self.world.now >= at
     }

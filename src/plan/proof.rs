@@ -27,11 +27,8 @@ pub fn criteria(task: &Task, attempt: &Attempt) -> Vec<CriterionResult> {
             None => "no check is bound to it".to_owned(),
         };
         let (state, why) = ended(task, attempt, &bound, missing);
-        CriterionResult {
-            text: criterion.text.clone(),
-            state,
-            why,
-        }
+        let text = criterion.text.clone();
+        CriterionResult { text, state, why }
     };
     list.iter().map(end).collect()
 }

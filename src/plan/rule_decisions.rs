@@ -49,7 +49,9 @@ pub fn judge(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verdict {
             .map_or("no check is set", |_| "every check passes");
         (Decision::Next, format!("{status}, {checked}"))
     } else if let Some(check) = checks.find(|check| !check.passed) {
-        let (name, found) = (&check.name, found(check));
+        let name = &check.name;
+        // The finding of a check that is not a command.
+        let found = unless_empty(&check.finding, |finding| format!(": {finding}"));
         let reason = match name.as_str() {
             MERGE_CHECK => "it does not go together with the results before it".to_owned(),
             name if failed_before(before, name) => {
@@ -94,11 +96,6 @@ pub fn judge(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verdict {
 pub fn failed_before(before: &[CheckBefore], name: &str) -> bool {
     let mut before = before.iter();
     before.any(|it| it.name == name && it.outcome == Before::Red)
-}
-
-/// Returns the finding of a check that is not a command.
-fn found(check: &CheckResult) -> String {
-    unless_empty(&check.finding, |finding| format!(": {finding}"))
 }
 
 /// Returns the first line that is not empty, bounded. One that ends with a colon only leads to the next one, which is the cause:

@@ -102,10 +102,8 @@ async fn repository_of(root: &Path) -> Result<Repository, ProjectError> {
     if let Some(top) = last(&configured, "core.worktree") {
         let top = fs::canonicalize(git_dir.join(top)).map_err(GitError::from)?;
         if fs::canonicalize(root).ok().as_ref() != Some(&top) {
-            return Err(ProjectError::Within {
-                folder: root.to_owned(),
-                root: top,
-            });
+            let (folder, root) = (root.to_owned(), top);
+            return Err(ProjectError::Within { folder, root });
         }
     }
     Ok(repository)

@@ -77,10 +77,8 @@ impl Draft<'_> {
             self.end_session(&id, end);
         }
         let from = self.plan.head().home.clone().unwrap_or_default();
-        self.log(Event::Adopted {
-            from,
-            by: to.home.clone(),
-        });
+        let by = to.home.clone();
+        self.log(Event::Adopted { from, by });
         self.change_head(|head| {
             head.home = Some(to.home);
             head.workspace = to.workspace;

@@ -1,5 +1,8 @@
 //! Operations around the human: asking, answering, carrying out the answer.
 
+use AnswerChoice::*;
+use HumanQuestionKind as About;
+
 use super::{acceptable, *};
 
 /// Why a task is left out by a person who says no more.
@@ -95,10 +98,6 @@ impl Draft<'_> {
         task: Option<TaskId>,
         ask: Option<&AskId>,
     ) -> Vec<AnswerChoice> {
-        use AnswerChoice::{
-            Abort, Accept, Approve, DropCheck, More, Replan, Reply, Retry, Skip, Wait,
-        };
-        use HumanQuestionKind as About;
         let offered: &[AnswerChoice] = match about {
             About::Review => &[Approve, Replan, Abort],
             About::Replans if task.is_none() => &[Approve, Replan, Abort],
@@ -176,11 +175,6 @@ impl Draft<'_> {
     }
 
     fn carry_out(&mut self, question: &HumanQuestion, choice: AnswerChoice, note: &str) -> Result {
-        use AnswerChoice::{
-            Abort, Accept, AllowAlways, AllowOnce, Approve, Deny, DropCheck, More, Replan, Reply,
-            Retry, Skip, Wait,
-        };
-        use HumanQuestionKind as About;
         match (choice, question.about, question.task) {
             (Retry | Accept, About::Branch, _) => return self.release_branch(choice == Accept),
             (Retry, About::Model, _) => self.change_ask(question, |ask| {

@@ -151,10 +151,8 @@ pub enum Refusal {
 impl Refusal {
     /// Refuses what the state of a task does not allow.
     fn not_editable(task: &Task) -> Self {
-        Self::NotEditable {
-            task: task.number,
-            status: task.status,
-        }
+        let (task, status) = (task.number, task.status);
+        Self::NotEditable { task, status }
     }
 }
 
@@ -369,10 +367,8 @@ impl<'a> Draft<'a> {
         if self.plan.is_ready(task) {
             return Ok(());
         }
-        Err(Refusal::NotReady {
-            task: task.number,
-            waits_for: self.plan.unmet(task),
-        })
+        let (task, waits_for) = (task.number, self.plan.unmet(task));
+        Err(Refusal::NotReady { task, waits_for })
     }
 
     /// Refuses what the plan's present state does not allow.

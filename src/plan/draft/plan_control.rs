@@ -138,17 +138,15 @@ impl Draft<'_> {
     }
 
     /// Opens a replan, or asks a human when the policy allows no more replans.
-    pub(super) fn want_replan(&mut self, task: Option<TaskId>, why: &str) -> Result {
+    pub(super) fn want_replan(&mut self, id: TaskId, why: &str) -> Result {
         let head = self.plan.head();
         if head.replans >= head.policy.max_replans + head.extra_replans {
             let reason = format!("{}; now: {why}", changed(head.replans));
-            return self.ask(HumanQuestionKind::Replans, task, &reason);
+            return self.ask(HumanQuestionKind::Replans, Some(id), &reason);
         }
-        let why = why.to_owned();
-        if let Some(id) = task {
-            self.set_pending(id, "")?;
-            self.change_task(id, |task| task.note = Some(why.clone()))?;
-        }
+        let (task, why) = (Some(id), why.to_owned());
+        self.set_pending(id, "")?;
+        self.change_task(id, |task| task.note = Some(why.clone()))?;
         self.open_replan(ReplanRequest { task, why });
         Ok(())
     }

@@ -107,10 +107,8 @@ impl Draft<'_> {
         let events = self.events.len();
         let numbers = self.add_tasks(tasks, None)?;
         self.events.truncate(events);
-        self.log(Event::Planned {
-            tasks: numbers.len(),
-            problems: self.plan.head().problems.clone(),
-        });
+        let (tasks, problems) = (numbers.len(), self.plan.head().problems.clone());
+        self.log(Event::Planned { tasks, problems });
         Ok(numbers)
     }
 

@@ -59,7 +59,7 @@ impl Draft<'_> {
                     "" => verdict.reason.clone(),
                     learned => format!("{}\nLearned: {learned}", verdict.reason),
                 };
-                self.want_replan(Some(number), &why)
+                self.want_replan(number, &why)
             }
             Decision::Abort => {
                 self.insert_attempt(attempt);

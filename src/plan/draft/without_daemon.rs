@@ -101,10 +101,8 @@ impl Draft<'_> {
             return Err(Refusal::Replanning);
         }
         self.skip_task(id, why)?;
-        self.open_replan(ReplanRequest {
-            task: Some(id),
-            why: why.to_owned(),
-        });
+        let (task, why) = (Some(id), why.to_owned());
+        self.open_replan(ReplanRequest { task, why });
         Ok(())
     }
 

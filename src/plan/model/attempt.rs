@@ -304,14 +304,10 @@ pub enum ChangeDetection {
 
 impl ChangedFiles {
     /// Keeps the first paths of all that changed, up to the limit.
-    pub fn new(seen: ChangeDetection, mut paths: Vec<String>) -> Self {
-        let more = paths.len().saturating_sub(MAX_CHANGED);
-        paths.truncate(MAX_CHANGED);
-        Self {
-            seen,
-            files: paths,
-            more,
-        }
+    pub fn new(seen: ChangeDetection, mut files: Vec<String>) -> Self {
+        let more = files.len().saturating_sub(MAX_CHANGED);
+        files.truncate(MAX_CHANGED);
+        Self { seen, files, more }
     }
 
     /// Returns the text for the path of a removed file.

@@ -78,17 +78,14 @@ impl RoleLink {
         let chain = chain.map_err(failed)?;
         if let Some(at) = chain.roles.iter().position(|role| role == to) {
             let back = chain.roles[..=at].iter().rev().cloned();
-            return Err(RequestRefused::Circular {
-                way: back.chain([to.clone()]).collect(),
-            });
+            let way = back.chain([to.clone()]).collect();
+            return Err(RequestRefused::Circular { way });
         }
         let most = self.host().config.role.max_depth;
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        if chain.roles.len() > most {
-            return Err(RequestRefused::TooDeep {
-                depth: chain.roles.len(),
-                most,
-            });
+        let depth = chain.roles.len();
+        if depth > most {
+            return Err(RequestRefused::TooDeep { depth, most });
         }
         let top = chain.top.as_ref();
         let body = if self.shared.registry.has(to) {
