@@ -44,10 +44,8 @@ pub async fn check_marked(
     let (mut mark, output) = ProcessMark::new(marks, kind, name)?.ok_or_else(busy)?;
     let began = Instant::now();
     let result = run_into(check, cwd, &output, |group| mark.name_group(group.id())).await;
-    Ok(CheckResult {
-        took_ms: u64::try_from(began.elapsed().as_millis()).ok(),
-        ..result
-    })
+    let took_ms = u64::try_from(began.elapsed().as_millis()).ok();
+    Ok(CheckResult { took_ms, ..result })
 }
 
 async fn run_into(

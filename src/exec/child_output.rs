@@ -68,11 +68,8 @@ impl ChildOutput {
     /// # Errors
     /// The error of the file system.
     pub fn nameless_apart() -> io::Result<Self> {
-        let apart = Self::nameless()?;
-        Ok(Self {
-            err: Self::nameless()?.err,
-            ..apart
-        })
+        let (out, err) = (Self::nameless()?.out, Self::nameless()?.err);
+        Ok(Self { out, err })
     }
 
     /// Creates an unnamed file for the standard output, and empties and locks a file for the standard error. `None` if that
@@ -85,10 +82,8 @@ impl ChildOutput {
             return Ok(None);
         };
         locked.err.set_len(0)?;
-        Ok(Some(Self {
-            out: Self::nameless()?.out,
-            ..locked
-        }))
+        let (out, err) = (Self::nameless()?.out, locked.err);
+        Ok(Some(Self { out, err }))
     }
 
     /// Returns the lengths of the two files, to find later what was added.

@@ -137,8 +137,7 @@ impl Git {
     /// Returns git for a worktree of the same repository; `git_dir` is the folder with its HEAD and index.
     #[must_use]
     pub(super) fn in_worktree(&self, folder: &Path, git_dir: &Path) -> Self {
-        let mut git = self.clone();
-        folder.clone_into(&mut git.folder);
+        let mut git = self.in_folder(folder);
         if let GitPlace::Guarded { git_dir: own, .. } = &mut git.place {
             git_dir.clone_into(own);
         }

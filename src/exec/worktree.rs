@@ -89,10 +89,8 @@ impl Project {
     #[must_use]
     pub fn one_at_a_time(self) -> Self {
         let lock = self.folder.with_file_name(".git-runs");
-        Self {
-            git: self.git.one_at_a_time(&lock),
-            ..self
-        }
+        let git = self.git.one_at_a_time(&lock);
+        Self { git, ..self }
     }
 
     /// Returns the paths that the person has changed or added in the project and not committed; a folder of which no file is

@@ -444,9 +444,8 @@ impl DueSearch<'_> {
     fn untaken_since(&self, attempt: &Attempt) -> Time {
         let role = self.plan.role_of(attempt.task);
         let held = role.and_then(|role| self.world.held.get(role)).copied();
-        known(attempt.waiting_since, self.world)
-            .max(self.world.started)
-            .max(held.unwrap_or_default())
+        let since = known(attempt.waiting_since, self.world).max(self.world.started);
+        since.max(held.unwrap_or_default())
     }
 
     /// Counts the unclaimed commands of roles that seem to have no worker. No agent works on these commands, so other tasks of

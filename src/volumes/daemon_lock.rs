@@ -305,9 +305,8 @@ fn write_owner(file: &mut File) -> std::io::Result<()> {
 }
 
 fn pid(mut file: &File) -> Option<u32> {
-    let mut text = String::new();
     file.rewind().ok()?;
-    file.take(32).read_to_string(&mut text).ok()?;
+    let text = std::io::read_to_string(file.take(32)).ok()?;
     text.lines().next()?.parse().ok()
 }
 

@@ -81,8 +81,7 @@ impl PairingCode {
         }
         file.write_all(&[MARK])?;
         file.rewind()?;
-        let mut text = String::new();
-        (&file).take(MOST).read_to_string(&mut text)?;
+        let text = io::read_to_string((&file).take(MOST))?;
         let (known, tries) = text.split_once('\n').unwrap_or((&text, ""));
         let (hash, end) = known.split_once(' ').unwrap_or_default();
         let left = end.parse().unwrap_or(0_u64).saturating_sub(seconds(now));

@@ -131,10 +131,9 @@ impl Inbox {
 fn named(report: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(report);
     let front = text.lines().skip_while(|line| line.trim() != "---").skip(1);
-    front
-        .take_while(|line| line.trim() != "---")
-        .find_map(|line| line.strip_prefix("id:"))
-        .map(|id| id.trim().trim_matches(['"', '\'']).to_owned())
+    let mut front = front.take_while(|line| line.trim() != "---");
+    let id = front.find_map(|line| line.strip_prefix("id:"))?;
+    Some(id.trim().trim_matches(['"', '\'']).to_owned())
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use super::produced_files::MAX_PRODUCED;
 use crate::plan::unless_empty;
 pub use adoption::NewHome;
 pub use attempts::{AppliedReport, NewCommand};
-pub use imported_history::{PlanPast, TaskPast};
+pub use imported_history::Past;
 pub use repeatable_changes::RepeatableChange;
 use role_requests::ended;
 pub use steering::TaskEdit;
