@@ -217,12 +217,9 @@ impl Git {
         let words: &[&str] = &words.collect::<Vec<_>>();
         let output = self.output().await?;
         let [out, err] = output.lengths();
-        let outcome = run(&self.spec(words), &output, |_| {}, std::future::pending())
-            .await
-            .map_err(|source| GitError::Start {
-                folder: self.folder.clone(),
-                source,
-            })?;
+        let (spec, folder) = (self.spec(words), self.folder.clone());
+        let outcome = run(&spec, &output, |_| {}, std::future::pending()).await;
+        let outcome = outcome.map_err(|source| GitError::Start { folder, source })?;
         let name = command_name(words);
         if outcome.timed_out {
             return Err(GitError::Late {

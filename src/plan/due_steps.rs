@@ -398,12 +398,11 @@ impl DueSearch<'_> {
         let at = (self.world).after(self.untaken_since(attempt), policy.task_timeout);
         if self.reached(at) && self.scanned_since(at) {
             let role = plan.role_of(attempt.task);
-            let no_worker = |task: &Task| plan.has_no_worker(task);
+            let here = plan.task(attempt.task);
+            let unassigned = here.is_some_and(|task| plan.has_no_worker(task));
             let of_whom = match role.filter(|role| policy.roles.contains_key(*role)) {
                 Some(role) => format!(" of the role `{role}`"),
-                None if plan.task(attempt.task).is_some_and(no_worker) => {
-                    " of tasks without an assignee".to_owned()
-                }
+                None if unassigned => " of tasks without an assignee".to_owned(),
                 None => String::new(),
             };
             let (id, waited) = (&attempt.id, minutes(policy.task_timeout));

@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
-use super::access_token::exposed;
+use super::access_token::refuse_exposed;
 use super::{Cannot, Result, TokenFile, replace};
-use crate::own_files::{file, is_at, refused};
+use crate::own_files::{file, is_at};
 use crate::wire::sha256;
 
 /// How long a code is good.
@@ -72,9 +72,7 @@ impl PairingCode {
 
     fn try_word(&self, mut file: File, word: &str, now: SystemTime) -> io::Result<bool> {
         file.lock()?;
-        if let Some(why) = exposed(&file.metadata()?) {
-            return Err(refused(&why));
-        }
+        refuse_exposed(&file.metadata()?)?;
         // Who had the lock before may have used the code up.
         if !is_at(&file, &self.0) {
             return Ok(false);

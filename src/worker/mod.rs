@@ -15,6 +15,7 @@ mod worker_loop;
 pub mod workers_at_work;
 
 use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -143,7 +144,7 @@ pub async fn run(
     match options.agent {
         Agent::Relay => {
             let (place, plans) = (options.store, options.relayed);
-            until_stopped(worker.work(RelayDoer { place, plans }), stop, ended).await
+            until_stopped(pin!(worker.work(RelayDoer { place, plans })), stop, ended).await
         }
         agent => {
             let doer = AgentDoer {
@@ -152,18 +153,17 @@ pub async fn run(
                 path: options.path,
                 store: options.store,
             };
-            until_stopped(worker.work(doer), stop, ended).await
+            until_stopped(pin!(worker.work(doer)), stop, ended).await
         }
     }
 }
 
 /// Lets work go on until it ends, or is told to at `end`.
 async fn until_stopped<T>(
-    work: impl Future<Output = T>,
+    mut work: Pin<&mut impl Future<Output = T>>,
     stop: watch::Sender<bool>,
     end: impl Future<Output = ()>,
 ) -> T {
-    let mut work = std::pin::pin!(work);
     tokio::select! {
         ended = &mut work => return ended,
         () = end => {}

@@ -52,9 +52,7 @@ impl Draft<'_> {
             true => self.plan.no_repair(lived),
             false => self.plan.no_attempt(lived),
         };
-        if let Some(limit) = stopped {
-            return Err(self.used_up(limit));
-        }
+        self.within_budget(stopped)?;
         let mut task = self.task(id)?;
         let before = self.plan.current_attempt(&task).cloned();
         if let Some(before) = &before {

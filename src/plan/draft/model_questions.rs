@@ -168,9 +168,7 @@ impl Draft<'_> {
     /// # Errors
     /// The budget allows no call.
     pub fn begin_call_of_role(&mut self) -> Result {
-        if let Some(limit) = self.plan.no_call(self.plan.head().usage.lived) {
-            return Err(self.used_up(limit));
-        }
+        self.within_budget(self.plan.no_call(self.plan.head().usage.lived))?;
         self.change_head(|head| head.usage.llm_calls += 1);
         Ok(())
     }

@@ -84,10 +84,8 @@ impl Draft<'_> {
             return Err(Refusal::Cycle(cycle));
         }
         for task in added {
-            self.log(Event::Added {
-                task: task.number,
-                name: task.name.clone(),
-            });
+            let (number, name) = (task.number, task.name.clone());
+            self.log(Event::Added { task: number, name });
             self.insert(task);
         }
         let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);

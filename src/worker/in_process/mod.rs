@@ -13,6 +13,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,7 +96,7 @@ impl InProcessRoles {
     /// the way are logged, and the work goes on when it can.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let (stop, stopping) = watch::channel(false);
-        until_stopped(self.work(stopping), stop, shutdown).await;
+        until_stopped(pin!(self.work(stopping)), stop, shutdown).await;
     }
 
     async fn work(self, stopping: watch::Receiver<bool>) {
