@@ -261,12 +261,11 @@ impl Scanner {
     /// a full scan, because events may be lost.
     fn untouched(&self, name: &str, inode: u64) -> bool {
         let (_, full) = self.full;
-        let seen = self.reports.get(name);
-        seen.filter(|seen| seen.handed && !full)
-            .is_some_and(|seen| {
-                let event = self.hints.get(name);
-                seen.stamp.inode == inode && event.is_some_and(|(_, at)| at <= seen.since)
-            })
+        let seen = self.reports.get(name).filter(|seen| seen.handed && !full);
+        seen.is_some_and(|seen| {
+            let event = self.hints.get(name);
+            seen.stamp.inode == inode && event.is_some_and(|(_, at)| at <= seen.since)
+        })
     }
 
     fn examine_report(&mut self, name: &str) -> FoundFile {

@@ -19,11 +19,10 @@ impl Draft<'_> {
 
     /// Records which strategy a role chose to plan its task, and the reason.
     pub fn choose_strategy(&mut self, strategy: &str, reason: &str) {
-        self.log(Event::StrategyChosen {
-            strategy: strategy.to_owned(),
-            reason: reason.to_owned(),
-        });
-        self.change_head(|head| head.source = Some(strategy.to_owned()));
+        let source = Some(strategy.to_owned());
+        let (strategy, reason) = (strategy.to_owned(), reason.to_owned());
+        self.log(Event::StrategyChosen { strategy, reason });
+        self.change_head(|head| head.source = source);
     }
 
     /// Starts the plan under a policy and in a workspace; a running plan only gets the new policy and workspace. Returns
