@@ -523,11 +523,9 @@ fn unchanged(folder: &Path, repository: &Repository) -> Result<()> {
     if now.as_ref() == Some(&was) {
         return Ok(());
     }
-    Err(GitError::Changed {
-        folder: folder.to_owned(),
-        was: format!("it was {was}"),
-        is: now.map_or("there is none".to_owned(), |now| format!("it is {now}")),
-    })
+    let (folder, was) = (folder.to_owned(), format!("it was {was}"));
+    let is = now.map_or("there is none".to_owned(), |now| format!("it is {now}"));
+    Err(GitError::Changed { folder, was, is })
 }
 
 /// Returns a path quoted for a list of paths with colons.

@@ -33,11 +33,8 @@ pub struct Inbox {
 impl Inbox {
     /// Returns the inbox of a command in a workspace, without creating it.
     pub fn of(workspace: &Path, id: &CommandId) -> Self {
-        Self {
-            folder: workspace.join(FOLDER),
-            id: id.clone(),
-            held: None,
-        }
+        let (folder, id, held) = (workspace.join(FOLDER), id.clone(), None);
+        Self { folder, id, held }
     }
 
     /// Creates the folder, which then exists until it is closed or this process ends. A failure to exclude it from git is only

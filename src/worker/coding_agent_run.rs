@@ -346,12 +346,9 @@ impl<'a> SessionRun<'a> {
         };
         let bytes = left.as_ref().map(|(_, bytes)| bytes.as_slice());
         let notes = std::mem::take(&mut self.notes);
-        let report = self.coder.report(self.at.job, &course, notes, bytes);
-        Finished {
-            report: Some(report),
-            stop,
-            left: Some((self.inbox.clone(), left.map(|(path, _)| path))),
-        }
+        let report = Some(self.coder.report(self.at.job, &course, notes, bytes));
+        let left = Some((self.inbox.clone(), left.map(|(path, _)| path)));
+        Finished { report, stop, left }
     }
 }
 

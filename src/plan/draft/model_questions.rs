@@ -124,11 +124,9 @@ impl Draft<'_> {
     }
 
     fn away_again(&self, ask: &ModelQuestion, wait: Duration) -> ModelAway {
-        ModelAway {
-            times: ask.away.map_or(0, |before| before.times).saturating_add(1),
-            at: self.now,
-            wait: wait.min(LONGEST_WAIT),
-        }
+        let times = ask.away.map_or(0, |before| before.times).saturating_add(1);
+        let (at, wait) = (self.now, wait.min(LONGEST_WAIT));
+        ModelAway { times, at, wait }
     }
 
     fn note_failure(&mut self, mut ask: ModelQuestion, error: &str) -> ModelQuestion {

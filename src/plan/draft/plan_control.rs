@@ -175,10 +175,8 @@ impl Draft<'_> {
     pub fn audited(&mut self, reason: &str, missing: Option<Vec<TaskSpec>>) -> Result {
         // A person has added or opened tasks since the model was asked.
         refuse_if(self.plan.unsettled().next().is_some(), self.plan_is())?;
-        self.log(Event::Audited {
-            met: missing.is_none(),
-            reason: reason.to_owned(),
-        });
+        let (met, why) = (missing.is_none(), reason.to_owned());
+        self.log(Event::Audited { met, reason: why });
         let Some(missing) = missing.filter(|tasks| !tasks.is_empty()) else {
             self.change_head(|head| head.audited = Some(reason.to_owned()));
             return Ok(());

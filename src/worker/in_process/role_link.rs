@@ -196,10 +196,9 @@ impl RoleLink {
     fn unknown(&self, role: &RoleId) -> RequestRefused {
         let known = self.host().members.iter().map(|member| member.id.as_str());
         let similar = nearest(role.as_str(), known);
-        RequestRefused::UnknownRole {
-            role: role.to_string(),
-            similar: similar.and_then(|role| role.parse().ok()),
-        }
+        let similar = similar.and_then(|role| role.parse().ok());
+        let role = role.to_string();
+        RequestRefused::UnknownRole { role, similar }
     }
 
     /// Takes in what came of the work.
