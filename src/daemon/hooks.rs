@@ -215,7 +215,7 @@ async fn run_capped(spec: &ChildSpec, marks: &Path, mark: &str) -> Result<(Child
         }
         GRACE
     };
-    let outcome = exec::run(spec, &output, |group| mark.name_group(group), flood).await?;
+    let outcome = exec::run(spec, &output, |group| mark.name_group(group.id()), flood).await?;
     Ok((outcome, output.out_since(0, TAIL)))
 }
 

@@ -52,7 +52,7 @@ impl CarriedFiles {
                 within(&path)?;
                 let bytes = match link_free_access::read(&folder, &path, MOST, &[]) {
                     Ok((bytes, length)) if bytes.len() as u64 == length => bytes,
-                    Ok(_) => return Err(of(&path, &io::Error::other("it has more than 16 MiB"))),
+                    Ok(_) => return Err(refused(&path, "it has more than 16 MiB")),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => return Err(of(&path, &error)),
                 };
@@ -98,29 +98,22 @@ impl CarriedFiles {
         place: LandingPlace,
         accepted: impl Fn(&str) -> bool + Send + 'static,
     ) -> io::Result<()> {
-        let LandingPlace {
-            folder,
-            closed,
-            replace,
-        } = place;
+        let (folder, closed) = (place.folder, place.closed);
         let write = move || {
             for (path, bytes) in self.files {
                 within(&path)?;
                 if !accepted(&path) {
-                    let foreign = io::Error::other("it is none of the files that are produced");
-                    return Err(of(&path, &foreign));
+                    return Err(refused(&path, "it is none of the files that are produced"));
                 }
                 let bytes = BASE64.decode(bytes);
-                let bytes = bytes.map_err(|error| of(&path, &io::Error::other(error)))?;
+                let bytes = bytes.map_err(|error| refused(&path, &error.to_string()))?;
                 match link_free_access::read(&folder, &path, bytes.len() + 1, &closed) {
                     Ok((there, _)) if there == bytes => continue,
-                    Ok(_) if !replace => {
-                        return Err(of(&path, &io::Error::other("another file is there")));
-                    }
+                    Ok(_) if !place.replace => return Err(refused(&path, "another file is there")),
                     _ => {}
                 }
-                link_free_access::write(&folder, &path, &bytes, &closed)
-                    .map_err(|error| of(&path, &error))?;
+                let written = link_free_access::write(&folder, &path, &bytes, &closed);
+                written.map_err(|error| of(&path, &error))?;
             }
             Ok(())
         };
@@ -132,9 +125,13 @@ impl CarriedFiles {
 fn within(path: &str) -> io::Result<()> {
     match within_workspace(path).as_deref() {
         Ok(known) if known == path => Ok(()),
-        Ok(_) => Err(of(path, &io::Error::other("it is written otherwise"))),
-        Err(why) => Err(of(path, &io::Error::other(*why))),
+        Ok(_) => Err(refused(path, "it is written otherwise")),
+        Err(why) => Err(refused(path, why)),
     }
+}
+
+fn refused(path: &str, why: &str) -> io::Error {
+    of(path, &io::Error::other(why))
 }
 
 /// Says of which file an error is.

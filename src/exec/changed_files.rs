@@ -166,12 +166,10 @@ impl GitSnapshots {
         let (objects, index) = (aside.join("objects"), aside.join("index"));
         fs::create_dir_all(&objects)?;
         let git = git.within(DEADLINE).one_at_a_time(&aside.join("lock"));
-        let within = left_out
-            .iter()
-            .filter_map(|path| path.strip_prefix(git.folder()).ok()?.to_str())
-            .map(str::to_owned);
+        let within = left_out.iter();
+        let within = within.filter_map(|path| path.strip_prefix(git.folder()).ok()?.to_str());
         Ok(Self {
-            left_out: within.collect(),
+            left_out: within.map(str::to_owned).collect(),
             git: git.with_index(&index).with_objects(&objects),
             index,
         })

@@ -67,11 +67,8 @@ fn program(word: &str) -> Option<CheckProgram> {
     if now.as_secs() > file.ctime().unsigned_abs() + JUST_NOW {
         known.insert(state, hash.clone());
     }
-    Some(CheckProgram {
-        word: word.to_owned(),
-        path: path.to_string_lossy().into_owned(),
-        hash,
-    })
+    let (word, path) = (word.to_owned(), path.to_string_lossy().into_owned());
+    Some(CheckProgram { word, path, hash })
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
-use super::{ChildOutput, ChildSpec, MarkKind, ProcessMark, environment, run, test_summary};
+use super::{
+    ChildOutput, ChildSpec, MarkKind, ProcessGroup, ProcessMark, environment, run, test_summary,
+};
 use crate::config::CheckConfig;
 use crate::plan::CheckResult;
 use crate::wire::printable;
@@ -22,10 +24,7 @@ const READ: usize = 4 * 1024 * 1024;
 pub async fn check(check: &CheckConfig, cwd: &Path) -> CheckResult {
     match ChildOutput::nameless() {
         Ok(output) => run_into(check, cwd, &output, |_| {}).await,
-        Err(error) => {
-            let reason = format!("no file for output: {error}");
-            result(check, None, false, &reason)
-        }
+        Err(error) => result(check, None, false, &format!("no file for output: {error}")),
     }
 }
 
@@ -44,18 +43,16 @@ pub async fn check_marked(
     };
     let (mut mark, output) = ProcessMark::new(marks, kind, name)?.ok_or_else(busy)?;
     let began = Instant::now();
-    let result = run_into(check, cwd, &output, |group| mark.name_group(group)).await;
-    Ok(CheckResult {
-        took_ms: u64::try_from(began.elapsed().as_millis()).ok(),
-        ..result
-    })
+    let result = run_into(check, cwd, &output, |group| mark.name_group(group.id())).await;
+    let took_ms = u64::try_from(began.elapsed().as_millis()).ok();
+    Ok(CheckResult { took_ms, ..result })
 }
 
 async fn run_into(
     check: &CheckConfig,
     cwd: &Path,
     output: &ChildOutput,
-    started: impl FnOnce(u32),
+    started: impl FnOnce(&mut ProcessGroup),
 ) -> CheckResult {
     let spec = ChildSpec {
         argv: check.argv.clone(),

@@ -48,10 +48,8 @@ impl ChildOutput {
     /// # Errors
     /// The error of the file system.
     pub fn watch(out: &Path, err: &Path) -> io::Result<Self> {
-        Ok(Self {
-            out: open_to_read(out)?,
-            err: open_to_read(err)?,
-        })
+        let (out, err) = (open_to_read(out)?, open_to_read(err)?);
+        Ok(Self { out, err })
     }
 
     /// Creates one unnamed file for both outputs.
@@ -70,11 +68,8 @@ impl ChildOutput {
     /// # Errors
     /// The error of the file system.
     pub fn nameless_apart() -> io::Result<Self> {
-        let apart = Self::nameless()?;
-        Ok(Self {
-            err: Self::nameless()?.err,
-            ..apart
-        })
+        let (out, err) = (Self::nameless()?.out, Self::nameless()?.err);
+        Ok(Self { out, err })
     }
 
     /// Creates an unnamed file for the standard output, and empties and locks a file for the standard error. `None` if that
@@ -87,10 +82,8 @@ impl ChildOutput {
             return Ok(None);
         };
         locked.err.set_len(0)?;
-        Ok(Some(Self {
-            out: Self::nameless()?.out,
-            ..locked
-        }))
+        let (out, err) = (Self::nameless()?.out, locked.err);
+        Ok(Some(Self { out, err }))
     }
 
     /// Returns the lengths of the two files, to find later what was added.
@@ -175,9 +168,8 @@ pub fn alive(err: &Path) -> bool {
 
 /// Returns the end of a file; empty if the file does not exist.
 pub fn tail_of(path: &Path, cap: usize) -> String {
-    open_to_read(path)
-        .map(|file| tail(&file, 0, cap))
-        .unwrap_or_default()
+    let file = open_to_read(path);
+    file.map(|file| tail(&file, 0, cap)).unwrap_or_default()
 }
 
 /// Returns the length of a file and its bytes from a place on, at most `cap`; nothing if the file does not exist.

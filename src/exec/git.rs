@@ -117,11 +117,8 @@ impl Git {
     /// # Errors
     /// The work tree has another repository by now, or the folder cannot be created.
     pub async fn open(folder: &Path, repository: &Repository, ours: &Path) -> Result<Self> {
-        let place = GitPlace::Guarded {
-            git_dir: PathBuf::from(&repository.git_dir),
-            common: ours.to_owned(),
-        };
-        let git = Self::new(folder, place);
+        let (git_dir, common) = (PathBuf::from(&repository.git_dir), ours.to_owned());
+        let git = Self::new(folder, GitPlace::Guarded { git_dir, common });
         let (folder, repository, ours) = (folder.to_owned(), repository.clone(), ours.to_owned());
         let prepare = move || {
             unchanged(&folder, &repository)?;
@@ -140,8 +137,7 @@ impl Git {
     /// Returns git for a worktree of the same repository; `git_dir` is the folder with its HEAD and index.
     #[must_use]
     pub(super) fn in_worktree(&self, folder: &Path, git_dir: &Path) -> Self {
-        let mut git = self.clone();
-        folder.clone_into(&mut git.folder);
+        let mut git = self.in_folder(folder);
         if let GitPlace::Guarded { git_dir: own, .. } = &mut git.place {
             git_dir.clone_into(own);
         }
@@ -221,12 +217,9 @@ impl Git {
         let words: &[&str] = &words.collect::<Vec<_>>();
         let output = self.output().await?;
         let [out, err] = output.lengths();
-        let outcome = run(&self.spec(words), &output, |_| {}, std::future::pending())
-            .await
-            .map_err(|source| GitError::Start {
-                folder: self.folder.clone(),
-                source,
-            })?;
+        let (spec, folder) = (self.spec(words), self.folder.clone());
+        let outcome = run(&spec, &output, |_| {}, std::future::pending()).await;
+        let outcome = outcome.map_err(|source| GitError::Start { folder, source })?;
         let name = command_name(words);
         if outcome.timed_out {
             return Err(GitError::Late {
@@ -530,11 +523,9 @@ fn unchanged(folder: &Path, repository: &Repository) -> Result<()> {
     if now.as_ref() == Some(&was) {
         return Ok(());
     }
-    Err(GitError::Changed {
-        folder: folder.to_owned(),
-        was: format!("it was {was}"),
-        is: now.map_or("there is none".to_owned(), |now| format!("it is {now}")),
-    })
+    let (folder, was) = (folder.to_owned(), format!("it was {was}"));
+    let is = now.map_or("there is none".to_owned(), |now| format!("it is {now}"));
+    Err(GitError::Changed { folder, was, is })
 }
 
 /// Returns a path quoted for a list of paths with colons.
@@ -566,10 +557,8 @@ pub(super) fn names(bytes: &[u8]) -> Vec<String> {
 
 /// Returns the name of a command for a message: its words before the first one that is specific to this call.
 fn command_name(words: &[&str]) -> String {
-    let known = words
-        .iter()
-        .take_while(|word| word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'));
-    joined(known.take(3).copied(), " ")
+    let is_fixed = |word: &&&str| word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
+    joined(words.iter().take_while(is_fixed).take(3).copied(), " ")
 }
 
 /// A person's repository, for tests.

@@ -73,9 +73,8 @@ pub fn lost<'a>(old: &'a [Source], new: &'a [Source]) -> String {
     // However they are spread over lines.
     let statements = |test: &InlineTest<'a>| -> BTreeSet<String> {
         let text = test.text.replace(",)", ")");
-        text.split([';', '{', '}', '\n'])
-            .map(str::to_owned)
-            .collect()
+        let statements = text.split([';', '{', '}', '\n']);
+        statements.map(str::to_owned).collect()
     };
     let all = |files: &'a [Source]| files.iter().flat_map(|(path, text)| tests(path, text));
     let mut now: BTreeMap<String, Vec<InlineTest<'_>>> = BTreeMap::new();
@@ -97,9 +96,8 @@ pub fn lost<'a>(old: &'a [Source], new: &'a [Source]) -> String {
         lost.entry(kind).or_default().push(test.name);
     }
     let list = |names: &[String]| one_line(&names.join(", "), NAMES);
-    let said = lost
-        .iter()
-        .map(|(kind, names)| format!("{kind} {}", list(names)));
+    let said = lost.iter();
+    let said = said.map(|(kind, names)| format!("{kind} {}", list(names)));
     said.collect::<Vec<_>>().join("; ")
 }
 

@@ -188,11 +188,10 @@ impl NamedFiles {
             }
         }
         if !READERS.is_match(program) {
-            let named = words
-                .iter()
-                .flat_map(|word| [(*word).to_owned(), joined(folder, word)]);
-            self.words
-                .extend(named.filter_map(|word| inside(workspace, &word)));
+            let named = words.iter();
+            let named = named.flat_map(|word| [(*word).to_owned(), joined(folder, word)]);
+            let inside = named.filter_map(|word| inside(workspace, &word));
+            self.words.extend(inside);
         }
     }
 }

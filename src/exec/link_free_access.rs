@@ -38,9 +38,8 @@ pub fn read(
 ) -> io::Result<(Vec<u8>, u64)> {
     let (place, name) = walk(folder, path, closed, false)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file: File = rustix::fs::openat(&place, name, flags, Mode::empty())
-        .map_err(describe)?
-        .into();
+    let file = rustix::fs::openat(&place, name, flags, Mode::empty()).map_err(describe)?;
+    let file = File::from(file);
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("not a regular file"));
@@ -101,11 +100,8 @@ fn walk<'a>(
     make: bool,
 ) -> io::Result<(OwnedFd, &'a str)> {
     // A folder that does not exist cannot be entered.
-    let closed: Vec<_> = closed
-        .iter()
-        .filter_map(|folder| folder.metadata().ok())
-        .map(|metadata| (metadata.dev(), metadata.ino()))
-        .collect();
+    let closed = closed.iter().filter_map(|folder| folder.metadata().ok());
+    let closed: Vec<_> = closed.map(|folder| (folder.dev(), folder.ino())).collect();
     // The folder itself is a person's choice and may be a link.
     let flags = FOLDER.difference(OFlags::NOFOLLOW);
     let mut place = rustix::fs::openat(CWD, folder, flags, Mode::empty())?;

@@ -166,10 +166,8 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
                 // Make runs the first target unasked, and makes the Makefile itself.
                 let may_go = !is_first && !line.to_lowercase().contains("makefile");
                 is_first &= target.is_none();
-                blocks.push(Block {
-                    target: target.filter(|_| may_go),
-                    text: line.to_owned(),
-                });
+                let (target, text) = (target.filter(|_| may_go), line.to_owned());
+                blocks.push(Block { target, text });
             }
         }
     }

@@ -33,7 +33,7 @@ pub use git::{Git, GitError};
 pub use judging_files::JudgingFiles;
 pub use process_group::{
     ChildExit, ChildSpec, ExecError, GRACE, OF_THE_AGENT, ProcessGroup, environment,
-    environment_of_agent, leave_at_work, piped, run, run_agent, stop_group,
+    environment_of_agent, leave_at_work, piped, run, stop_group,
 };
 pub use process_mark::{MarkKind, ProcessMark, end_left_behind, left_behind};
 pub use produced_files::{UNTOUCHED, changed_at, leads_out, produced, with_property};

@@ -10,6 +10,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, sleep};
@@ -87,26 +88,23 @@ impl ExecError {
         let Self::Start { source, .. } = self else {
             return false;
         };
-        matches!(
-            source.kind(),
-            io::ErrorKind::OutOfMemory
-                | io::ErrorKind::StorageFull
-                | io::ErrorKind::QuotaExceeded
-                | io::ErrorKind::ExecutableFileBusy
-                | io::ErrorKind::WouldBlock
-        ) || [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
-            .iter()
-            .any(|full| source.raw_os_error() == Some(full.raw_os_error()))
+        let lacks = [
+            io::ErrorKind::OutOfMemory,
+            io::ErrorKind::StorageFull,
+            io::ErrorKind::QuotaExceeded,
+            io::ErrorKind::ExecutableFileBusy,
+            io::ErrorKind::WouldBlock,
+        ];
+        let full = [Errno::MFILE, Errno::NFILE].map(Some);
+        lacks.contains(&source.kind()) || full.contains(&Errno::from_io_error(source))
     }
 }
 
 /// Returns the environment of a child: what every program needs, and the named variables.
 pub fn environment(named: &[String]) -> Vec<(OsString, OsString)> {
-    PASSED
-        .split(' ')
-        .chain(named.iter().map(String::as_str))
-        .filter_map(|name| Some((name.into(), std::env::var_os(name)?)))
-        .collect()
+    let names = PASSED.split(' ').chain(named.iter().map(String::as_str));
+    let set = names.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
+    set.collect()
 }
 
 /// In a list of variables this stands for the agent's own variables: its key, address and folder.
@@ -122,53 +120,28 @@ pub fn environment_of_agent(
     let own = own.split_whitespace().map(str::to_owned);
     let own = own.filter(|_| named.iter().any(|name| name == OF_THE_AGENT));
     let named: Vec<String> = named.iter().cloned().chain(own).collect();
-    let set = set
-        .into_iter()
-        .map(|(name, value)| (name.into(), value.into()));
+    let set = set.into_iter();
+    let set = set.map(|(name, value)| (name.into(), value.into()));
     environment(&named).into_iter().chain(set).collect()
 }
 
-/// Runs a child to its end, and ends every process that it leaves behind in its group. `started` gets its pid, which is the
-/// group's id. `cancel` resolves to the time that the group gets between TERM and KILL. If the caller drops this future, the
-/// group is killed.
+/// Runs a child to its end, and ends every process that it leaves behind in its group. `started` gets the group. `cancel` resolves
+/// to the time that the group gets between TERM and KILL. If the caller drops this future, the group is killed, unless it may be
+/// left: see [`ProcessGroup::may_stay`].
 ///
 /// # Errors
 /// When the child cannot be started, or its exit status cannot be read.
 pub async fn run(
     spec: &ChildSpec,
     output: &ChildOutput,
-    started: impl FnOnce(u32),
+    started: impl FnOnce(&mut ProcessGroup),
     cancel: impl Future<Output = Duration>,
-) -> Result<ChildExit, ExecError> {
-    run_group(spec, output, started, cancel, false).await
-}
-
-/// As [`run`]. Where the caller drops this future, the group may be left: see [`leave_at_work`].
-///
-/// # Errors
-/// As [`run`].
-pub async fn run_agent(
-    spec: &ChildSpec,
-    output: &ChildOutput,
-    started: impl FnOnce(u32),
-    cancel: impl Future<Output = Duration>,
-) -> Result<ChildExit, ExecError> {
-    run_group(spec, output, started, cancel, true).await
-}
-
-async fn run_group(
-    spec: &ChildSpec,
-    output: &ChildOutput,
-    started: impl FnOnce(u32),
-    cancel: impl Future<Output = Duration>,
-    stays: bool,
 ) -> Result<ChildExit, ExecError> {
     let mut group = spawn(spec, || {
         let (out, err) = (output.out.try_clone()?, output.err.try_clone()?);
         Ok([stdin(spec.stdin.as_deref())?, out.into(), err.into()])
     })?;
-    group.stays = stays;
-    started(group.id());
+    started(&mut group);
     let lost = |source| cannot_start(spec, source);
     let mut outcome = ChildExit::default();
     let mut allowance = TimeAllowance::new(spec.deadline);
@@ -225,10 +198,10 @@ fn kill(group: Pid) {
     kill_process_group(group, Signal::KILL).ok();
 }
 
-/// What runs in [`run_agent`] stays at work when its future is dropped.
+/// What may stay at work does so when it is dropped.
 static LEFT_AT_WORK: AtomicBool = AtomicBool::new(false);
 
-/// Leaves what runs in [`run_agent`] at work when this process ends, as a kill would: another process goes on with it.
+/// Leaves what may stay at work there when this process ends, as a kill would: another process goes on with it.
 pub fn leave_at_work() {
     LEFT_AT_WORK.store(true, Ordering::Relaxed);
 }
@@ -247,6 +220,11 @@ impl ProcessGroup {
     /// Returns the number of the process group.
     pub fn id(&self) -> u32 {
         self.id.as_raw_pid().cast_unsigned()
+    }
+
+    /// Lets it be left at work: see [`leave_at_work`].
+    pub fn may_stay(&mut self) {
+        self.stays = true;
     }
 }
 
@@ -448,7 +426,13 @@ mod tests {
     ) -> (ChildExit, bool) {
         let output = ChildOutput::nameless().unwrap();
         let mut group = 0;
-        let outcome = run(spec, &output, |pid| group = pid, cancel(&output)).await;
+        let outcome = run(
+            spec,
+            &output,
+            |started| group = started.id(),
+            cancel(&output),
+        )
+        .await;
         (outcome.unwrap(), lives(group))
     }
 

@@ -169,7 +169,7 @@ mod tests {
     use std::future::pending;
 
     use super::*;
-    use crate::exec::{ChildSpec, environment, run};
+    use crate::exec::{ChildSpec, ProcessGroup, environment, run};
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -229,9 +229,9 @@ mod tests {
             };
             let (started, group) = tokio::sync::oneshot::channel();
             let child = tokio::spawn(async move {
-                let begun = |group| {
+                let begun = |group: &mut ProcessGroup| {
                     if signed {
-                        mark.name_group(group);
+                        mark.name_group(group.id());
                     }
                     // As if the daemon had been killed.
                     std::mem::forget(mark);

@@ -106,8 +106,7 @@ fn names(attempt: &Attempt) -> Option<String> {
 
 /// Returns where the work on a task of a plan is, or was.
 pub fn worktree_of(plan: &PlanId, line: &IntegrationBranch, task: TaskId) -> TaskWorktree {
-    TaskWorktree {
-        folder: line.worktree(task).into(),
-        branch: IntegrationBranch::task_branch(plan, task),
-    }
+    let branch = IntegrationBranch::task_branch(plan, task);
+    let folder = line.worktree(task).into();
+    TaskWorktree { folder, branch }
 }

@@ -89,10 +89,8 @@ impl Project {
     #[must_use]
     pub fn one_at_a_time(self) -> Self {
         let lock = self.folder.with_file_name(".git-runs");
-        Self {
-            git: self.git.one_at_a_time(&lock),
-            ..self
-        }
+        let git = self.git.one_at_a_time(&lock);
+        Self { git, ..self }
     }
 
     /// Returns the paths that the person has changed or added in the project and not committed; a folder of which no file is
@@ -540,10 +538,9 @@ fn list(names: &[String]) -> String {
 fn free_name(folder: &Path) -> PathBuf {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let aside = |number: u32| folder.with_file_name(format!("{name}.aside-{number}"));
-    (1..)
-        .map(aside)
-        .find(|path| !path.exists())
-        .unwrap_or_else(|| aside(0))
+    let mut free = (1..).map(aside).filter(|path| !path.exists());
+    free.next()
+        .expect("a folder has fewer files than there are numbers")
 }
 
 #[cfg(test)]

@@ -15,7 +15,9 @@ use super::{
 };
 use crate::agents::{AgentInvocation, CodingAgent, ModelFault, RunOutcome, RunOutput, RunReading};
 use crate::config::Config;
-use crate::exec::{self, ChildOutput, ChildSpec, MarkKind, ProcessMark, environment_of_agent};
+use crate::exec::{
+    self, ChildOutput, ChildSpec, MarkKind, ProcessGroup, ProcessMark, environment_of_agent,
+};
 use crate::plan_time::Clock;
 
 /// The most output, in bytes; an agent that prints more is stopped. Its events repeat an answer of 64 KiB a few times.
@@ -112,7 +114,9 @@ impl AgentModel {
                 (None, output.map_err(|error| unfit(&error))?)
             }
         };
-        let sign = |group| mark.iter_mut().for_each(|mark| mark.name_group(group));
+        let sign = |group: &mut ProcessGroup| {
+            mark.iter_mut().for_each(|mark| mark.name_group(group.id()));
+        };
         let flood = async {
             while output.lengths().iter().sum::<u64>() <= MAX_OUTPUT as u64 {
                 sleep(SIZE_CHECK).await;

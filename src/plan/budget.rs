@@ -3,10 +3,7 @@
 
 use std::time::Duration;
 
-use super::{
-    ActiveTime, Budget, BudgetLimit, HumanQuestion, HumanQuestionKind, JudgePolicy, Plan,
-    PlanPolicy, PlanState, number,
-};
+use super::*;
 
 impl Plan {
     /// Returns how much of a limit is used. This includes the daemon's time that is not recorded yet.
@@ -14,9 +11,7 @@ impl Plan {
         let usage = &self.head().usage;
         match limit {
             BudgetLimit::LlmCalls => number(usage.llm_calls),
-            BudgetLimit::LlmTokens => {
-                number((usage.llm_input_tokens).saturating_add(usage.llm_output_tokens))
-            }
+            BudgetLimit::LlmTokens => number(usage.llm_tokens()),
             BudgetLimit::CostUsd => usage.llm_cost_usd + usage.agent_cost_usd,
             BudgetLimit::WallTime => usage.wall_time(lived).as_secs_f64(),
             BudgetLimit::Attempts => number(self.attempts_made()),
@@ -133,7 +128,8 @@ impl BudgetLimit {
         match self {
             Self::LlmCalls | Self::Attempts => format!("{amount:.0}"),
             Self::LlmTokens => short(amount),
-            Self::CostUsd => format!("${}", cents(amount)),
+            Self::CostUsd if amount.fract() == 0.0 => format!("${amount:.0}"),
+            Self::CostUsd => format!("${amount:.2}"),
             Self::WallTime => span(amount),
         }
     }
@@ -168,11 +164,6 @@ fn short(count: f64) -> String {
         true => format!("{tenths:.1}{letter}"),
         false => format!("{:.0}{letter}", tenths.floor()),
     }
-}
-
-fn cents(dollars: f64) -> String {
-    let decimals = if dollars.fract() == 0.0 { 0 } else { 2 };
-    format!("{dollars:.decimals$}")
 }
 
 /// Writes a span of seconds in one unit, or in two where one is too coarse.

@@ -4,10 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::draft::Result;
-use super::{
-    BudgetLimit, Draft, Granted, HumanQuestion, HumanQuestionKind, Plan, PlanState, Refusal, Spent,
-    Time, number,
-};
+use super::*;
 
 /// How the reason of a pause by the day's budget begins.
 const REASON: &str = "budget of the day:";

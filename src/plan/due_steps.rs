@@ -9,12 +9,7 @@ use std::time::Duration;
 
 use super::proof::{is_checked, is_provable};
 use super::rule_decisions::{certain, settled};
-use super::{
-    ActiveTime, Attempt, AttemptState, BudgetDay, BudgetLimit, CommandId, HeldLocks, HumanQuestion,
-    HumanQuestionKind, IntegrationBranch, JudgePolicy, Lanes, ModelAway, ModelQuestionKind, Plan,
-    PlanState, ReportStatus, ReviewPolicy, SessionId, SessionScope, Task, TaskId, TaskState, Time,
-    WorkerPoolState, WorkerPools, acceptable, counted,
-};
+use super::*;
 
 /// How long a plan waits for its workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,10 +90,8 @@ impl Observations {
 
     /// Returns how much of its active time this daemon has spent on the plan.
     pub fn active_time(&self) -> ActiveTime {
-        ActiveTime {
-            since: self.started,
-            span: self.lived,
-        }
+        let (since, span) = (self.started, self.lived);
+        ActiveTime { since, span }
     }
 
     /// Returns the time a span after another time; suspensions do not count.
@@ -194,10 +187,6 @@ pub struct Due {
 impl Due {
     fn step(&mut self, step: DueStep) {
         self.steps.push(step);
-    }
-
-    fn look(&mut self, at: Time) {
-        self.look_again = Some(self.look_again.map_or(at, |before| before.min(at)));
     }
 
     fn stops(&self) -> bool {
@@ -340,7 +329,8 @@ impl DueSearch<'_> {
     /// Returns whether it is this time already; else it is to be computed again then.
     fn reached(&mut self, at: Time) -> bool {
         if self.world.now < at {
-            self.due.look(at);
+            let again = &mut self.due.look_again;
+            *again = Some(again.map_or(at, |before| before.min(at)));
         }
         self.world.now >= at
     }
@@ -408,12 +398,11 @@ impl DueSearch<'_> {
         let at = (self.world).after(self.untaken_since(attempt), policy.task_timeout);
         if self.reached(at) && self.scanned_since(at) {
             let role = plan.role_of(attempt.task);
-            let no_worker = |task: &Task| plan.has_no_worker(task);
+            let here = plan.task(attempt.task);
+            let unassigned = here.is_some_and(|task| plan.has_no_worker(task));
             let of_whom = match role.filter(|role| policy.roles.contains_key(*role)) {
                 Some(role) => format!(" of the role `{role}`"),
-                None if plan.task(attempt.task).is_some_and(no_worker) => {
-                    " of tasks without an assignee".to_owned()
-                }
+                None if unassigned => " of tasks without an assignee".to_owned(),
                 None => String::new(),
             };
             let (id, waited) = (&attempt.id, minutes(policy.task_timeout));
@@ -454,9 +443,8 @@ impl DueSearch<'_> {
     fn untaken_since(&self, attempt: &Attempt) -> Time {
         let role = self.plan.role_of(attempt.task);
         let held = role.and_then(|role| self.world.held.get(role)).copied();
-        known(attempt.waiting_since, self.world)
-            .max(self.world.started)
-            .max(held.unwrap_or_default())
+        let since = known(attempt.waiting_since, self.world).max(self.world.started);
+        since.max(held.unwrap_or_default())
     }
 
     /// Counts the unclaimed commands of roles that seem to have no worker. No agent works on these commands, so other tasks of

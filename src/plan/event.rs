@@ -3,10 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{
-    AnswerChoice, ArchiveState, AttemptKind, CommandId, Decision, ModelQuestionKind, QuestionId,
-    ReportStatus, ResultsMove, RoleRequestEnd, TaskId,
-};
+use super::*;
 
 /// One thing that happened to a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

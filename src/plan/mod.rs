@@ -32,8 +32,8 @@ pub use concurrency::{Lanes, RoleLanes};
 pub use day_budget::{BudgetDay, DayBudget, DayGrant};
 pub use dependency_cycles::{cycle_among, find_cycle};
 pub use draft::{
-    AppliedReport, Delta, Draft, NewCommand, NewHome, PlanPast, Refusal, RepeatableChange,
-    TaskEdit, TaskPast, valid_key,
+    AppliedReport, Delta, Draft, NewCommand, NewHome, Past, Refusal, RepeatableChange, TaskEdit,
+    valid_key,
 };
 pub use due_steps::{Due, DueStep, Observations, Timeouts, awaits_before, due, waits_for_checks};
 pub use event::Event;

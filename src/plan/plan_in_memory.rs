@@ -7,12 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::task_index::{TaskIndex, forget, kinds, place};
-use super::{
-    ALL, AgentSession, AskId, Attempt, AttemptKind, AttemptState, BOUND, CommandId, Counts,
-    Evidence, FREE, HumanQuestion, Kinds, ModelQuestion, ModelQuestionKind, PENDING, PendingMerge,
-    Place, PlanHead, PlanId, PlanState, QuestionId, SessionId, Startable, Task, TaskId, TaskOrder,
-    TaskState, Tasks, Time, UNSETTLED, WANTED,
-};
+use super::*;
 
 /// Defines the rows of a plan, and that each is made of what it holds.
 macro_rules! rows {

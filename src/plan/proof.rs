@@ -1,9 +1,6 @@
 //! Which criteria of a task a result proves. A proof is a check that was chosen before the work, failed then, and passes now.
 
-use super::{
-    Attempt, Before, CheckResult, Criterion, CriterionResult, CriterionState, Evidence, Plan,
-    Proof, Task,
-};
+use super::*;
 
 /// The most changed files that the evidence names.
 const EVIDENT: usize = 10;
@@ -30,11 +27,8 @@ pub fn criteria(task: &Task, attempt: &Attempt) -> Vec<CriterionResult> {
             None => "no check is bound to it".to_owned(),
         };
         let (state, why) = ended(task, attempt, &bound, missing);
-        CriterionResult {
-            text: criterion.text.clone(),
-            state,
-            why,
-        }
+        let text = criterion.text.clone();
+        CriterionResult { text, state, why }
     };
     list.iter().map(end).collect()
 }

@@ -2,10 +2,7 @@
 
 use super::proof::proven;
 use super::words_against_facts::contradiction;
-use super::{
-    Attempt, Before, CheckBefore, CheckResult, DecidedBy, Decision, MERGE_CHECK, Plan,
-    ReportStatus, Time, Verdict, acceptable, unless_empty,
-};
+use super::*;
 
 /// The most characters of the report that a reason repeats.
 const SAID: usize = 160;
@@ -52,7 +49,9 @@ pub fn judge(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verdict {
             .map_or("no check is set", |_| "every check passes");
         (Decision::Next, format!("{status}, {checked}"))
     } else if let Some(check) = checks.find(|check| !check.passed) {
-        let (name, found) = (&check.name, found(check));
+        let name = &check.name;
+        // The finding of a check that is not a command.
+        let found = unless_empty(&check.finding, |finding| format!(": {finding}"));
         let reason = match name.as_str() {
             MERGE_CHECK => "it does not go together with the results before it".to_owned(),
             name if failed_before(before, name) => {
@@ -63,10 +62,8 @@ pub fn judge(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verdict {
         let reason = format!("{reason}{found}; the agent reports {status}");
         (Decision::Retry, reason)
     } else if let Some(report) = report.filter(|report| report.words_only) {
-        let wrote = report
-            .results
-            .split_once('.')
-            .map_or("no report", |it| it.0);
+        let wrote = report.results.split_once('.');
+        let wrote = wrote.map_or("no report", |it| it.0);
         let changed = attempt.changes.clone().unwrap_or_default().text(0);
         (Decision::Retry, format!("{wrote}; {changed}"))
     } else {
@@ -99,11 +96,6 @@ pub fn judge(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verdict {
 pub fn failed_before(before: &[CheckBefore], name: &str) -> bool {
     let mut before = before.iter();
     before.any(|it| it.name == name && it.outcome == Before::Red)
-}
-
-/// Returns the finding of a check that is not a command.
-fn found(check: &CheckResult) -> String {
-    unless_empty(&check.finding, |finding| format!(": {finding}"))
 }
 
 /// Returns the first line that is not empty, bounded. One that ends with a colon only leads to the next one, which is the cause:

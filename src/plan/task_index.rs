@@ -6,10 +6,7 @@ use std::iter::Peekable;
 
 use serde::Serialize;
 
-use super::{
-    BOUND, COMPLETED, FAILED, FREE, IN_PROGRESS, Kinds, PENDING, Place, PlanState, RankedSet,
-    SKIPPED, Task, TaskId, TaskOrder, TaskState, Tasks, UNSETTLED,
-};
+use super::*;
 
 /// The number of tasks in each state; removed tasks are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

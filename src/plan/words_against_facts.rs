@@ -28,10 +28,8 @@ pub fn contradiction(attempt: &Attempt) -> Option<String> {
     let words = words.join("\n");
     let sentences = words.split(['\n', '。']).flat_map(|line| line.split(". "));
     let sentences = sentences.filter(|said| !NOT_NOW.is_match(said));
-    let sum = sentences
-        .clone()
-        .filter(|said| SUM.is_match(said) && failed(said).is_some());
-    let sum = sum.last().unwrap_or_default();
+    let is_sum = |said: &&str| SUM.is_match(said) && failed(said).is_some();
+    let sum = sentences.clone().filter(is_sum).last().unwrap_or_default();
     let mut passes = sentences.filter(|said| PASS.is_match(said) && !DENIES.is_match(said));
     let pass = failed(sum) == Some(false) || passes.next().is_some();
     let says = match (pass, report.status) {

@@ -78,9 +78,7 @@ impl TokenFile {
     /// There is none, or it cannot be trusted.
     pub fn read(&self) -> io::Result<String> {
         let (file, metadata) = open_own(&self.0)?;
-        if let Some(why) = exposed(&metadata) {
-            return Err(refused(&why));
-        }
+        refuse_exposed(&metadata)?;
         let text = io::read_to_string(io::Read::take(file, MOST))?;
         let token = text.trim();
         match token.len() >= LEAST && token.chars().all(|c| c.is_ascii_graphic()) {
@@ -97,16 +95,17 @@ fn random() -> String {
     format!("{ids}\n")
 }
 
-/// Returns why others may know the content of a file, if they may.
-pub(super) fn exposed(metadata: &Metadata) -> Option<String> {
+/// Refuses a file whose content others may know.
+pub(super) fn refuse_exposed(metadata: &Metadata) -> io::Result<()> {
     let mode = metadata.mode() & 0o777;
     if mode & 0o077 != 0 {
-        return Some(format!(
-            "others can read it: its mode is {mode:04o}, not 0600"
-        ));
+        let readable = format!("others can read it: its mode is {mode:04o}, not 0600");
+        return Err(refused(&readable));
     }
-    let owned = metadata.uid() == rustix::process::geteuid().as_raw();
-    (!owned).then(|| "it belongs to another user".to_owned())
+    match metadata.uid() == rustix::process::geteuid().as_raw() {
+        true => Ok(()),
+        false => Err(refused("it belongs to another user")),
+    }
 }
 
 #[cfg(test)]

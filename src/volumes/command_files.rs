@@ -134,10 +134,8 @@ impl Volumes {
     pub fn set_report_aside(&self, id: &CommandId) -> Result<()> {
         for folder in [ReportsProcessed, ReportsStale, ReportsRejected] {
             for path in self.reports(id, [folder]) {
-                unless(
-                    io::ErrorKind::NotFound,
-                    move_aside(&path, &self.path(folder)),
-                )?;
+                let moved = move_aside(&path, &self.path(folder));
+                unless(io::ErrorKind::NotFound, moved)?;
             }
         }
         Ok(())

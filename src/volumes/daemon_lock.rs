@@ -207,17 +207,12 @@ impl Volumes {
             let plan = plan.clone();
             LockError::CarriedOut { pid, plan }
         };
-        if let Some(daemon) = self.running() {
-            return if daemon.carries_out(plan) {
-                Err(busy(daemon))
-            } else {
-                Ok(None)
-            };
+        match self.running() {
+            Some(daemon) if daemon.carries_out(plan) => Err(busy(daemon)),
+            Some(_) => Ok(None),
+            // One may have started meanwhile.
+            None => (self.lock().map(Some)).map_err(|error| self.running().map_or(error, busy)),
         }
-        self.lock().map(Some).map_err(|error| {
-            // One that started meanwhile.
-            self.running().map_or(error, busy)
-        })
     }
 
     /// Returns the daemon that carries out a plan here, if one does.
@@ -310,9 +305,8 @@ fn write_owner(file: &mut File) -> std::io::Result<()> {
 }
 
 fn pid(mut file: &File) -> Option<u32> {
-    let mut text = String::new();
     file.rewind().ok()?;
-    file.take(32).read_to_string(&mut text).ok()?;
+    let text = std::io::read_to_string(file.take(32)).ok()?;
     text.lines().next()?.parse().ok()
 }
 

@@ -129,11 +129,8 @@ fn plain(name: &str) -> Result<&Path> {
     if path.file_name() == Some(path.as_os_str()) {
         return Ok(path);
     }
-    Err(VolumesError::misnamed(
-        "file",
-        name,
-        "not the name of a file",
-    ))
+    let reason = "not the name of a file";
+    Err(VolumesError::misnamed("file", name, reason))
 }
 
 #[cfg(test)]

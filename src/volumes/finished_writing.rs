@@ -111,12 +111,9 @@ pub(super) struct FileAges {
 
 impl FileAges {
     pub(super) fn new() -> Self {
-        let clock = Clock::start();
-        Self {
-            ahead: wall().0 - clock.now().0,
-            clock,
-            set: None,
-        }
+        let (clock, set) = (Clock::start(), None);
+        let ahead = wall().0 - clock.now().0;
+        Self { clock, ahead, set }
     }
 
     /// Returns how long ago a file was written. `None` if its time is in the future, or if it may have been written before the

@@ -139,10 +139,8 @@ impl Volumes {
             && let Ok(entries) = fs::read_dir(self.root.join(ROLES))
         {
             let names = entries.flatten().map(|entry| entry.file_name());
-            let mut roles: Vec<String> = names
-                .filter_map(|name| name.into_string().ok())
-                .filter(|name| safe_name(name))
-                .collect();
+            let names = names.filter_map(|name| name.into_string().ok());
+            let mut roles: Vec<String> = names.filter(|name| safe_name(name)).collect();
             roles.sort_unstable();
             all.extend(roles.iter().map(|role| self.of_role(role)));
         }

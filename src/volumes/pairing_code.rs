@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
-use super::access_token::exposed;
+use super::access_token::refuse_exposed;
 use super::{Cannot, Result, TokenFile, replace};
-use crate::own_files::{file, is_at, refused};
+use crate::own_files::{file, is_at};
 use crate::wire::sha256;
 
 /// How long a code is good.
@@ -45,9 +45,8 @@ impl PairingCode {
     /// The error of the file system.
     pub fn make(&self, now: SystemTime) -> Result<String> {
         let bytes = Uuid::new_v4().into_bytes();
-        let bits = bytes[..5]
-            .iter()
-            .fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
+        let add = |bits: u64, byte: &u8| bits << 8 | u64::from(*byte);
+        let bits = bytes[..5].iter().fold(0, add);
         let letter = |at: u32| char::from(LETTERS[(bits >> (5 * at) & 31) as usize]);
         let code: String = (0..8).map(letter).collect();
         let text = format!("{} {}\n", sha256(&code), seconds(now + LIFE));
@@ -73,17 +72,14 @@ impl PairingCode {
 
     fn try_word(&self, mut file: File, word: &str, now: SystemTime) -> io::Result<bool> {
         file.lock()?;
-        if let Some(why) = exposed(&file.metadata()?) {
-            return Err(refused(&why));
-        }
+        refuse_exposed(&file.metadata()?)?;
         // Who had the lock before may have used the code up.
         if !is_at(&file, &self.0) {
             return Ok(false);
         }
         file.write_all(&[MARK])?;
         file.rewind()?;
-        let mut text = String::new();
-        (&file).take(MOST).read_to_string(&mut text)?;
+        let text = io::read_to_string((&file).take(MOST))?;
         let (known, tries) = text.split_once('\n').unwrap_or((&text, ""));
         let (hash, end) = known.split_once(' ').unwrap_or_default();
         let left = end.parse().unwrap_or(0_u64).saturating_sub(seconds(now));
@@ -101,19 +97,17 @@ impl PairingCode {
 /// Returns a code as it was made of what a person typed.
 fn plain(word: &str) -> String {
     let letters = word.chars().filter(|c| c.is_ascii_alphanumeric());
-    letters
-        .map(|c| match c.to_ascii_uppercase() {
-            'O' => '0',
-            'I' | 'L' => '1',
-            c => c,
-        })
-        .collect()
+    let plain = letters.map(|c| match c.to_ascii_uppercase() {
+        'O' => '0',
+        'I' | 'L' => '1',
+        c => c,
+    });
+    plain.collect()
 }
 
 fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs()
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
 }
 
 #[cfg(test)]

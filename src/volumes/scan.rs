@@ -261,12 +261,11 @@ impl Scanner {
     /// a full scan, because events may be lost.
     fn untouched(&self, name: &str, inode: u64) -> bool {
         let (_, full) = self.full;
-        let seen = self.reports.get(name).filter(|seen| seen.handed);
-        !full
-            && seen.is_some_and(|seen| {
-                let event = self.hints.get(name);
-                seen.stamp.inode == inode && event.is_some_and(|(_, at)| at <= seen.since)
-            })
+        let seen = self.reports.get(name).filter(|seen| seen.handed && !full);
+        seen.is_some_and(|seen| {
+            let event = self.hints.get(name);
+            seen.stamp.inode == inode && event.is_some_and(|(_, at)| at <= seen.since)
+        })
     }
 
     fn examine_report(&mut self, name: &str) -> FoundFile {
@@ -285,10 +284,9 @@ impl Scanner {
         }
         let unchanged = now.duration_since(seen.since);
         if !named_like_a_report(name) {
-            let least = if is_misnamed(name) {
-                MISNAMED
-            } else {
-                STRANGER
+            let least = match is_misnamed(name) {
+                true => MISNAMED,
+                false => STRANGER,
             };
             return match unchanged < least {
                 true => FoundFile::Nothing,
@@ -526,10 +524,10 @@ impl FolderListing {
             }
             now => now?,
         };
+        let place = (now.dev(), now.ino());
         let same = |folder: &Dir| {
-            folder
-                .stat()
-                .is_ok_and(|then| (then.st_dev, then.st_ino) == (now.dev(), now.ino()))
+            let then = folder.stat();
+            then.is_ok_and(|then| (then.st_dev, then.st_ino) == place)
         };
         if !self.0.as_ref().is_some_and(same) {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -268,11 +268,10 @@ impl EventHandler {
 
 /// This program's own reads must not wake it.
 fn only_read(kind: EventKind) -> bool {
+    use AccessKind::{Close, Open, Read};
     matches!(
         kind,
-        EventKind::Access(
-            AccessKind::Open(_) | AccessKind::Read | AccessKind::Close(AccessMode::Read)
-        )
+        EventKind::Access(Open(_) | Read | Close(AccessMode::Read))
     )
 }
 

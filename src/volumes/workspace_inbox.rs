@@ -33,11 +33,8 @@ pub struct Inbox {
 impl Inbox {
     /// Returns the inbox of a command in a workspace, without creating it.
     pub fn of(workspace: &Path, id: &CommandId) -> Self {
-        Self {
-            folder: workspace.join(FOLDER),
-            id: id.clone(),
-            held: None,
-        }
+        let (folder, id, held) = (workspace.join(FOLDER), id.clone(), None);
+        Self { folder, id, held }
     }
 
     /// Creates the folder, which then exists until it is closed or this process ends. A failure to exclude it from git is only
@@ -131,10 +128,9 @@ impl Inbox {
 fn named(report: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(report);
     let front = text.lines().skip_while(|line| line.trim() != "---").skip(1);
-    front
-        .take_while(|line| line.trim() != "---")
-        .find_map(|line| line.strip_prefix("id:"))
-        .map(|id| id.trim().trim_matches(['"', '\'']).to_owned())
+    let mut front = front.take_while(|line| line.trim() != "---");
+    let id = front.find_map(|line| line.strip_prefix("id:"))?;
+    Some(id.trim().trim_matches(['"', '\'']).to_owned())
 }
 
 #[cfg(test)]

@@ -42,10 +42,8 @@ pub fn keep_out_of_git(project: &Path) -> io::Result<()> {
 
 /// Returns the folder that all work trees of the workspace's repository share, if the workspace is in a repository.
 fn git_folder(workspace: &Path) -> Option<PathBuf> {
-    let found = workspace
-        .ancestors()
-        .map(|folder| folder.join(".git"))
-        .find(|git| git.exists())?;
+    let mut places = workspace.ancestors().map(|folder| folder.join(".git"));
+    let found = places.find(|git| git.exists())?;
     if found.is_dir() {
         return Some(found);
     }

@@ -12,7 +12,7 @@ use super::{
     WorkerEvent, chain,
 };
 use crate::agents::{Agent, AgentJob, AgentProcess, MOST_PRINTED, ProcessEnd};
-use crate::exec::{self, ChildOutput, ChildSpec, GRACE, stop_group};
+use crate::exec::{self, ChildOutput, ChildSpec, GRACE, ProcessGroup, stop_group};
 use crate::plan::{CommandId, SessionId};
 use crate::plan_time::{TimeAllowance, wall};
 use crate::store::StorePlace;
@@ -211,8 +211,9 @@ impl CommandRun<'_> {
             stdin: step.stdin,
             deadline,
         };
-        let started = |pid| {
-            vital.current().pid = Some(pid);
+        let started = |group: &mut ProcessGroup| {
+            group.may_stay();
+            vital.current().pid = Some(group.id());
             worker.beat(vital, None);
         };
         let mut halted = None;
@@ -222,7 +223,7 @@ impl CommandRun<'_> {
             halted = Some(halt);
             grace
         };
-        let outcome = exec::run_agent(&spec, output, started, cancel).await;
+        let outcome = exec::run(&spec, output, started, cancel).await;
         let flooded = matches!(halted, Some(WorkStop::Flooded));
         match halted {
             Some(WorkStop::Flooded) => output.cut([out, err], MOST_PRINTED),

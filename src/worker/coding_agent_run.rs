@@ -125,14 +125,8 @@ impl<'a> SessionRun<'a> {
                         _ => self.again(),
                     };
                 }
-                NextRun::Resume => {
-                    changes += 1;
-                    plan = self.again();
-                }
-                NextRun::Anew => {
-                    changes += 1;
-                    plan = self.anew();
-                }
+                NextRun::Resume => (changes, plan) = (changes + 1, self.again()),
+                NextRun::Anew => (changes, plan) = (changes + 1, self.anew()),
                 NextRun::Again(_) | NextRun::Report | NextRun::Stop => {
                     return Ok(self.finish(now.outcome, next, since));
                 }
@@ -352,12 +346,9 @@ impl<'a> SessionRun<'a> {
         };
         let bytes = left.as_ref().map(|(_, bytes)| bytes.as_slice());
         let notes = std::mem::take(&mut self.notes);
-        let report = self.coder.report(self.at.job, &course, notes, bytes);
-        Finished {
-            report: Some(report),
-            stop,
-            left: Some((self.inbox.clone(), left.map(|(path, _)| path))),
-        }
+        let report = Some(self.coder.report(self.at.job, &course, notes, bytes));
+        let left = Some((self.inbox.clone(), left.map(|(path, _)| path)));
+        Finished { report, stop, left }
     }
 }
 

@@ -191,8 +191,7 @@ impl Claim {
             if !own_files::lock(&file)? || !own_files::is_at(&file, &path) {
                 return Ok(None);
             }
-            let mut before = String::new();
-            (&mut file).take(LONGEST).read_to_string(&mut before)?;
+            let before = io::read_to_string((&mut file).take(LONGEST))?;
             Ok(Some((file, before)))
         };
         let locked = locked().map_err(|error| VolumesError::new("lock", &path, error))?;

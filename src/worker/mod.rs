@@ -15,6 +15,7 @@ mod worker_loop;
 pub mod workers_at_work;
 
 use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,6 +123,13 @@ pub async fn run(
 ) -> Result<(), WorkerError> {
     let volumes = Volumes::open(&options.config.root())?;
     let (stop, stopping) = watch::channel(false);
+    let health = options.health.clone();
+    let ended = async {
+        tokio::select! {
+            () = shutdown => {}
+            () = health.lost() => {}
+        }
+    };
     let worker = Worker {
         volumes,
         config: options.config,
@@ -135,11 +143,8 @@ pub async fn run(
     };
     match options.agent {
         Agent::Relay => {
-            let doer = RelayDoer {
-                place: options.store,
-                plans: options.relayed,
-            };
-            until_ended(worker, doer, stop, shutdown).await
+            let (place, plans) = (options.store, options.relayed);
+            until_stopped(pin!(worker.work(RelayDoer { place, plans })), stop, ended).await
         }
         agent => {
             let doer = AgentDoer {
@@ -148,26 +153,23 @@ pub async fn run(
                 path: options.path,
                 store: options.store,
             };
-            until_ended(worker, doer, stop, shutdown).await
+            until_stopped(pin!(worker.work(doer)), stop, ended).await
         }
     }
 }
 
-async fn until_ended(
-    worker: Worker,
-    doer: impl Doer,
+/// Lets work go on until it ends, or is told to at `end`.
+async fn until_stopped<T>(
+    mut work: Pin<&mut impl Future<Output = T>>,
     stop: watch::Sender<bool>,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), WorkerError> {
-    let health = worker.health.clone();
-    let mut working = std::pin::pin!(worker.work(doer));
+    end: impl Future<Output = ()>,
+) -> T {
     tokio::select! {
-        ended = &mut working => return ended,
-        () = shutdown => {}
-        () = health.lost() => {}
+        ended = &mut work => return ended,
+        () = end => {}
     }
     stop.send_replace(true);
-    working.await
+    work.await
 }
 
 #[cfg(test)]

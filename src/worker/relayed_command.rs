@@ -260,9 +260,7 @@ async fn work_place(
         return Err(none());
     };
     let read = move |plan: &Plan, _| {
-        let done = plan
-            .tasks()
-            .filter(|task| task.status == TaskState::Completed);
+        let done = plan.tasks_in(TaskState::Completed);
         let made = done.flat_map(Task::made_files).collect();
         let wanted = plan.task(number).map(|task| task.made_files().collect());
         (plan.head().clone(), made, wanted)
@@ -360,9 +358,8 @@ async fn take_work(
                 replace: true,
             };
             let accepted = move |path: &str| wanted.iter().any(|file| file == path);
-            Ok(CarriedFiles::parse(&pack)?
-                .lay_down(place, accepted)
-                .await?)
+            let files = CarriedFiles::parse(&pack)?;
+            Ok(files.lay_down(place, accepted).await?)
         }
     }
 }

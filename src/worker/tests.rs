@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::command_claim::{Claim, Claimer, PassedOver};
 use super::*;
-use crate::exec::{ChildOutput, alive};
+use crate::exec::{ChildOutput, ProcessGroup, alive};
 use crate::plan::{CommandId, Report, ReportStatus};
 use crate::store::StorePlace;
 use crate::volumes::{CommandPlace, Folder, Heartbeat};
@@ -366,7 +366,7 @@ async fn orphan(given: &Given, id: &CommandId, script: &str, signed: bool) -> Jo
     let (pid, started) = oneshot::channel();
     let agent = tokio::spawn(async move {
         let output = ChildOutput::open(&out, &err).unwrap().unwrap();
-        let tell = move |id| pid.send(id).unwrap();
+        let tell = move |group: &mut ProcessGroup| pid.send(group.id()).unwrap();
         crate::exec::run(&spec, &output, tell, pending())
             .await
             .unwrap();

@@ -301,13 +301,8 @@ impl Worker {
                     None => claim.finish()?,
                 }
                 self.notify(WorkerEvent::Reported(report.map(|file| file.report.status)));
-                match stop {
-                    Some(said) => Err(WorkerError::Unfit {
-                        agent: doer.name().to_owned(),
-                        said,
-                    }),
-                    None => Ok(()),
-                }
+                let agent = doer.name().to_owned();
+                stop.map_or(Ok(()), |said| Err(WorkerError::Unfit { agent, said }))
             }
             // No report for what is cancelled: it could be taken for that of the successor.
             Err(WorkStop::Cancelled) => Ok(claim.finish()?),
@@ -346,8 +341,8 @@ impl Worker {
     async fn take_ends(&self, doer: &impl Doer) -> Result<(), WorkerError> {
         for volumes in self.role.from(&self.volumes) {
             for id in volumes.waiting()? {
-                let ends = read(&volumes, Folder::CommandsPending, &id)
-                    .is_ok_and(|command| command.kind == CommandType::End);
+                let command = read(&volumes, Folder::CommandsPending, &id);
+                let ends = command.is_ok_and(|command| command.kind == CommandType::End);
                 if ends && let Some(claim) = self.claimer(doer).take(&volumes, &id)? {
                     self.carry_out(doer, claim).await?;
                 }

@@ -19,7 +19,7 @@ const LOST: Duration = Duration::from_secs(60);
 const SAID: usize = 100;
 
 /// An agent with a task.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct WorkerView {
     pub command: CommandId,
     pub plan: PlanId,
@@ -71,9 +71,8 @@ pub async fn workers(store: &Store, volumes: &Volumes) -> Result<Vec<WorkerView>
     }
     let volumes = volumes.clone();
     let complete = move || {
-        let rows = found.into_iter();
-        rows.map(|(view, folder)| with_signs(view, &folder, &volumes))
-            .collect()
+        let complete = |(view, folder): (_, String)| with_signs(view, &folder, &volumes);
+        found.into_iter().map(complete).collect()
     };
     let completed = tokio::task::spawn_blocking(complete).await;
     completed.map_err(|error| crate::store::StoreError::Panicked(error.to_string()))
@@ -114,10 +113,7 @@ fn at_work(plan: &Plan, attempt: &Attempt) -> (WorkerView, String) {
         role: task.and_then(|task| task.assignee.clone()),
         agent: agent_of(plan),
         since: attempt.claimed.map(time_text),
-        last_heartbeat: None,
-        machine: None,
-        blocked_until: None,
-        doing: String::new(),
+        ..WorkerView::default()
     };
     (view, CommandFile::workspace_of(&attempt.text))
 }

@@ -63,9 +63,7 @@ impl GitError {
 
     /// Returns whether git is not installed.
     pub fn missing(&self) -> bool {
-        let Self::Start { source, .. } = self else {
-            return false;
-        };
-        matches!(source, ExecError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound)
+        matches!(self, Self::Start { source: ExecError::Start { source, .. }, .. }
+            if source.kind() == io::ErrorKind::NotFound)
     }
 }

@@ -1,6 +1,6 @@
 //! Commits on their way to another clone of a project: packs of git, which need no branch.
 
-use super::{GitError, Project, Result, TaskWorktree};
+use super::{Git, GitError, Project, Result, TaskWorktree};
 use crate::wire::text::one_line;
 
 impl Project {
@@ -11,8 +11,8 @@ impl Project {
     pub async fn pack(&self, since: &str, commit: &str) -> Result<Vec<u8>> {
         let wanted = format!("{commit}\n^{since}\n").into_bytes();
         let git = self.git.clone().with_input(wanted);
-        git.bytes("pack-objects --revs --thin --stdout -q", &[])
-            .await
+        let pack = "pack-objects --revs --thin --stdout -q";
+        git.bytes(pack, &[]).await
     }
 
     /// Adds what a pack has to the repository. Its content is data of a stranger: git checks it.
@@ -21,9 +21,8 @@ impl Project {
     /// As [`Git::bytes`](crate::exec::Git::bytes); what it builds on is not there.
     pub async fn unpack(&self, pack: Vec<u8>) -> Result<()> {
         let git = self.git.clone().with_input(pack);
-        git.bytes("index-pack --stdin --fix-thin --strict", &[])
-            .await
-            .map(drop)
+        let index = "index-pack --stdin --fix-thin --strict";
+        git.bytes(index, &[]).await.map(drop)
     }
 
     /// Gets a commit that is missing here from another repository, by its address. Only objects come, and git checks them: no branch
@@ -57,10 +56,7 @@ impl Project {
     /// As [`Project::lay_out`].
     pub async fn bring_to(&self, place: &TaskWorktree, commit: &str) -> Result<()> {
         self.lay_out(place, commit).await?;
-        let git = self
-            .worktree(&place.folder)
-            .await?
-            .ok_or_else(no_worktree)?;
+        let git = self.task_git(place).await?;
         if git.line("rev-parse HEAD", &[]).await? == commit {
             return Ok(());
         }
@@ -76,10 +72,7 @@ impl Project {
     /// # Errors
     /// It does not go on from there; as [`Project::lay_out`].
     pub async fn take_work(&self, place: &TaskWorktree, (from, to): (&str, &str)) -> Result<()> {
-        let git = self
-            .worktree(&place.folder)
-            .await?
-            .ok_or_else(no_worktree)?;
+        let git = self.task_git(place).await?;
         let head = git.line("rev-parse HEAD", &[]).await?;
         if head == to {
             return Ok(());
@@ -99,6 +92,12 @@ impl Project {
         git.bytes("reset --hard --quiet", &[to]).await.map(drop)
     }
 
+    async fn task_git(&self, place: &TaskWorktree) -> Result<Git> {
+        let gone = "the folder of the task is no worktree any more";
+        let git = self.worktree(&place.folder).await?;
+        git.ok_or_else(|| GitError::Unclear(gone.to_owned()))
+    }
+
     /// Returns whether the repository has a commit.
     ///
     /// # Errors
@@ -107,8 +106,4 @@ impl Project {
         let found = self.git.resolve(&format!("{commit}^{{commit}}")).await?;
         Ok(found.is_some())
     }
-}
-
-fn no_worktree() -> GitError {
-    GitError::Unclear("the folder of the task is no worktree any more".to_owned())
 }

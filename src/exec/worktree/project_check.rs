@@ -82,17 +82,15 @@ pub async fn project_head(
     if git.resolve("refs/heads/plan-agent").await?.is_some() {
         return Err(ProjectError::Taken(root.to_owned()));
     }
-    match git.resolve("HEAD^{commit}").await? {
-        Some(head) => Ok((repository, head)),
-        None => Err(ProjectError::NoCommit(root.to_owned())),
-    }
+    let head = git.resolve("HEAD^{commit}").await?;
+    let head = head.ok_or_else(|| ProjectError::NoCommit(root.to_owned()))?;
+    Ok((repository, head))
 }
 
 /// Returns the repository of a folder, if that is its work tree.
 async fn repository_of(root: &Path) -> Result<Repository, ProjectError> {
-    let Some(repository) = examine(root, Filters::Kept).await? else {
-        return Err(without_its_own(root));
-    };
+    let repository = examine(root, Filters::Kept).await?;
+    let repository = repository.ok_or_else(|| without_its_own(root))?;
     let git_dir = Path::new(&repository.git_dir);
     let configured = configured(root, git_dir, &[]).await?;
     if repository.git_dir == repository.common_dir && last(&configured, "core.bare") == Some("true")
@@ -102,10 +100,8 @@ async fn repository_of(root: &Path) -> Result<Repository, ProjectError> {
     if let Some(top) = last(&configured, "core.worktree") {
         let top = fs::canonicalize(git_dir.join(top)).map_err(GitError::from)?;
         if fs::canonicalize(root).ok().as_ref() != Some(&top) {
-            return Err(ProjectError::Within {
-                folder: root.to_owned(),
-                root: top,
-            });
+            let (folder, root) = (root.to_owned(), top);
+            return Err(ProjectError::Within { folder, root });
         }
     }
     Ok(repository)

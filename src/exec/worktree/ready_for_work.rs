@@ -28,10 +28,8 @@ impl Project {
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
     pub(in crate::exec) async fn include(&self, worktree: &Path) -> Result<()> {
-        let (file, ours) = (
-            self.git.folder().join(NAME),
-            self.folder.join(OURS).join("include"),
-        );
+        let file = self.git.folder().join(NAME);
+        let ours = self.folder.join(OURS).join("include");
         let copy = ours.clone();
         let read = blocking(move || {
             let Ok(patterns) = read_beginning(&file, PATTERNS) else {

@@ -66,8 +66,8 @@ impl Project {
         };
         // Last: after a kill before it, a further call finds nothing to change, and does only this.
         if let TakeOver::Done { .. } | TakeOver::Already = taken {
-            self.keep_aside(&format!("{SQUASHED}/{plan}"), commit)
-                .await?;
+            let name = format!("{SQUASHED}/{plan}");
+            self.keep_aside(&name, commit).await?;
         }
         Ok(taken)
     }
@@ -121,11 +121,7 @@ impl Project {
         let Some(git) = self.worktree(&place.folder).await? else {
             return Ok(false);
         };
-        let ignored = if with_ignored {
-            &[][..]
-        } else {
-            &["--ignored"]
-        };
+        let ignored: &[&str] = if with_ignored { &[] } else { &["--ignored"] };
         let own = format!("!! {AGENT_FOLDER}/");
         let status = git.names("status --porcelain -z", ignored).await?;
         let at = git.resolve("HEAD").await?;

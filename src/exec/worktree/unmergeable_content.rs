@@ -86,9 +86,8 @@ pub(super) async fn has_no_marks(folder: &Path, names: Vec<String>) -> Result<()
 fn has_marks(path: &Path) -> io::Result<bool> {
     let bytes = read_beginning(path, MARKED)?;
     let has = |mark: &[u8]| {
-        bytes
-            .split(|byte| *byte == b'\n')
-            .any(|line| line.starts_with(mark))
+        let mut lines = bytes.split(|byte| *byte == b'\n');
+        lines.any(|line| line.starts_with(mark))
     };
     Ok(has(b"<<<<<<< ") && has(b">>>>>>> "))
 }

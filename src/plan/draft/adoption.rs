@@ -39,7 +39,6 @@ impl Draft<'_> {
         let begun = self.plan.in_progress().filter(|task| !goes_on(task));
         for task in begun.cloned().collect::<Vec<_>>() {
             self.stop_attempt(&task);
-            let task = self.task(task.number)?;
             self.insert(Task {
                 status: TaskState::Pending,
                 current: None,
@@ -64,27 +63,22 @@ impl Draft<'_> {
                 });
             }
         }
-        let known: BTreeSet<SessionId> = self
-            .plan
-            .open_attempts()
-            .filter_map(|attempt| attempt.session.clone())
-            .collect();
+        let open = self.plan.open_attempts();
+        let known: BTreeSet<SessionId> =
+            open.filter_map(|attempt| attempt.session.clone()).collect();
         let sessions = self.plan.open_sessions();
         let gone = sessions.filter(|session| !known.contains(&session.id));
-        for session in gone.cloned().collect::<Vec<_>>() {
+        for id in gone.map(|session| session.id.clone()).collect::<Vec<_>>() {
             let end = EndCommand {
-                id: CommandId::new(format!("end-{}", session.id)),
+                id: CommandId::new(format!("end-{id}")),
                 text: String::new(),
                 published: true,
             };
-            let end = Some(end);
-            self.insert(AgentSession { end, ..session });
+            self.end_session(&id, end);
         }
         let from = self.plan.head().home.clone().unwrap_or_default();
-        self.log(Event::Adopted {
-            from,
-            by: to.home.clone(),
-        });
+        let by = to.home.clone();
+        self.log(Event::Adopted { from, by });
         self.change_head(|head| {
             head.home = Some(to.home);
             head.workspace = to.workspace;

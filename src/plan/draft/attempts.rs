@@ -44,9 +44,7 @@ impl Draft<'_> {
         let head = self.plan.head();
         let lived = head.usage.lived;
         let repair = issue.kind == AttemptKind::Repair;
-        if head.status != PlanState::Running {
-            return Err(self.plan_is());
-        }
+        refuse_if(head.status != PlanState::Running, self.plan_is())?;
         if head.review == ReviewPolicy::Wanted || (head.replan.is_some() && !repair) {
             return Err(Refusal::Replanning);
         }
@@ -54,9 +52,7 @@ impl Draft<'_> {
             true => self.plan.no_repair(lived),
             false => self.plan.no_attempt(lived),
         };
-        if let Some(limit) = stopped {
-            return Err(self.used_up(limit));
-        }
+        self.within_budget(stopped)?;
         let mut task = self.task(id)?;
         let before = self.plan.current_attempt(&task).cloned();
         if let Some(before) = &before {
@@ -64,19 +60,13 @@ impl Draft<'_> {
             if repair && !unreadable {
                 return Err(Refusal::NotAwaited(before.id.clone()));
             }
-            if !repair && before.state.open() {
-                return Err(Refusal::Busy(id));
-            }
+            refuse_if(!repair && before.state.open(), Refusal::Busy(id))?;
         }
-        if task.status.settled() {
-            return Err(Refusal::not_editable(&task));
-        }
+        refuse_if(task.status.settled(), Refusal::not_editable(&task))?;
         if task.status == TaskState::Pending {
             self.check_ready(&task)?;
         }
-        if self.plan.asks_about(id) {
-            return Err(Refusal::Asking(id));
-        }
+        refuse_if(self.plan.asks_about(id), Refusal::Asking(id))?;
         let mut attempt = Attempt {
             kind: issue.kind,
             session: issue.session,
@@ -266,7 +256,9 @@ impl Draft<'_> {
         }
         let task = self.plan.task(attempt.task).cloned();
         let task = task.filter(|task| self.still_counts(&attempt, task));
-        self.count_usage(&report);
+        if uses(&report) {
+            self.count_agents(report.cost());
+        }
         let Some(task) = task else {
             let (task, command) = (attempt.task, id.clone());
             self.log(Event::Stale { task, command });
@@ -318,7 +310,7 @@ impl Draft<'_> {
             known.input_tokens = report.input_tokens;
             known.output_tokens = report.output_tokens;
             known.cost_usd = report.cost_usd;
-            self.count_usage(report);
+            self.count_agents(report.cost());
             self.insert_attempt(attempt);
             return AppliedReport::Other;
         }
@@ -364,12 +356,6 @@ impl Draft<'_> {
         }
         task.status = TaskState::InProgress;
         self.insert(task);
-    }
-
-    fn count_usage(&mut self, report: &Report) {
-        if uses(report) {
-            self.count_agents(report.cost());
-        }
     }
 
     /// Records that a report cannot be read. It counts once, for the attempt itself or for the one that repairs it. After more

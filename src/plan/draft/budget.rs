@@ -32,9 +32,7 @@ impl Draft<'_> {
     /// # Errors
     /// The plan does not run.
     pub fn stop_at_budget(&mut self, limit: BudgetLimit) -> Result {
-        if *self.plan.status() != PlanState::Running {
-            return Err(self.plan_is());
-        }
+        refuse_if(*self.plan.status() != PlanState::Running, self.plan_is())?;
         let lived = self.plan.head().usage.lived;
         let reason = format!("budget: {} used", self.plan.used_of(limit, lived));
         self.close_questions(
@@ -76,9 +74,10 @@ impl Draft<'_> {
         });
     }
 
-    /// Returns the refusal that names a limit.
-    pub(super) fn used_up(&self, limit: BudgetLimit) -> Refusal {
-        let lived: ActiveTime = self.plan.head().usage.lived;
-        Refusal::UsedUp(self.plan.used_of(limit, lived))
+    /// Refuses what a limit forbids, if one does.
+    pub(super) fn within_budget(&self, stopped: Option<BudgetLimit>) -> Result {
+        let lived = self.plan.head().usage.lived;
+        let used_up = |limit| Refusal::UsedUp(self.plan.used_of(limit, lived));
+        stopped.map_or(Ok(()), |limit| Err(used_up(limit)))
     }
 }

@@ -1,5 +1,8 @@
 //! Operations around the human: asking, answering, carrying out the answer.
 
+use AnswerChoice::*;
+use HumanQuestionKind as About;
+
 use super::{acceptable, *};
 
 /// Why a task is left out by a person who says no more.
@@ -95,10 +98,6 @@ impl Draft<'_> {
         task: Option<TaskId>,
         ask: Option<&AskId>,
     ) -> Vec<AnswerChoice> {
-        use AnswerChoice::{
-            Abort, Accept, Approve, DropCheck, More, Replan, Reply, Retry, Skip, Wait,
-        };
-        use HumanQuestionKind as About;
         let offered: &[AnswerChoice] = match about {
             About::Review => &[Approve, Replan, Abort],
             About::Replans if task.is_none() => &[Approve, Replan, Abort],
@@ -176,11 +175,6 @@ impl Draft<'_> {
     }
 
     fn carry_out(&mut self, question: &HumanQuestion, choice: AnswerChoice, note: &str) -> Result {
-        use AnswerChoice::{
-            Abort, Accept, AllowAlways, AllowOnce, Approve, Deny, DropCheck, More, Replan, Reply,
-            Retry, Skip, Wait,
-        };
-        use HumanQuestionKind as About;
         match (choice, question.about, question.task) {
             (Retry | Accept, About::Branch, _) => return self.release_branch(choice == Accept),
             (Retry, About::Model, _) => self.change_ask(question, |ask| {
@@ -286,9 +280,7 @@ impl Draft<'_> {
     /// Makes a task pending again and counts its failures anew; a person's note is added to the next command.
     pub(super) fn set_pending(&mut self, id: TaskId, note: &str) -> Result {
         let mut task = self.task(id)?;
-        if task.status.settled() {
-            return Err(Refusal::not_editable(&task));
-        }
+        refuse_if(task.status.settled(), Refusal::not_editable(&task))?;
         renew(&mut task, note);
         self.insert(task);
         Ok(())
@@ -300,10 +292,7 @@ impl Draft<'_> {
     /// The task has not failed, or the plan has ended.
     pub fn reopen_task(&mut self, id: TaskId, note: &str) -> Result {
         self.not_settled()?;
-        let mut task = self.task(id)?;
-        if task.status != TaskState::Failed {
-            return Err(Refusal::not_editable(&task));
-        }
+        let mut task = self.task_in(id, TaskState::Failed)?;
         renew(&mut task, note);
         task.finished_at = None;
         self.log(Event::Reopened { task: id });

@@ -2,20 +2,12 @@
 
 use super::*;
 
-/// The past of an imported task.
+/// The past of an imported task, or of an imported plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TaskPast {
-    pub status: TaskState,
+pub struct Past<S> {
+    pub status: S,
+    /// The result of a task, or the outcome of a plan.
     pub result: Option<String>,
-    pub created_at: Option<Time>,
-    pub finished_at: Option<Time>,
-}
-
-/// The past of an imported plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlanPast {
-    pub status: PlanState,
-    pub outcome: Option<String>,
     pub created_at: Option<Time>,
     pub finished_at: Option<Time>,
 }
@@ -25,7 +17,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The task is not pending, the plan has ended, or a daemon carries it out.
-    pub fn record_task(&mut self, id: TaskId, past: TaskPast) -> Result {
+    pub fn record_task(&mut self, id: TaskId, past: Past<TaskState>) -> Result {
         self.by_hand()?;
         let mut task = self.editable(id)?;
         task.status = past.status;
@@ -46,19 +38,19 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan has ended, or a daemon carries it out.
-    pub fn record_plan(&mut self, past: PlanPast) -> Result {
+    pub fn record_plan(&mut self, past: Past<PlanState>) -> Result {
         self.by_hand()?;
         match &past.status {
             PlanState::Running => self.log(Event::Started),
             status if status.settled() => self.log(Event::Settled {
                 status: status.as_str().to_owned(),
-                outcome: past.outcome.clone().unwrap_or_default(),
+                outcome: past.result.clone().unwrap_or_default(),
             }),
             _ => {}
         }
         self.change_head(|head| {
             head.status = past.status;
-            head.outcome = past.outcome;
+            head.outcome = past.result;
             head.created_at = past.created_at.unwrap_or(head.created_at);
             head.finished_at = past.finished_at;
         });

@@ -69,9 +69,7 @@ impl Draft<'_> {
         let accepted = (attempt.verdict.take())
             .filter(|verdict| verdict.decision == Decision::Next)
             .filter(|_| attempt.state == AttemptState::Reported && attempt.checks.is_some());
-        let Some(verdict) = accepted else {
-            return Err(Refusal::NotAwaited(id.clone()));
-        };
+        let verdict = accepted.ok_or_else(|| Refusal::NotAwaited(id.clone()))?;
         attempt.state = AttemptState::Judged;
         if super::acceptable(&attempt) {
             attempt.verdict = Some(verdict.clone());
@@ -143,9 +141,7 @@ impl Draft<'_> {
     /// The plan has no such branch, or other results have been accepted since.
     pub fn branch_joined(&mut self, merge: &PendingMerge) -> Result {
         let mut line = self.line()?;
-        if line.tip != merge.onto {
-            return Err(Refusal::Outdated);
-        }
+        refuse_if(line.tip != merge.onto, Refusal::Outdated)?;
         line.tip.clone_from(&merge.commit);
         self.change_head(|head| {
             head.line = Some(line);

@@ -29,7 +29,7 @@ use super::produced_files::MAX_PRODUCED;
 use crate::plan::unless_empty;
 pub use adoption::NewHome;
 pub use attempts::{AppliedReport, NewCommand};
-pub use imported_history::{PlanPast, TaskPast};
+pub use imported_history::Past;
 pub use repeatable_changes::RepeatableChange;
 use role_requests::ended;
 pub use steering::TaskEdit;
@@ -151,10 +151,8 @@ pub enum Refusal {
 impl Refusal {
     /// Refuses what the state of a task does not allow.
     fn not_editable(task: &Task) -> Self {
-        Self::NotEditable {
-            task: task.number,
-            status: task.status,
-        }
+        let (task, status) = (task.number, task.status);
+        Self::NotEditable { task, status }
     }
 }
 
@@ -181,6 +179,11 @@ fn some_of(tasks: &[TaskId], between: &str, show: impl Fn(&TaskId) -> String) ->
 fn words(choices: &[AnswerChoice]) -> String {
     let words: Vec<&str> = choices.iter().map(|choice| choice.as_str()).collect();
     words.join(", ")
+}
+
+/// Refuses an operation where a condition holds.
+fn refuse_if(condition: bool, refusal: Refusal) -> Result {
+    if condition { Err(refusal) } else { Ok(()) }
 }
 
 /// Returns a text or, where it is empty, another one.
@@ -338,6 +341,13 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Returns a task that is in a state.
+    fn task_in(&self, id: TaskId, status: TaskState) -> Result<Task> {
+        let task = self.task(id)?;
+        refuse_if(task.status != status, Refusal::not_editable(&task))?;
+        Ok(task)
+    }
+
     fn change_task(&mut self, id: TaskId, change: impl FnOnce(&mut Task)) -> Result {
         let mut task = self.task(id)?;
         change(&mut task);
@@ -357,10 +367,8 @@ impl<'a> Draft<'a> {
         if self.plan.is_ready(task) {
             return Ok(());
         }
-        Err(Refusal::NotReady {
-            task: task.number,
-            waits_for: self.plan.unmet(task),
-        })
+        let (task, waits_for) = (task.number, self.plan.unmet(task));
+        Err(Refusal::NotReady { task, waits_for })
     }
 
     /// Refuses what the plan's present state does not allow.
@@ -369,17 +377,11 @@ impl<'a> Draft<'a> {
     }
 
     fn not_settled(&self) -> Result {
-        match self.plan.status().settled() {
-            true => Err(self.plan_is()),
-            false => Ok(()),
-        }
+        refuse_if(self.plan.status().settled(), self.plan_is())
     }
 
     fn not_abandoned(&self) -> Result {
-        match self.plan.status() {
-            PlanState::Abandoned => Err(self.plan_is()),
-            _ => Ok(()),
-        }
+        refuse_if(*self.plan.status() == PlanState::Abandoned, self.plan_is())
     }
 
     /// Closes the question why no worker claims the command of a task.

@@ -124,11 +124,9 @@ impl Draft<'_> {
     }
 
     fn away_again(&self, ask: &ModelQuestion, wait: Duration) -> ModelAway {
-        ModelAway {
-            times: ask.away.map_or(0, |before| before.times).saturating_add(1),
-            at: self.now,
-            wait: wait.min(LONGEST_WAIT),
-        }
+        let times = ask.away.map_or(0, |before| before.times).saturating_add(1);
+        let (at, wait) = (self.now, wait.min(LONGEST_WAIT));
+        ModelAway { times, at, wait }
     }
 
     fn note_failure(&mut self, mut ask: ModelQuestion, error: &str) -> ModelQuestion {
@@ -168,9 +166,7 @@ impl Draft<'_> {
     /// # Errors
     /// The budget allows no call.
     pub fn begin_call_of_role(&mut self) -> Result {
-        if let Some(limit) = self.plan.no_call(self.plan.head().usage.lived) {
-            return Err(self.used_up(limit));
-        }
+        self.within_budget(self.plan.no_call(self.plan.head().usage.lived))?;
         self.change_head(|head| head.usage.llm_calls += 1);
         Ok(())
     }

@@ -19,11 +19,10 @@ impl Draft<'_> {
 
     /// Records which strategy a role chose to plan its task, and the reason.
     pub fn choose_strategy(&mut self, strategy: &str, reason: &str) {
-        self.log(Event::StrategyChosen {
-            strategy: strategy.to_owned(),
-            reason: reason.to_owned(),
-        });
-        self.change_head(|head| head.source = Some(strategy.to_owned()));
+        let source = Some(strategy.to_owned());
+        let (strategy, reason) = (strategy.to_owned(), reason.to_owned());
+        self.log(Event::StrategyChosen { strategy, reason });
+        self.change_head(|head| head.source = source);
     }
 
     /// Starts the plan under a policy and in a workspace; a running plan only gets the new policy and workspace. Returns
@@ -125,9 +124,7 @@ impl Draft<'_> {
     pub fn skip_task(&mut self, id: TaskId, reason: &str) -> Result {
         self.not_settled()?;
         let mut task = self.task(id)?;
-        if task.status.satisfies() {
-            return Err(Refusal::not_editable(&task));
-        }
+        refuse_if(task.status.satisfies(), Refusal::not_editable(&task))?;
         self.stop_attempt(&task);
         self.close_questions("the task was skipped", |question| question.task == Some(id));
         task.status = TaskState::Skipped;
@@ -140,17 +137,15 @@ impl Draft<'_> {
     }
 
     /// Opens a replan, or asks a human when the policy allows no more replans.
-    pub(super) fn want_replan(&mut self, task: Option<TaskId>, why: &str) -> Result {
+    pub(super) fn want_replan(&mut self, id: TaskId, why: &str) -> Result {
         let head = self.plan.head();
         if head.replans >= head.policy.max_replans + head.extra_replans {
             let reason = format!("{}; now: {why}", changed(head.replans));
-            return self.ask(HumanQuestionKind::Replans, task, &reason);
+            return self.ask(HumanQuestionKind::Replans, Some(id), &reason);
         }
-        let why = why.to_owned();
-        if let Some(id) = task {
-            self.set_pending(id, "")?;
-            self.change_task(id, |task| task.note = Some(why.clone()))?;
-        }
+        let (task, why) = (Some(id), why.to_owned());
+        self.set_pending(id, "")?;
+        self.change_task(id, |task| task.note = Some(why.clone()))?;
         self.open_replan(ReplanRequest { task, why });
         Ok(())
     }
@@ -179,13 +174,9 @@ impl Draft<'_> {
     /// A task is not settled, or as [`Draft::add_tasks`].
     pub fn audited(&mut self, reason: &str, missing: Option<Vec<TaskSpec>>) -> Result {
         // A person has added or opened tasks since the model was asked.
-        if self.plan.unsettled().next().is_some() {
-            return Err(self.plan_is());
-        }
-        self.log(Event::Audited {
-            met: missing.is_none(),
-            reason: reason.to_owned(),
-        });
+        refuse_if(self.plan.unsettled().next().is_some(), self.plan_is())?;
+        let (met, why) = (missing.is_none(), reason.to_owned());
+        self.log(Event::Audited { met, reason: why });
         let Some(missing) = missing.filter(|tasks| !tasks.is_empty()) else {
             self.change_head(|head| head.audited = Some(reason.to_owned()));
             return Ok(());

@@ -117,9 +117,7 @@ impl Draft<'_> {
     pub fn retry_task(&mut self, id: TaskId, words: &str) -> Result {
         let task = self.task(id)?;
         self.not_abandoned()?;
-        if self.plan.head().replan.is_some() {
-            return Err(Refusal::Replanning);
-        }
+        refuse_if(self.plan.head().replan.is_some(), Refusal::Replanning)?;
         let fresh = task.failures == 0 && task.not_before.is_none();
         let waits = task.status == TaskState::Pending && fresh && !self.plan.asks_about(id);
         if waits || self.plan.at_work(&task) {
@@ -190,9 +188,7 @@ impl Draft<'_> {
     /// # Errors
     /// The plan was abandoned or has no tasks yet, `before` has begun, or as [`Draft::add_tasks`].
     pub fn add_by_hand(&mut self, task: TaskSpec, before: Option<TaskId>) -> Result<TaskId> {
-        if self.plan.counts().total() == 0 {
-            return Err(Refusal::Unplanned);
-        }
+        refuse_if(self.plan.counts().total() == 0, Refusal::Unplanned)?;
         self.go_on_by_hand()?;
         self.plan_has_changed();
         let Some(before) = before else {
@@ -264,9 +260,7 @@ impl Draft<'_> {
     /// Takes the dependencies of an edited task away: while others change, they could form a cycle that the whole does not have.
     fn begin_edit(&mut self, seen: &Task, spec: &TaskSpec) -> Result<TaskId> {
         let mut task = self.editable(seen.number)?;
-        if !same_text(seen, &task) {
-            return Err(Refusal::Outdated);
-        }
+        refuse_if(!same_text(seen, &task), Refusal::Outdated)?;
         task.dependencies = Vec::new();
         task.step.clone_from(&spec.step);
         let checks = crate::plan::model::all_checks(&spec.checks, &spec.criteria);

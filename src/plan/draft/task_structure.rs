@@ -59,9 +59,7 @@ impl Draft<'_> {
         let places = numbers.iter().zip(positions).zip(keys);
         for (task, ((number, position), key)) in tasks.into_iter().zip(places) {
             let name = task.name.trim().to_owned();
-            if name.is_empty() {
-                return Err(Refusal::NoName);
-            }
+            refuse_if(name.is_empty(), Refusal::NoName)?;
             let called = || {
                 let shown = task.key.as_ref().unwrap_or(&name);
                 let shown: String = shown.lines().flat_map(str::chars).take(60).collect();
@@ -86,10 +84,8 @@ impl Draft<'_> {
             return Err(Refusal::Cycle(cycle));
         }
         for task in added {
-            self.log(Event::Added {
-                task: task.number,
-                name: task.name.clone(),
-            });
+            let (number, name) = (task.number, task.name.clone());
+            self.log(Event::Added { task: number, name });
             self.insert(task);
         }
         let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
@@ -105,16 +101,12 @@ impl Draft<'_> {
     /// # Errors
     /// No tasks, or as [`Draft::add_tasks`].
     pub fn make_tasks(&mut self, tasks: Vec<TaskSpec>) -> Result<Vec<TaskId>> {
-        if tasks.is_empty() {
-            return Err(Refusal::NoTasks);
-        }
+        refuse_if(tasks.is_empty(), Refusal::NoTasks)?;
         let events = self.events.len();
         let numbers = self.add_tasks(tasks, None)?;
         self.events.truncate(events);
-        self.log(Event::Planned {
-            tasks: numbers.len(),
-            problems: self.plan.head().problems.clone(),
-        });
+        let (tasks, problems) = (numbers.len(), self.plan.head().problems.clone());
+        self.log(Event::Planned { tasks, problems });
         Ok(numbers)
     }
 
@@ -168,9 +160,7 @@ impl Draft<'_> {
         self.not_abandoned()?;
         let mut reworded = false;
         if let Some(name) = changes.name.as_deref().map(str::trim) {
-            if name.is_empty() {
-                return Err(Refusal::NoName);
-            }
+            refuse_if(name.is_empty(), Refusal::NoName)?;
             reworded = name != task.name;
             name.clone_into(&mut task.name);
         }
@@ -261,9 +251,7 @@ impl Draft<'_> {
     /// # Errors
     /// No replan is open, or an edit is refused.
     pub fn replan(&mut self, edits: &[ReplanEdit], reason: &str) -> Result {
-        let Some(open) = self.plan.head().replan.clone() else {
-            return Err(Refusal::NoTasks);
-        };
+        let open = self.plan.head().replan.clone().ok_or(Refusal::NoTasks)?;
         let new = edits.iter().filter_map(|edit| match edit {
             ReplanEdit::Add(task) => Some((**task).clone()),
             _ => None,
@@ -311,11 +299,7 @@ impl Draft<'_> {
 
     /// Returns the task if its text and place may change: it is pending, and no attempt of it is under way.
     pub(super) fn editable(&self, id: TaskId) -> Result<Task> {
-        let task = self.task(id)?;
-        match task.status {
-            TaskState::Pending => Ok(task),
-            _ => Err(Refusal::not_editable(&task)),
-        }
+        self.task_in(id, TaskState::Pending)
     }
 
     /// Checks whether each new key may be used, and maps the keys to the numbers of their tasks.
@@ -427,9 +411,7 @@ fn merge(metadata: &mut Map<String, Value>, changes: &Map<String, Value>) -> Res
 
 /// Returns the files that a task produces, without duplicates.
 pub(super) fn produced(paths: &[String]) -> Result<Vec<String>> {
-    if paths.len() > MAX_PRODUCED {
-        return Err(Refusal::TooManyFiles);
-    }
+    refuse_if(paths.len() > MAX_PRODUCED, Refusal::TooManyFiles)?;
     let mut kept = Vec::with_capacity(paths.len());
     for path in paths {
         let path = within_workspace(path).map_err(|why| Refusal::BadPath(path.clone(), why))?;

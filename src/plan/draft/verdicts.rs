@@ -59,7 +59,7 @@ impl Draft<'_> {
                     "" => verdict.reason.clone(),
                     learned => format!("{}\nLearned: {learned}", verdict.reason),
                 };
-                self.want_replan(Some(number), &why)
+                self.want_replan(number, &why)
             }
             Decision::Abort => {
                 self.insert_attempt(attempt);
@@ -121,9 +121,7 @@ impl Draft<'_> {
         let current = self.task(task)?.current;
         let current = current.ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
         let mut attempt = self.attempt(&current)?;
-        if !acceptable(&attempt) {
-            return Err(Refusal::NotAcceptable);
-        }
+        refuse_if(!acceptable(&attempt), Refusal::NotAcceptable)?;
         let verdict = Verdict {
             decision: Decision::Next,
             reason: or(note, "accepted by a person").to_owned(),
@@ -181,9 +179,8 @@ impl Draft<'_> {
     /// The attempt awaits no verdict or asks nothing.
     pub fn agent_asks(&mut self, id: &CommandId) -> Result {
         let (attempt, report) = self.set_aside(id)?;
-        let Some(asks) = &report.question else {
-            return Err(Refusal::NotAwaited(id.clone()));
-        };
+        let asks = report.question.as_ref();
+        let asks = asks.ok_or_else(|| Refusal::NotAwaited(id.clone()))?;
         let task = attempt.task;
         self.insert_attempt(attempt);
         self.ask_for_agent(task, &report, asks)
@@ -195,11 +192,10 @@ impl Draft<'_> {
     /// The attempt awaits no verdict or names no time.
     pub fn park(&mut self, id: &CommandId) -> Result {
         let (attempt, report) = self.set_aside(id)?;
-        let Some(until) = report.blocked_until else {
-            return Err(Refusal::NotAwaited(id.clone()));
-        };
-        let mut task = self.task(attempt.task)?;
+        let until = report.blocked_until;
+        let until = until.ok_or_else(|| Refusal::NotAwaited(id.clone()))?;
         let until = until.min(self.now.plus(LONGEST_PARK));
+        let mut task = self.task(attempt.task)?;
         task.not_before = Some(until);
         task.note = Some("go on where the usage limit stopped you".to_owned());
         self.log(Event::Parked {
@@ -213,11 +209,9 @@ impl Draft<'_> {
 
     /// Returns a reported attempt as a decided one, with its report. The model need not judge it any more.
     fn set_aside(&mut self, id: &CommandId) -> Result<(Attempt, Report)> {
-        let mut attempt = self.attempt(id)?;
-        let reported = attempt.state == AttemptState::Reported;
-        let Some(report) = attempt.report.clone().filter(|_| reported) else {
-            return Err(Refusal::NotAwaited(id.clone()));
-        };
+        let mut attempt = self.attempt_if(id, |attempt| attempt.state == AttemptState::Reported)?;
+        let report = attempt.report.clone();
+        let report = report.ok_or_else(|| Refusal::NotAwaited(id.clone()))?;
         attempt.state = AttemptState::Judged;
         self.drop_judge_ask(&attempt);
         Ok((attempt, report))

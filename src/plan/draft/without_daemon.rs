@@ -41,7 +41,7 @@ impl Draft<'_> {
             return self.report_by_hand(id, ReportStatus::Success, result);
         }
         self.by_hand()?;
-        let task = self.under_way(id)?;
+        let task = self.task_in(id, TaskState::InProgress)?;
         self.close_attempt(&task);
         self.complete(task, result.to_owned(), None);
         Ok(())
@@ -59,7 +59,7 @@ impl Draft<'_> {
             return Ok(retry);
         }
         self.by_hand()?;
-        let mut task = self.under_way(id)?;
+        let mut task = self.task_in(id, TaskState::InProgress)?;
         self.close_attempt(&task);
         task.failures += 1;
         task.result = Some(error.to_owned());
@@ -101,10 +101,8 @@ impl Draft<'_> {
             return Err(Refusal::Replanning);
         }
         self.skip_task(id, why)?;
-        self.open_replan(ReplanRequest {
-            task: Some(id),
-            why: why.to_owned(),
-        });
+        let (task, why) = (Some(id), why.to_owned());
+        self.open_replan(ReplanRequest { task, why });
         Ok(())
     }
 
@@ -188,9 +186,7 @@ impl Draft<'_> {
         if !head.status.settled() {
             return Ok(());
         }
-        if head.owner == DAEMON {
-            return Err(self.plan_is());
-        }
+        refuse_if(head.owner == DAEMON, self.plan_is())?;
         self.run_again();
         Ok(())
     }
@@ -283,10 +279,9 @@ impl Draft<'_> {
     /// Applies a caller's statement about a task in progress as the report of its current attempt. The agent may go on until it
     /// ends by itself; a file that it writes later no longer counts. Repeating the same statement changes nothing.
     fn report_by_hand(&mut self, id: TaskId, status: ReportStatus, text: &str) -> Result {
-        let task = self.under_way(id)?;
-        let Some(attempt) = self.plan.current_attempt(&task).cloned() else {
-            return Err(Refusal::not_editable(&task));
-        };
+        let task = self.task_in(id, TaskState::InProgress)?;
+        let attempt = self.plan.current_attempt(&task).cloned();
+        let attempt = attempt.ok_or_else(|| Refusal::not_editable(&task))?;
         let said = |known: &Report| {
             known.hash == BY_HAND && known.status == status && known.results == text
         };
@@ -312,12 +307,8 @@ impl Draft<'_> {
     /// that has ended.
     pub(super) fn by_hand(&self) -> Result {
         self.not_settled()?;
-        if self.carried_out() {
-            return Err(self.plan_is());
-        }
-        if self.plan.head().owner == DAEMON {
-            return Err(Refusal::NotStarted);
-        }
+        refuse_if(self.carried_out(), self.plan_is())?;
+        refuse_if(self.plan.head().owner == DAEMON, Refusal::NotStarted)?;
         Ok(())
     }
 
@@ -342,13 +333,5 @@ impl Draft<'_> {
     pub(super) fn last_attempt(&self, id: TaskId) -> u32 {
         let made = self.plan.attempts_of(id);
         made.map(|attempt| attempt.number).max().unwrap_or(0)
-    }
-
-    fn under_way(&self, id: TaskId) -> Result<Task> {
-        let task = self.task(id)?;
-        match task.status {
-            TaskState::InProgress => Ok(task),
-            _ => Err(Refusal::not_editable(&task)),
-        }
     }
 }

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    BelievedCriterion, CommandId, MERGE_CHECK, ModelCost, PendingMerge, RanCommand, RoleRequest,
-    SessionId, TaskId, Time, words,
-};
+use super::*;
 use crate::plan::and_more;
 
 /// What a command asks of the agent's session.
@@ -302,14 +299,10 @@ pub enum ChangeDetection {
 
 impl ChangedFiles {
     /// Keeps the first paths of all that changed, up to the limit.
-    pub fn new(seen: ChangeDetection, mut paths: Vec<String>) -> Self {
-        let more = paths.len().saturating_sub(MAX_CHANGED);
-        paths.truncate(MAX_CHANGED);
-        Self {
-            seen,
-            files: paths,
-            more,
-        }
+    pub fn new(seen: ChangeDetection, mut files: Vec<String>) -> Self {
+        let more = files.len().saturating_sub(MAX_CHANGED);
+        files.truncate(MAX_CHANGED);
+        Self { seen, files, more }
     }
 
     /// Returns the text for the path of a removed file.

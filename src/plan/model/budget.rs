@@ -166,6 +166,11 @@ pub struct ActiveTime {
 }
 
 impl Usage {
+    /// Returns the tokens that the planner's model read and wrote.
+    pub fn llm_tokens(&self) -> u64 {
+        (self.llm_input_tokens).saturating_add(self.llm_output_tokens)
+    }
+
     /// Returns what was used since an earlier state.
     #[expect(
         clippy::cast_possible_truncation,
@@ -173,15 +178,11 @@ impl Usage {
         reason = "the sums are bounded and positive; a cast saturates"
     )]
     pub fn since(&self, before: &Self) -> Spent {
-        let tokens = |usage: &Self| {
-            let (read, wrote) = (usage.llm_input_tokens, usage.llm_output_tokens);
-            read.saturating_add(wrote)
-        };
         let cost =
             |usage: &Self| ((usage.llm_cost_usd + usage.agent_cost_usd) * 1e6).round() as u64;
         Spent {
             llm_calls: self.llm_calls.saturating_sub(before.llm_calls),
-            llm_tokens: tokens(self).saturating_sub(tokens(before)),
+            llm_tokens: self.llm_tokens().saturating_sub(before.llm_tokens()),
             micro_usd: cost(self).saturating_sub(cost(before)),
         }
     }

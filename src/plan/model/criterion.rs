@@ -197,15 +197,14 @@ impl<'de> Deserialize<'de> for Criteria {
             Text(String),
             List(Vec<One>),
         }
-        let list = match Option::deserialize(deserializer)? {
-            None => return Ok(Self::default()),
-            Some(Written::Text(text)) => return Ok(Self::plain(text)),
-            Some(Written::List(list)) => list,
-        };
-        Ok(Self::new(list.into_iter().map(|one| match one {
-            One::Text(text) => Criterion { text, proof: None },
-            One::Whole(criterion) => criterion,
-        })))
+        Ok(match Option::deserialize(deserializer)? {
+            None => Self::default(),
+            Some(Written::Text(text)) => Self::plain(text),
+            Some(Written::List(list)) => Self::new(list.into_iter().map(|one| match one {
+                One::Text(text) => Criterion { text, proof: None },
+                One::Whole(criterion) => criterion,
+            })),
+        })
     }
 }
 

@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Budget, Granted, IntegrationBranch, Language, PlanId, QueueEntry, Repository, ResultsMove,
-    RunOptions, TaskId, Time, Usage, words,
-};
+use super::*;
 use crate::plan::{DayBudget, DayGrant};
 
 /// Characters of a goal's first line that are the name of its plan.

@@ -3,10 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::{
-    CheckBefore, CheckProgram, CommandId, Criteria, CriterionResult, EmptyStep, Origin, TaskId,
-    TaskOrder, Time, words,
-};
+use super::*;
 
 /// The most bytes that the metadata of a task may have as JSON.
 pub const MAX_METADATA: usize = 16 * 1024;

@@ -31,9 +31,9 @@ use super::{
 };
 use crate::llm::BoxFuture;
 use crate::plan::{
-    ArchiveState, Criteria, DAEMON, Draft, Event, Origin, Plan, PlanHead, PlanId, PlanPast,
-    PlanState, Refusal, Task, TaskChanges, TaskId, TaskOrder, TaskPast, TaskSpec, TaskState, Time,
-    counted, is_default, word,
+    ArchiveState, Criteria, DAEMON, Draft, Event, Origin, Past, Plan, PlanHead, PlanId, PlanState,
+    Refusal, Task, TaskChanges, TaskId, TaskOrder, TaskSpec, TaskState, Time, counted, is_default,
+    word,
 };
 use crate::store::StoreError;
 use crate::wire::text::{clip_bytes as clip, joined, one_line, printable};

@@ -5,7 +5,7 @@ use super::*;
 /// Subtasks that can be added.
 pub(super) struct PreparedSubTasks {
     tasks: Vec<TaskSpec>,
-    pasts: Vec<TaskPast>,
+    pasts: Vec<Past<TaskState>>,
 }
 
 /// Checks whether an agent may make this plan.
@@ -65,7 +65,7 @@ pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<PreparedSubTas
             origin: Origin::Model,
             ..TaskSpec::default()
         };
-        let past = TaskPast {
+        let past = Past {
             status: subtask.state.task_status(),
             result: subtask.outcome.clone(),
             created_at: Some(created_at),
@@ -103,7 +103,7 @@ impl PreparedSubTasks {
     }
 }
 
-fn record(draft: &mut Draft<'_>, tasks: Vec<TaskId>, pasts: Vec<TaskPast>) -> Result<()> {
+fn record(draft: &mut Draft<'_>, tasks: Vec<TaskId>, pasts: Vec<Past<TaskState>>) -> Result<()> {
     // New tasks in a daemon's plan have no past.
     let begins = draft.plan().head().owner == DAEMON;
     for (task, past) in tasks.into_iter().zip(pasts) {
@@ -131,12 +131,12 @@ pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &NotebookPlan) -> Result<()> 
 }
 
 /// Reads the past of a plan as a whole.
-pub(super) fn past_of(plan: &NotebookPlan) -> Result<PlanPast> {
+pub(super) fn past_of(plan: &NotebookPlan) -> Result<Past<PlanState>> {
     let finished_at = plan.finished_at.as_deref();
     let finished_at = finished_at.map(|text| moment(text, "finished_at"));
-    Ok(PlanPast {
+    Ok(Past {
         status: plan.state.plan_status(),
-        outcome: plan.outcome.clone(),
+        result: plan.outcome.clone(),
         created_at: Some(moment(&plan.created_at, "created_at")?),
         finished_at: finished_at.transpose()?,
     })

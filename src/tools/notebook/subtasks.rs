@@ -347,8 +347,8 @@ fn reset_later(draft: &mut Draft<'_>, at: usize) -> Result<String, Refusal> {
 }
 
 /// Returns the state of a plan that follows from the given states of its subtasks.
-fn begun(subtasks: &[SubTask]) -> PlanPast {
-    let mut past = PlanPast::default();
+fn begun(subtasks: &[SubTask]) -> Past<PlanState> {
+    let mut past = Past::default();
     if (subtasks.iter()).any(|it| it.state == SubTaskState::InProgress) {
         past.status = PlanState::Running;
     }

@@ -111,15 +111,11 @@ impl LaneRegistry {
         }
         let waiting = state.unanswered(on).count();
         if waiting >= QUEUE {
-            return Err(RequestRefused::Busy {
-                role: on.clone(),
-                waiting,
-            });
+            let role = on.clone();
+            return Err(RequestRefused::Busy { role, waiting });
         }
-        let wait = RoleWait {
-            on: on.clone(),
-            request: None,
-        };
+        let (on, request) = (on.clone(), None);
+        let wait = RoleWait { on, request };
         if let Some(way) = state.circle(lane, &wait) {
             return Err(RequestRefused::Circular { way });
         }

@@ -13,6 +13,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ use role_link::RoleLink;
 use shared_context::SharedContext;
 
 use super::worker_loop::Worker;
-use super::{RoleFilter, WorkerHealth};
+use super::{RoleFilter, WorkerHealth, until_stopped};
 
 /// Makes a role for one thing that it is to do, in the folder where that is done; the error says why it cannot.
 pub type Make = dyn Fn(Arc<dyn Framework>, &Path) -> Result<Role, String> + Send + Sync;
@@ -95,14 +96,7 @@ impl InProcessRoles {
     /// the way are logged, and the work goes on when it can.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let (stop, stopping) = watch::channel(false);
-        let work = self.work(stopping);
-        tokio::pin!(work);
-        tokio::select! {
-            () = &mut work => return,
-            () = shutdown => {}
-        }
-        stop.send_replace(true);
-        work.await;
+        until_stopped(pin!(self.work(stopping)), stop, shutdown).await;
     }
 
     async fn work(self, stopping: watch::Receiver<bool>) {
@@ -140,9 +134,7 @@ impl InProcessRoles {
 
 impl Lane {
     fn of(resident: &InProcessRole, index: usize) -> Self {
-        Self {
-            role: resident.id.clone(),
-            index,
-        }
+        let role = resident.id.clone();
+        Self { role, index }
     }
 }

@@ -269,11 +269,8 @@ impl RoleDoer {
         };
         let mut moved = shared.host.store.moved();
         let mut changes = shared.registry.changes();
-        let note = |with_person: bool| {
-            shared
-                .registry
-                .waits(&self.lane, work, request, &on, with_person);
-        };
+        let (registry, lane) = (&shared.registry, &self.lane);
+        let note = |with_person: bool| registry.waits(lane, work, request, &on, with_person);
         note(false);
         let mut with_person = false;
         let next = loop {

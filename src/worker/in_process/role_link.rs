@@ -78,17 +78,14 @@ impl RoleLink {
         let chain = chain.map_err(failed)?;
         if let Some(at) = chain.roles.iter().position(|role| role == to) {
             let back = chain.roles[..=at].iter().rev().cloned();
-            return Err(RequestRefused::Circular {
-                way: back.chain([to.clone()]).collect(),
-            });
+            let way = back.chain([to.clone()]).collect();
+            return Err(RequestRefused::Circular { way });
         }
         let most = self.host().config.role.max_depth;
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        if chain.roles.len() > most {
-            return Err(RequestRefused::TooDeep {
-                depth: chain.roles.len(),
-                most,
-            });
+        let depth = chain.roles.len();
+        if depth > most {
+            return Err(RequestRefused::TooDeep { depth, most });
         }
         let top = chain.top.as_ref();
         let body = if self.shared.registry.has(to) {
@@ -199,10 +196,9 @@ impl RoleLink {
     fn unknown(&self, role: &RoleId) -> RequestRefused {
         let known = self.host().members.iter().map(|member| member.id.as_str());
         let similar = nearest(role.as_str(), known);
-        RequestRefused::UnknownRole {
-            role: role.to_string(),
-            similar: similar.and_then(|role| role.parse().ok()),
-        }
+        let similar = similar.and_then(|role| role.parse().ok());
+        let role = role.to_string();
+        RequestRefused::UnknownRole { role, similar }
     }
 
     /// Takes in what came of the work.
