@@ -55,8 +55,9 @@ async fn of_task(plan: &PlanId, id: TaskId, args: &DiffArgs, app: &App) -> Resul
     };
     let project = diff_project(head).await?;
     let Some((change, left_out)) = diff_of(project.as_ref(), source, detail).await? else {
-        let error = anyhow!("no agent has worked on task `{id}` yet");
-        return Err(Failure::failed(error));
+        let error = anyhow!("nothing is kept of what an agent did at task `{id}`, if one did");
+        let hint = format!("`{} why {plan} {id}` lists its attempts", app.program);
+        return Err(Failure::failed(error).hint(hint));
     };
     show(&change, app.out)?;
     for left in &left_out {

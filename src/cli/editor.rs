@@ -67,16 +67,19 @@ impl Editor {
         if !status.success() {
             anyhow::bail!("the editor `{command}` ended with {status}");
         }
-        Ok(self.text()?)
+        let path = self.file.path().display();
+        self.text()
+            .with_context(|| format!("the text that was edited, `{path}`"))
     }
 
     fn text(&self) -> io::Result<String> {
         bounded_read::read_file(self.file.path(), plan_file::MAX_BYTES)
     }
 
-    /// Keeps the file with the text, and returns where it is.
+    /// Keeps the file with the text, and returns where it is, unless the editor removed it.
     pub fn keep(self) -> Option<PathBuf> {
-        self.file.keep().ok().map(|(_, path)| path)
+        let kept = self.file.keep().ok().map(|(_, path)| path);
+        kept.filter(|path| path.exists())
     }
 
     /// Ends it, and returns where the text is kept if the person has changed it.

@@ -139,7 +139,7 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
     let place = shown_from_here(Path::new(&results.head.workspace));
     if results.head.results == Some(ResultsMove::Discarded) {
         let error = anyhow!("the results of plan `{plan}` are discarded");
-        let hint = format!("`git merge {ASIDE}/{plan}/results` takes them over all the same");
+        let hint = format!("`git for-each-ref {ASIDE}/{plan}` lists what is kept of them");
         return Err(Failure::usage(error).hint(hint));
     }
     let Some(commit) = results.commit().await? else {
@@ -252,7 +252,7 @@ pub async fn discard(args: &OnPlan, app: &App) -> Result {
         return Err(Failure::usage(error).hint(hint));
     }
     let aside = format!("{ASIDE}/{plan}");
-    let mut kept = 0;
+    let (mut kept, mut last) = (0, String::new());
     for (branch, place) in results.branches() {
         let mut name = "results";
         if let Some(place) = &place {
@@ -265,6 +265,7 @@ pub async fn discard(args: &OnPlan, app: &App) -> Result {
         // Kept first: a kill between the two loses nothing, and a further call does the rest.
         project.keep_aside(&format!("{aside}/{name}"), &at).await?;
         kept += 1;
+        name.clone_into(&mut last);
         if let Some(place) = &place
             && !project.remove_worktree(place, true).await?
         {
@@ -283,8 +284,9 @@ pub async fn discard(args: &OnPlan, app: &App) -> Result {
     results.log(app, ResultsMove::Discarded, &aside).await?;
     let said = format!("the results of plan {plan} are discarded; they are kept as `{aside}/…`");
     app.say(&said)?;
-    let said = format!("Hint: `git branch NAME {aside}/results` brings them back\n");
-    complain(&said);
+    complain(&format!(
+        "Hint: `git branch NAME {aside}/{last}` brings them back\n"
+    ));
     Ok(())
 }
 

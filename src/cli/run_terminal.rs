@@ -195,9 +195,22 @@ impl<'a> Foreground<'a> {
             {
                 self.prompt.hide(self.app.out)?;
                 for change in &page {
-                    self.show_change(change).await?;
-                    // One after the other: this future may be dropped on the way.
+                    // This future may be dropped wherever it waits, and nothing is printed twice then.
+                    let lines = self.lines_of(change).await?;
+                    for line in &lines {
+                        self.app.out.line(line)?;
+                    }
+                    for event in change.delta.events.iter().filter(|_| self.how.json) {
+                        let event = EventView::of(change, &self.plan, event);
+                        self.app.out.json_line(&event)?;
+                    }
                     self.seq = change.seq;
+                    // What a model has planned was not known before.
+                    let silent = self.how.json || self.how.quiet;
+                    let plans = |event: &Event| matches!(event, Event::Planned { .. });
+                    if change.seq > 1 && !silent && change.delta.events.iter().any(plans) {
+                        self.app.warn_of_budget(&self.plan, &self.policy).await?;
+                    }
                 }
             }
             if !self.asks {
@@ -214,27 +227,22 @@ impl<'a> Foreground<'a> {
         }
     }
 
-    async fn show_change(&mut self, change: &Change) -> Result {
+    /// Returns what is printed of a change for a person.
+    async fn lines_of(&mut self, change: &Change) -> Result<Vec<String>> {
         let time = view::clock_time(change.at, &TimeZone::system());
         let silent = self.how.json || self.how.quiet || self.asks;
+        let mut lines = Vec::new();
         for row in &change.delta.rows {
             match row {
                 Row::Task(task) => self.names.extend([named(task)]),
                 // A question on the terminal says it beside itself.
                 Row::Ask(ask) if !silent && ask.away.is_some_and(|away| away.at == change.at) => {
-                    if let Some(said) = self.away(ask) {
-                        self.app.out.line(&format!("{time} {said}"))?;
-                    }
+                    lines.extend(self.away(ask).map(|said| format!("{time} {said}")));
                 }
                 _ => {}
             }
         }
-        for event in &change.delta.events {
-            if self.how.json {
-                let event = EventView::of(change, &self.plan, event);
-                self.app.out.json_line(&event)?;
-                continue;
-            }
+        for event in change.delta.events.iter().filter(|_| !self.how.json) {
             // A question is put to the person in full.
             let asked = self.asks && matches!(event, Event::Asked { .. });
             if asked || is_followed(event, &change.delta.events) {
@@ -249,7 +257,7 @@ impl<'a> Foreground<'a> {
             }
             let paint = self.app.out.paint;
             let (time, text) = (paint.text(Style::Dim, &time), paint.text(style, &text));
-            self.app.out.line(&format!("{time} {text}"))?;
+            lines.push(format!("{time} {text}"));
             if let Event::Planned { .. } = event {
                 let asks = self.asks;
                 let tasks = self.app.read(&self.plan, move |plan, _| {
@@ -259,19 +267,12 @@ impl<'a> Foreground<'a> {
                         false => view::tasks(plan),
                     }
                 });
-                for line in tasks.await? {
-                    self.app.out.line(&line)?;
-                }
-                if let Some(expected) = self.expected(true).await? {
-                    self.app.out.line(&format!("           {expected}"))?;
-                }
-                // What a model has planned was not known before.
-                if change.seq > 1 {
-                    self.app.warn_of_budget(&self.plan, &self.policy).await?;
-                }
+                lines.extend(tasks.await?);
+                let expected = self.expected(true).await?;
+                lines.extend(expected.map(|expected| format!("           {expected}")));
             }
         }
-        Ok(())
+        Ok(lines)
     }
 
     /// Says what the tasks may take, or have taken.
@@ -341,7 +342,10 @@ impl<'a> Foreground<'a> {
                 let questions: String = questions.collect();
                 let text = format!("\n{results}plan {plan} {state}\n{questions}");
                 self.app.out.prose(&text)?;
-                complain(&format!("Hint: answer, then `{resume}`\n"));
+                complain(&match self.other_daemon() {
+                    Some(_) => "Hint: answer, and it goes on by itself\n".to_owned(),
+                    None => format!("Hint: answer, then `{resume}`\n"),
+                });
             }
             DaemonEnd::NoPlan => complain(&format!(
                 "error: there is no plan yet\nHint: the goal is kept; `{resume}` asks the model again\n"
@@ -358,12 +362,17 @@ impl<'a> Foreground<'a> {
         Ok(())
     }
 
-    fn close_stopped(&mut self) -> Result {
+    /// Returns the daemon that carries the plan out, if it is another process.
+    fn other_daemon(&self) -> Option<DaemonInfo> {
         let daemon = self.app.volumes.daemon_of(&self.plan);
+        daemon.filter(|daemon| daemon.pid != std::process::id())
+    }
+
+    fn close_stopped(&mut self) -> Result {
         let (plan, program, resume) = (&self.plan, &self.app.program, &self.resume);
-        self.app.out.prose(&match daemon.filter(|daemon| daemon.pid != std::process::id()) {
+        self.app.out.prose(&match self.other_daemon() {
             Some(DaemonInfo { pid, .. }) => format!(
-                "\nplan {plan} goes on in the background (pid {pid}): `{program} status` shows it, `pause` and `abort` end it\n"
+                "\nplan {plan} goes on in the background (pid {pid}): `{program} status` shows it, `pause` holds it, `abort` ends it\n"
             ),
             None => format!("\nstopped; `{resume}` goes on where it was\n"),
         })

@@ -140,7 +140,9 @@ pub async fn open(app: &mut App, plan: Option<&str>, dialects: &[Dialect]) -> Re
         true => Some(control(app).await?),
         false => None,
     };
-    let mut toolbox = Toolbox::new(app.make_store().await?.clone(), &app.config, BY);
+    // In the log an agent is not its person.
+    let by = app.environment.get(EXCHANGE).map_or(BY, |_| "an agent");
+    let mut toolbox = Toolbox::new(app.make_store().await?.clone(), &app.config, by);
     if let Some(settings) = control {
         toolbox = toolbox.with_control(settings);
     }

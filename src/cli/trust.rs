@@ -114,9 +114,15 @@ impl App {
             return Ok(());
         }
         if !may_ask || !can_ask() {
-            let way = match open.iter().all(|subject| subject.before.is_ok()) {
-                true => "trust` confirms it",
-                false => "--config FILE` names it for one run",
+            // A team that the plan remembers is in no configuration.
+            let team = self.team.as_ref().filter(|_| self.team_args.recalled);
+            let is_open = |path: &&PathBuf| open.iter().any(|subject| subject.path == **path);
+            let way = match team.map(|team| &team.path).filter(is_open) {
+                Some(path) => format!("resume --team {}` names it", shown_from_here(path)),
+                None if open.iter().all(|subject| subject.before.is_ok()) => {
+                    "trust` confirms it".to_owned()
+                }
+                None => "--config FILE` names it for one run".to_owned(),
             };
             let hint = format!("if you want that, `{} {way}", self.program);
             return Err(Failure::new(anyhow!(listed(&open)), Exit::Waiting).hint(hint));

@@ -65,8 +65,10 @@ async fn run_into(
     let outcome = match run(&spec, output, started, pending()).await {
         Ok(outcome) => outcome,
         Err(error) => {
-            let error = anyhow::Error::new(error);
-            return result(check, None, false, &format!("{error:#}"));
+            let why = format!("{:#}", anyhow::Error::new(error));
+            let mut result = result(check, None, false, &why);
+            result.finding = printable(&why);
+            return result;
         }
     };
     let end = match outcome.signal {
@@ -132,6 +134,7 @@ mod tests {
         let missing = result(&["no-such-check"], LONG).await;
         assert!(!missing.passed && missing.exit.is_none());
         assert!(missing.tail.starts_with("cannot start `no-such-check`"));
+        assert_eq!(missing.outcome(), missing.tail);
         let late = result(&["sleep", "1000"], Duration::from_millis(20)).await;
         assert!(!late.passed && late.tail.contains("stopped after"));
     }

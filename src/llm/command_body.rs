@@ -87,7 +87,11 @@ impl<'a> CommandContext<'a> {
             name: task.name.clone(),
             goal: plan.head().goal.clone(),
             role: String::new(),
-            description: task.description.clone(),
+            // A task of PlanManager has no other text.
+            description: match task.description.trim() {
+                "" => task.reasoning.clone(),
+                _ => task.description.clone(),
+            },
             plan_constraints: plan.head().constraints.clone(),
             branch: (plan.head().line.as_ref())
                 .map(|_| IntegrationBranch::task_branch(plan.id(), task.number))

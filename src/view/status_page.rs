@@ -63,7 +63,7 @@ impl PlanView {
         let goes_on = program.goes_on(&name(head.id.as_str()));
         if self.plan.state == StateWord::Stopped {
             let none = match self.daemon_elsewhere {
-                true => "The daemon here works on another plan",
+                true => "The daemon here does not carry it out",
                 false => "No daemon works here",
             };
             lines.push(format!("\n{none}: {goes_on}."));

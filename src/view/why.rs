@@ -66,13 +66,14 @@ pub fn why(
     });
     let answered: Vec<String> = answered.collect();
     lines.extend_from_slice(&answered[answered.len().saturating_sub(ANSWERS)..]);
-    if let Some(words) = plan.task(id).and_then(|task| task.told.as_ref())
-        && task.status.settled()
-    {
-        let words = line(words);
-        lines.push(format!(
-            "  its agent gets this when it is tried again: {words}"
-        ));
+    if let Some(words) = plan.task(id).and_then(|task| task.told.as_ref()) {
+        let (words, settled) = (line(words), task.status.settled());
+        let with = if settled {
+            "when it is tried again"
+        } else {
+            "with its next command"
+        };
+        lines.push(format!("  its agent gets this {with}: {words}"));
     }
     let used = usage::of_tasks(plan).get(&id).and_then(usage::task_line);
     lines.extend(used.map(|used| format!("  used: {used}")));

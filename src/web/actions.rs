@@ -34,6 +34,7 @@ const BY: &str = "web";
 const WHERE: &str = "on the page";
 /// What a restore is in the log.
 const RESTORED: &str = "restored";
+const RESUMED: &str = "resumed";
 /// What words of a person are in the log: no plan goes on by them that has ended.
 const ANSWERED: &str = "answered";
 const SAID: &str = "said";
@@ -118,7 +119,7 @@ pub fn routes() -> Router<WebState> {
         .route("/plans/{id}/restore", post(restore))
         .route("/plans/{id}/plan", post(edit))
         .route("/plans/{id}/pause", does("paused", pause))
-        .route("/plans/{id}/resume", does("resumed", resume))
+        .route("/plans/{id}/resume", does(RESUMED, resume))
         .route("/plans/{id}/abort", does("aborted", abort))
         .route("/plans/{id}/approve", does(ANSWERED, approve))
         .route("/plans/{id}/tasks", does("added", add))
@@ -395,7 +396,15 @@ async fn change(
         ArchiveState::Deleted => Err(Refusal::Deleted),
         _ => draft.once(asked, |draft| act(draft, &body)),
     };
-    let made = state.store.change(plan, BY, why, change).await?;
+    let mut made = state.store.change(plan, BY, why, change).await?;
     drop(lock);
+    // A daemon takes it up by itself only from the queue.
+    if (goes_on || why == RESUMED) && head.queue.is_none() && !state.store.is_shared() {
+        let (volumes, id) = (state.volumes.clone(), plan.clone());
+        if blocking(move || volumes.daemon_of(&id)).await?.is_none() {
+            let way = state.program.goes_on(plan.as_str());
+            made.said = format!("{}; no daemon carries it out yet: {way}", made.said);
+        }
+    }
     Ok(Json(json!({ "seq": made.seq, "said": made.said })))
 }

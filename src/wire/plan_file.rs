@@ -124,7 +124,8 @@ fn finish(mut draft: PlanDraft, problems: &Problems, file_name: &str) -> PlanFil
         checks.append(&mut task.checks);
         produced.append(&mut task.produced);
     }
-    draft.plan.tasks = resolve(&draft.tasks, problems);
+    let in_line = draft.plan.order == Some(TaskOrder::Sequential);
+    draft.plan.tasks = resolve(&draft.tasks, in_line, problems);
     PlanFile {
         plan: named(draft.plan, file_name),
         workspace: draft.workspace,
@@ -261,8 +262,8 @@ fn check_paths(draft: &mut TaskDraft, problems: &Problems) {
     draft.task.produces = words(&draft.produced);
 }
 
-/// Converts the words that refer to other tasks into references.
-fn resolve(drafts: &[TaskDraft], problems: &Problems) -> Vec<TaskSpec> {
+/// Converts the words that refer to other tasks into references. Of tasks that are done `in_line` none waits for a later one.
+fn resolve(drafts: &[TaskDraft], in_line: bool, problems: &Problems) -> Vec<TaskSpec> {
     let names = Names::of(drafts);
     let mut tasks: Vec<TaskSpec> = drafts.iter().map(|draft| draft.task.clone()).collect();
     for ((at, draft), task) in drafts.iter().enumerate().zip(&mut tasks) {
@@ -270,6 +271,12 @@ fn resolve(drafts: &[TaskDraft], problems: &Problems) -> Vec<TaskSpec> {
             match names.find(reference).map(TaskRef::New) {
                 Ok(target) if target == TaskRef::New(at) => problems
                     .add(reference.problem(format!("task `{}` waits for itself", reference.word))),
+                Ok(TaskRef::New(to)) if in_line && to > at => {
+                    let word = quote(&reference.word);
+                    let message = format!("`order: sequential` puts task {word} after this one");
+                    let hint = "take the dependency out, or put the tasks into their order";
+                    problems.add(reference.problem(message).with_hint(hint));
+                }
                 Ok(target) if task.dependencies.contains(&target) => {}
                 Ok(target) => task.dependencies.push(target),
                 Err(problem) => problems.add(problem),

@@ -430,3 +430,23 @@ fn process_environment_is_not_readable() {
         assert!(lives(&pid.to_string()), "{args:?} works on");
     }
 }
+
+#[test]
+fn agent_that_is_told_no_session_gets_the_whole_task_again() {
+    for (line, whole) in [("{report}", true), ("{report} {session}", false)] {
+        let mut scene = Scene::by_rules("");
+        let script = r#"
+n=$(ls @AT@ | grep -c prompt); cat > @AT@/prompt$n
+[ $n = 0 ] && exit 1
+printf -- '---\nstatus: SUCCESS\n---\n\ndone\n' > "$1.tmp"; mv "$1.tmp" "$1""#;
+        let at = scene.env.path("").display().to_string();
+        scene
+            .env
+            .show_script("my-agent", &script.replace("@AT@", &at));
+        let run = format!("run --plan one.md --no-input --agent command -- my-agent {line}");
+        scene.works(&*run);
+        let again = scene.read("prompt1");
+        assert_eq!(again.contains("Make `one.txt`."), whole, "{again}");
+        assert_eq!(again.contains("command_type: new"), whole, "{again}");
+    }
+}

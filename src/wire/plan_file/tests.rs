@@ -109,6 +109,12 @@ fn description_lists_are_no_attributes() {
 }
 
 #[test]
+fn dependency_against_the_order_of_the_file_is_refused() {
+    let file = "---\nname: N\norder: sequential\n---\n## A\n- after: 2\n\n## B\n- after: 1\n";
+    insta::assert_snapshot!(problems("p.md", file), @"line 6, column 10: `order: sequential` puts task `2` after this one / take the dependency out, or put the tasks into their order");
+}
+
+#[test]
 fn checklist_is_read_as_sequential_tasks() {
     let plan = read(
         "# Trip\n\nBefore.\n\n- [x] Pack\n- [ ] Drive\n  carefully\n  - [ ] refuel\n* [X] Eat\n1. [ ] Sleep\n",
