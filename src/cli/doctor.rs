@@ -9,7 +9,7 @@ use super::{
     AgentArgs, App, CommandStart, DoctorArgs, Exit, Failure, Output, Result, Servers, TeamFile,
     examine, on_path, start_servers,
 };
-use crate::agents::{CodingAgent, Login, Permissions};
+use crate::agents::{Agent, CodingAgent, Login, Permissions};
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::{PromptFiles, Prompts};
@@ -88,9 +88,13 @@ async fn findings(app: &App) -> Vec<Finding> {
     let (config, environment) = (&app.config, &app.environment);
     let mut findings = vec![config_file(config)];
     findings.extend(home(app));
+    let workspace = config.workspace();
     findings.extend([
         folder("volumes", &config.root()),
-        folder("workspace", &config.workspace()),
+        match app.usable(&workspace) {
+            Ok(()) => folder("workspace", &workspace),
+            Err(failure) => refused("workspace", failure),
+        },
     ]);
     findings.extend(database(app).await);
     findings.extend([
@@ -102,6 +106,18 @@ async fn findings(app: &App) -> Vec<Finding> {
     findings.extend(notify(config));
     if let Err(error) = Permissions::parse(&config.worker.allow) {
         findings.push(misfit("allow", error));
+    }
+    if let [name, argv @ ..] = &*config.worker.agent
+        && let Err(error) = Agent::new(name, argv.to_vec())
+    {
+        findings.push(misfit("worker", error));
+    }
+    for check in config.checks.values() {
+        let program = check.argv.first().filter(|word| !word.contains('/'));
+        if let Some(program) = program.filter(|word| on_path(word, environment).is_none()) {
+            let text = format!("no `{program}` on the PATH: `{}` cannot start", check.name);
+            findings.push(missing("check", text));
+        }
     }
     let mut absent = Vec::new();
     for agent in CodingAgent::ALL {

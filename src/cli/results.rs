@@ -139,7 +139,11 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
     let place = shown_from_here(Path::new(&results.head.workspace));
     if results.head.results == Some(ResultsMove::Discarded) {
         let error = anyhow!("the results of plan `{plan}` are discarded");
-        let hint = format!("`git for-each-ref {ASIDE}/{plan}` lists what is kept of them");
+        let kept = format!("{ASIDE}/{plan}/results");
+        let hint = match project.git().resolve(&kept).await? {
+            Some(_) => format!("`git merge {kept}` takes them over all the same"),
+            None => format!("`git for-each-ref {ASIDE}/{plan}` lists what is kept of the work"),
+        };
         return Err(Failure::usage(error).hint(hint));
     }
     let Some(commit) = results.commit().await? else {

@@ -134,12 +134,16 @@ impl App {
     /// Says what came of a change, and what has to happen before the plan goes on, if anything.
     pub async fn report(&self, plan: &PlanId, said: &str) -> Result {
         self.say(said)?;
-        let status = self.read(plan, |plan, _| plan.status().clone()).await?;
+        let read = |plan: &Plan, _| (plan.status().clone(), plan.head().queue.is_some());
+        let (status, queued) = self.read(plan, read).await?;
         let waits = match status {
             _ if status.settled() => return Ok(()),
             PlanState::Paused(_) => "The plan is paused",
-            _ if !self.is_carried_out(plan) => "No daemon works on the plan",
-            _ => return Ok(()),
+            _ if self.is_carried_out(plan) => return Ok(()),
+            _ if queued && self.daemon().is_some() => {
+                return self.say("The daemon here takes it up");
+            }
+            _ => "No daemon works on the plan",
         };
         self.say(&format!("{waits}: {}", self.program.goes_on(plan.as_str())))
     }

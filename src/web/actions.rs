@@ -392,19 +392,24 @@ async fn change(
         }
         false => None,
     };
+    let (volumes, id) = (state.volumes.clone(), plan.clone());
+    let is_carried_out = blocking(move || volumes.daemon_of(&id).is_some()).await?;
+    // A daemon takes it up by itself only from the queue.
+    let left = (goes_on || why == RESUMED)
+        && !(is_carried_out || head.queue.is_some() || state.store.is_shared());
+    let way = state.program.goes_on(plan.as_str());
+    let act = move |draft: &mut Draft<'_>, body: &Body| {
+        let said = act(draft, body)?;
+        Ok(match left && !draft.plan().status().settled() {
+            true => format!("{said}; no daemon carries it out yet: {way}"),
+            false => said,
+        })
+    };
     let change = move |draft: &mut Draft<'_>| match draft.plan().head().archive_state {
         ArchiveState::Deleted => Err(Refusal::Deleted),
         _ => draft.once(asked, |draft| act(draft, &body)),
     };
-    let mut made = state.store.change(plan, BY, why, change).await?;
+    let made = state.store.change(plan, BY, why, change).await?;
     drop(lock);
-    // A daemon takes it up by itself only from the queue.
-    if (goes_on || why == RESUMED) && head.queue.is_none() && !state.store.is_shared() {
-        let (volumes, id) = (state.volumes.clone(), plan.clone());
-        if blocking(move || volumes.daemon_of(&id)).await?.is_none() {
-            let way = state.program.goes_on(plan.as_str());
-            made.said = format!("{}; no daemon carries it out yet: {way}", made.said);
-        }
-    }
     Ok(Json(json!({ "seq": made.seq, "said": made.said })))
 }

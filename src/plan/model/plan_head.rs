@@ -404,10 +404,11 @@ impl PlanHead {
         self.archive_state == ArchiveState::Current && self.owner != crate::plan::ROLE
     }
 
-    /// Returns what a queued plan waits for before a daemon begins it, if one has said so: `for plan … to end`.
+    /// Returns what a queued plan waits for before a daemon begins it: `for plan … to end`, where one has said so.
     pub fn queued_for(&self) -> Option<&str> {
-        let waits = self.queue.as_deref()?.waits.as_deref();
-        waits.filter(|_| self.status == crate::plan::PlanState::Idle)
+        let queue = self.queue.as_deref();
+        let queue = queue.filter(|_| self.status == crate::plan::PlanState::Idle)?;
+        Some(queue.waits.as_deref().unwrap_or("for a daemon"))
     }
 
     /// Returns whether the plan may have open questions: only a daemon asks, and only while the plan goes on.
