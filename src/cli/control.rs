@@ -75,11 +75,11 @@ pub async fn restore(args: &RestoreArgs, app: &App) -> Result {
     });
     let owner = restored.await?;
     drop(lock);
-    app.say(&format!("plan {plan} is as it was after change {at}"))?;
-    if owner == DAEMON {
-        app.say(&app.program.goes_on(plan.as_str()))?;
+    let said = format!("plan {plan} is as it was after change {at}");
+    match owner == DAEMON {
+        true => app.report(&plan, &said).await,
+        false => app.say(&said),
     }
-    Ok(())
 }
 
 /// Keeps every daemon from a plan that none carries out.

@@ -278,7 +278,15 @@ fn with_value(config: &Config, key: &str, text: &str) -> Result<Config, String> 
     };
     set(toml::Value::String(text.to_owned()))
         .or_else(|as_text| match text.parse::<toml::Value>() {
-            Ok(value) => set(value),
+            // A key that takes a text knows better what is wrong with it.
+            Ok(value) => {
+                set(value).map_err(
+                    |error| match as_text.message().starts_with("invalid type") {
+                        true => error,
+                        false => as_text,
+                    },
+                )
+            }
             Err(_) => Err(as_text),
         })
         .map_err(|error| error.message().to_owned())

@@ -262,6 +262,7 @@ fn environment_error_names_variable() {
     let problem = |name, value| overridden(name, value).unwrap_err();
     insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "0"), @"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: must be 1 or more");
     insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "many"), @r#"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: invalid type: string "many", expected a whole number from 0 to 4294967295"#);
+    insta::assert_snapshot!(problem("PLAN_AGENT_RUN_TASK_TIMEOUT", "3"), @r#"environment variable `PLAN_AGENT_RUN_TASK_TIMEOUT`: `3` is no duration, which is written "90s", "10m" or "1h 30m""#);
     insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATEMPTS", "2"), @"environment variable `PLAN_AGENT_RUN_MAX_ATEMPTS`: there is no key of that name");
     assert_eq!(
         overridden("PLAN_AGENT_OF_MINE", "2").unwrap(),
