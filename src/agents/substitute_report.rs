@@ -300,9 +300,10 @@ fn output(ended: &[ProcessEnd]) -> String {
     let said = [("Output", out), ("Error output", err)].into_iter();
     let said = said.filter(|(_, said)| !said.is_empty());
     let parts = said.map(|(what, said)| format!("{what}:\n\n{}", block(&said)));
-    match joined(parts, "\n\n") {
-        none if none.is_empty() => "There was no output.".into(),
-        parts => parts,
+    let parts = joined(parts, "\n\n");
+    match parts.is_empty() {
+        true => "There was no output.".to_owned(),
+        false => parts,
     }
 }
 

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::agent_choice::{Probe, probe};
 use super::{
-    AgentArgs, App, CommandStart, DoctorArgs, Exit, Failure, Output, Result, Servers, TeamFile,
-    examine, on_path, start_servers,
+    AgentArgs, App, CommandStart, DoctorArgs, Exit, FILES, Failure, Output, Result, Servers,
+    TeamFile, examine, on_path, start_servers,
 };
 use crate::agents::{Agent, CodingAgent, Login, Permissions};
 use crate::config::{Config, Environment, Isolation, Planner};
@@ -108,6 +108,7 @@ async fn findings(app: &App) -> Vec<Finding> {
         findings.push(misfit("allow", error));
     }
     if let [name, argv @ ..] = &*config.worker.agent
+        && name != FILES
         && let Err(error) = Agent::new(name, argv.to_vec())
     {
         findings.push(misfit("worker", error));

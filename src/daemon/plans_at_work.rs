@@ -305,23 +305,28 @@ impl PlansAtWork {
         unless_anothers(note.await)
     }
 
-    /// Notes in the log of a plan of another folder why it is not taken over, once for each reason.
-    async fn note_not_adopted(&self, id: &PlanId, reason: &str) -> Result<(), StoreError> {
-        if self.left.get(id).is_some_and(|left| left.reason == reason) {
-            return Ok(());
+    /// Notes in the log of a plan of another folder why it is not taken over, and returns the last reason that was noted: each is
+    /// noted once.
+    async fn note_not_adopted(&self, id: &PlanId, reason: String) -> Result<String, StoreError> {
+        let known = self.left.get(id).map(|left| left.reason.clone());
+        let known = known.unwrap_or_default();
+        let orphans = self.store.orphans().await?;
+        // Another daemon has it meanwhile, or it is this one's by now.
+        if known == reason || !orphans.iter().any(|listed| listed.head.id == *id) {
+            return Ok(known);
         }
-        let (by, reason) = (self.folder.volumes.home(), reason.to_owned());
+        let (by, text) = (self.folder.volumes.home(), reason.clone());
         let note = async {
             let leased = self.store.lease(id, &self.folder.volumes.holder()).await?;
             let noted = leased.change(id, BY, "it is not taken over", move |draft| {
-                draft.not_adopted(by, reason);
+                draft.not_adopted(by, text);
                 Ok(())
             });
             let noted = noted.await;
             leased.release_to_others().await;
             noted
         };
-        unless_anothers(note.await)
+        unless_anothers(note.await).map(|()| reason)
     }
 
     /// Adds a plan that was opened.
@@ -344,12 +349,12 @@ impl PlansAtWork {
                 let noted = match self.store.require_home(&head) {
                     Ok(()) => {
                         let waits = format!("it cannot begin: {reason}");
-                        self.note_wait(&head, waits).await
+                        self.note_wait(&head, waits).await.map(|()| reason)
                     }
-                    Err(_) => self.note_not_adopted(&head.id, &reason).await,
+                    Err(_) => self.note_not_adopted(&head.id, reason).await,
                 };
                 // Its own note is no reason to try again.
-                if noted.is_ok()
+                if let Ok(reason) = noted
                     && let Ok(seq) = self.store.read(&head.id, |_, seq| seq).await
                 {
                     let left = LeftPlan {

@@ -71,7 +71,7 @@ impl HttpModel {
         };
         reply.text = self.endpoint.scrub_reply(reply.text);
         let (max_tokens, spent) = (request.max_tokens, reply.spent);
-        Err(self.endpoint.error(match end {
+        let fault = match end {
             StopReason::Whole if !reply.text.trim().is_empty() => return Ok(reply),
             StopReason::Whole => Fault::Unexpected("it holds no text".to_owned()),
             StopReason::Cut => Fault::CutAnswer { max_tokens, spent },
@@ -79,7 +79,8 @@ impl HttpModel {
                 let reason = own_words(&reply.text);
                 Fault::Refused { reason, spent }
             }
-        }))
+        };
+        Err(self.endpoint.error(fault))
     }
 
     async fn post<A: ApiAnswer>(&self, request: &Request) -> Result<A, LlmError> {

@@ -75,14 +75,18 @@ impl Role {
             StepDoes::UseTool { .. } => &self.tools,
             _ => &self.actions,
         };
-        let (params, why) = (self.values(plan).fill_all(params), "a step was done");
+        let params = match self.values(plan).fill_all(params) {
+            Ok(params) => params,
+            Err(reason) => return self.fail_step(step, &reason).await,
+        };
+        let why = "a step was done";
         match self.call(abilities, name, params, plan, step).await? {
             Ok(result) => self.complete_step(step, why, &printable(&result)).await,
             Err(reason) => self.fail_step(step, &reason).await,
         }
     }
 
-    /// Carries an action or a tool out if it has parameters, and returns its result, or why there is none.
+    /// Carries an action or a tool out, and returns its result, or why there is none.
     ///
     /// # Errors
     /// The store failed meanwhile: that says nothing about the step, which is begun again.
@@ -90,14 +94,10 @@ impl Role {
         &self,
         abilities: &Abilities,
         name: &str,
-        params: Result<Params, String>,
+        params: Params,
         plan: &InternalPlan,
         step: &InternalStep,
     ) -> Result<Result<String, String>> {
-        let params = match params {
-            Ok(params) => params,
-            Err(reason) => return Ok(Err(reason)),
-        };
         let asking = |model| self.asking(model, &plan.id);
         let situation = StepContext {
             task: self.question_context(),
@@ -142,7 +142,10 @@ impl Role {
 
     /// Makes the request of a step with the action for that: its id and its text are persisted before it is sent.
     async fn request(&mut self, plan: &InternalPlan, step: &InternalStep) -> Result<()> {
-        let params = self.requested(plan, step).map(|request| request.params());
+        let params = match self.requested(plan, step) {
+            Ok(request) => request.params(),
+            Err(reason) => return self.fail_step(step, &reason).await,
+        };
         let name = REQUEST_COLLABORATION;
         let answer = match self.call(&self.actions, name, params, plan, step).await? {
             Ok(answer) => answer,

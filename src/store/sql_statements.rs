@@ -467,11 +467,13 @@ impl Tables {
         self.database.rows(&held, &[], two_texts)
     }
 
-    /// Ends a plan's lease, if it is still of this epoch.
-    /// Ends a lease. A plan whose last daemon is gone stays one of those that another may take over.
+    /// Ends a plan's lease, if it is still of this epoch. A plan whose last daemon is `gone` has one of the past, and others may take
+    /// it over; else it has none.
     pub(super) fn end_lease(&mut self, plan: &PlanId, epoch: i64, gone: bool) -> Result<()> {
+        let (none, past) = (0_i64, 1_i64);
+        let until = if gone { past } else { none };
         let statement = "UPDATE plans SET held_until = $1 WHERE id = $2 AND epoch = $3";
-        self.run(statement, &[&i64::from(gone), &plan.as_str(), &epoch])
+        self.run(statement, &[&until, &plan.as_str(), &epoch])
     }
 
     pub(super) fn seq(&mut self, plan: &PlanId) -> Result<Option<i64>> {

@@ -72,14 +72,16 @@ impl RepeatedFailures {
         event: &Event,
         names: &BTreeMap<TaskId, String>,
     ) -> Option<(String, Style)> {
-        match (self.fold(event), event.task(), event) {
-            (_, _, Event::Claimed { .. } | Event::Merged { .. } | Event::Started) => None,
-            (_, _, Event::Judged { decision, .. }) if *decision == Decision::Next => None,
-            (Some(again), Some(task), _) => {
-                Some((format!("{}: {again}", called(task, names)), Style::Bad))
-            }
-            _ => Some(happened(change, event, |task| called(task, names))),
+        let again = self.fold(event);
+        match event {
+            Event::Claimed { .. } | Event::Merged { .. } | Event::Started => return None,
+            Event::Judged { decision, .. } if *decision == Decision::Next => return None,
+            _ => {}
         }
+        Some(match (again, event.task()) {
+            (Some(again), Some(task)) => (format!("{}: {again}", called(task, names)), Style::Bad),
+            _ => happened(change, event, |task| called(task, names)),
+        })
     }
 
     /// Records an event. Returns what to say instead if it only repeats how the task failed before.

@@ -19,7 +19,7 @@ use crate::config::Isolation;
 use crate::exec::project_head;
 use crate::plan::{
     AnswerChoice, ArchiveState, DAEMON, Draft, HumanQuestionKind, MadeChange, Plan, PlanHead,
-    PlanId, QuestionId, Refusal, RepeatableChange, ReviewPolicy, TaskId,
+    PlanId, PlanState, QuestionId, Refusal, RepeatableChange, ReviewPolicy, TaskId,
 };
 use crate::steering;
 use crate::store::StoreError;
@@ -393,13 +393,18 @@ async fn change(
         false => None,
     };
     let (volumes, id) = (state.volumes.clone(), plan.clone());
-    let is_carried_out = blocking(move || volumes.daemon_of(&id).is_some()).await?;
+    // While this process has the lock, it looks like a daemon.
+    let is_carried_out =
+        lock.is_none() && blocking(move || volumes.daemon_of(&id).is_some()).await?;
     // A daemon takes it up by itself only from the queue.
     let left = (goes_on || why == RESUMED)
         && !(is_carried_out || head.queue.is_some() || state.store.is_shared());
     let way = state.program.goes_on(plan.as_str());
     let act = move |draft: &mut Draft<'_>, body: &Body| {
-        let said = act(draft, body)?;
+        let said = match act(draft, body) {
+            Err(Refusal::PlanIs(PlanState::Running)) if left => "the plan is not paused".to_owned(),
+            said => said?,
+        };
         Ok(match left && !draft.plan().status().settled() {
             true => format!("{said}; no daemon carries it out yet: {way}"),
             false => said,

@@ -265,13 +265,14 @@ fn check_paths(draft: &mut TaskDraft, problems: &Problems) {
 /// Converts the words that refer to other tasks into references. Of tasks that are done `in_line` none waits for a later one.
 fn resolve(drafts: &[TaskDraft], in_line: bool, problems: &Problems) -> Vec<TaskSpec> {
     let names = Names::of(drafts);
+    let is_over = |task: &TaskSpec| task.done || task.skipped.is_some();
     let mut tasks: Vec<TaskSpec> = drafts.iter().map(|draft| draft.task.clone()).collect();
     for ((at, draft), task) in drafts.iter().enumerate().zip(&mut tasks) {
         for reference in &draft.after {
             match names.find(reference).map(TaskRef::New) {
                 Ok(target) if target == TaskRef::New(at) => problems
                     .add(reference.problem(format!("task `{}` waits for itself", reference.word))),
-                Ok(TaskRef::New(to)) if in_line && to > at => {
+                Ok(TaskRef::New(to)) if in_line && to > at && !is_over(&drafts[to].task) => {
                     let word = quote(&reference.word);
                     let message = format!("`order: sequential` puts task {word} after this one");
                     let hint = "take the dependency out, or put the tasks into their order";

@@ -125,8 +125,14 @@ impl<'a> SessionRun<'a> {
                         _ => self.again(),
                     };
                 }
-                NextRun::Resume => (changes, plan) = (changes + 1, self.again()),
-                NextRun::Anew => (changes, plan) = (changes + 1, self.anew()),
+                NextRun::Resume => {
+                    changes += 1;
+                    plan = self.again();
+                }
+                NextRun::Anew => {
+                    changes += 1;
+                    plan = self.anew();
+                }
                 NextRun::Again(_) | NextRun::Report | NextRun::Stop => {
                     return Ok(self.finish(now.outcome, next, since));
                 }

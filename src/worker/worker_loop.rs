@@ -301,8 +301,13 @@ impl Worker {
                     None => claim.finish()?,
                 }
                 self.notify(WorkerEvent::Reported(report.map(|file| file.report.status)));
-                let agent = doer.name().to_owned();
-                stop.map_or(Ok(()), |said| Err(WorkerError::Unfit { agent, said }))
+                match stop {
+                    Some(said) => Err(WorkerError::Unfit {
+                        agent: doer.name().to_owned(),
+                        said,
+                    }),
+                    None => Ok(()),
+                }
             }
             // No report for what is cancelled: it could be taken for that of the successor.
             Err(WorkStop::Cancelled) => Ok(claim.finish()?),

@@ -249,6 +249,13 @@ fn login_of_a_relay_can_do_nothing_else() {
     has(&found, "this login can relay, and nothing else");
     lacks(&found, "GRANT");
 
+    // As if the function were newer than the login.
+    run_sql(
+        &url,
+        "REVOKE EXECUTE ON FUNCTION relay_claim(text, text, text, text, text) FROM plan_relays",
+    );
+    here.scene.works("store migrate");
+
     // A plan with one task for whoever, and one for a coder, which waits for the first.
     let plan_file = SHELL.replace("- after: 1\n", "- after: 1\n- assignee: coder\n");
     here.scene.write("shell.md", &plan_file);

@@ -146,7 +146,10 @@ impl Foreground<'_> {
             let editor = self.editor.take();
             let edited = match edited {
                 Ok(edited) => edited,
-                Err(error) => return self.app.out.line(&printable(&format!("  {error:#}"))),
+                Err(error) => {
+                    let kept = unchanged(editor.and_then(Editor::keep));
+                    return (self.app.out).line(&printable(&format!("  {error:#}; {kept}")));
+                }
             };
             let written = without_comments(&edited);
             if written == given.text {

@@ -77,7 +77,9 @@ impl Draft<'_> {
     /// Refuses what a limit forbids, if one does.
     pub(super) fn within_budget(&self, stopped: Option<BudgetLimit>) -> Result {
         let lived = self.plan.head().usage.lived;
-        let used_up = |limit| Refusal::UsedUp(self.plan.used_of(limit, lived));
-        stopped.map_or(Ok(()), |limit| Err(used_up(limit)))
+        match stopped {
+            Some(limit) => Err(Refusal::UsedUp(self.plan.used_of(limit, lived))),
+            None => Ok(()),
+        }
     }
 }

@@ -408,7 +408,8 @@ impl PlanHead {
     pub fn queued_for(&self) -> Option<&str> {
         let queue = self.queue.as_deref();
         let queue = queue.filter(|_| self.status == crate::plan::PlanState::Idle)?;
-        Some(queue.waits.as_deref().unwrap_or("for a daemon"))
+        let unseen = queue.begun.is_none().then_some("for a daemon");
+        queue.waits.as_deref().or(unseen)
     }
 
     /// Returns whether the plan may have open questions: only a daemon asks, and only while the plan goes on.

@@ -46,7 +46,13 @@ BEGIN
     IF caller IS NULL OR length(about) > 10000 OR length(held) > 20000000 THEN
         RAISE EXCEPTION 'what a relay says of itself cannot be read';
     END IF;
-    SELECT w.role INTO refused FROM jsonb_array_elements_text(about::jsonb -> 'roles') AS w(role) WHERE NOT relay_may(w.role) LIMIT 1;
+    IF NOT EXISTS (SELECT FROM relay_rights AS r WHERE r.login = session_user) AND NOT relay_may('') THEN
+        RAISE EXCEPTION 'the login "%" may take no commands: where the daemon is, `plan-agent store allow %` lets it',
+            session_user, session_user;
+    END IF;
+    -- What a relay works on it may end, whatever else was taken from its login.
+    SELECT w.role INTO refused FROM jsonb_array_elements_text(about::jsonb -> 'roles') AS w(role)
+        WHERE held = '[]' AND NOT relay_may(w.role) LIMIT 1;
     IF refused = '' THEN
         RAISE EXCEPTION 'the login "%" may take no commands without a role: where the daemon is, `plan-agent store allow %` lets it',
             session_user, session_user;
@@ -156,6 +162,14 @@ BEGIN
         AND r.reported = 1 AND r.report = content);
 END $$;
 
+-- Gives the group of relays what a relay may call.
+CREATE OR REPLACE FUNCTION relay_grant() RETURNS void
+LANGUAGE sql SET search_path FROM CURRENT AS $$
+    GRANT EXECUTE ON FUNCTION relay_protocol(), relay_beat(text, text, text), relay_claim(text, text, text, text, text),
+        relay_release(text, text, bigint), relay_packs(text, text, bigint), relay_pack(text, text, bigint, bigint, bigint),
+        relay_put(text, text, bigint, bigint, text), relay_report(text, text, bigint, text, text, text) TO plan_relays;
+$$;
+
 -- Lets a login take the commands of a role. Its rights end with it: DROP ROLE.
 CREATE OR REPLACE FUNCTION relay_allow(login text, wanted text) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
@@ -167,16 +181,21 @@ BEGIN
         CREATE ROLE plan_relays NOLOGIN;
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO plan_relays', current_schema());
-    GRANT EXECUTE ON FUNCTION relay_protocol(), relay_beat(text, text, text), relay_claim(text, text, text, text, text),
-        relay_release(text, text, bigint), relay_packs(text, text, bigint), relay_pack(text, text, bigint, bigint, bigint),
-        relay_put(text, text, bigint, bigint, text), relay_report(text, text, bigint, text, text, text) TO plan_relays;
+    PERFORM relay_grant();
     EXECUTE format('GRANT plan_relays TO %I', login);
     INSERT INTO relay_rights VALUES ($1, $2) ON CONFLICT DO NOTHING;
     RETURN 1;
 END $$;
 
-REVOKE ALL ON FUNCTION relay_allow(text, text), relay_protocol(), relay_now(), relay_caller(text), relay_may(text),
+REVOKE ALL ON FUNCTION relay_allow(text, text), relay_grant(), relay_protocol(), relay_now(), relay_caller(text), relay_may(text),
     relay_holds(text, text, bigint), relay_beat(text, text, text), relay_claim(text, text, text, text, text),
     relay_release(text, text, bigint),
     relay_packs(text, text, bigint), relay_pack(text, text, bigint, bigint, bigint), relay_put(text, text, bigint, bigint, text),
     relay_report(text, text, bigint, text, text, text) FROM PUBLIC;
+
+-- Functions that are new since logins were let in.
+DO $$ BEGIN
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'plan_relays') THEN
+        PERFORM relay_grant();
+    END IF;
+END $$;
