@@ -19,7 +19,7 @@ use crate::config::Isolation;
 use crate::exec::project_head;
 use crate::plan::{
     AnswerChoice, ArchiveState, DAEMON, Draft, HumanQuestionKind, MadeChange, Plan, PlanHead,
-    PlanId, PlanState, QuestionId, Refusal, RepeatableChange, ReviewPolicy, TaskId,
+    PlanId, QuestionId, Refusal, RepeatableChange, ReviewPolicy, TaskId,
 };
 use crate::steering;
 use crate::store::StoreError;
@@ -401,10 +401,7 @@ async fn change(
         && !(is_carried_out || head.queue.is_some() || state.store.is_shared());
     let way = state.program.goes_on(plan.as_str());
     let act = move |draft: &mut Draft<'_>, body: &Body| {
-        let said = match act(draft, body) {
-            Err(Refusal::PlanIs(PlanState::Running)) if left => "the plan is not paused".to_owned(),
-            said => said?,
-        };
+        let said = act(draft, body)?;
         Ok(match left && !draft.plan().status().settled() {
             true => format!("{said}; no daemon carries it out yet: {way}"),
             false => said,
