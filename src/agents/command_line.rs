@@ -1,5 +1,5 @@
-//! A command line with placeholders: any program that reads a prompt can be an agent. For one that is told its session a retry
-//! has only what is new.
+//! A command line with placeholders: any program that reads a prompt can be an agent. One that takes its session gets only what
+//! is new at a retry.
 
 use super::{AgentJob, AgentProcess};
 use crate::volumes::Folder;
@@ -9,7 +9,7 @@ use crate::volumes::Folder;
 pub struct CommandTemplate(pub(super) Vec<String>);
 
 impl CommandTemplate {
-    /// Returns whether the program is told the session that it is to go on in.
+    /// Returns whether the command line has the session, so that the program can go on in it.
     pub fn takes_session(&self) -> bool {
         self.0.iter().any(|word| word.contains("{session}"))
     }

@@ -110,7 +110,7 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
     let worked = crate::relay::run(options, over).await;
     stop.send_replace(true);
     while workers.join_next().await.is_some() {}
-    // Whoever watches is not to wait for it; a server that is away sees that it is silent.
+    // For those who watch. If the server is away, they see that the relay is silent.
     drop(timeout(GOODBYE, last_link.beat(&last, &[])).await);
     drop(lock);
     worked?;

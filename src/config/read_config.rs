@@ -246,9 +246,12 @@ pub(super) fn override_by(found: &mut FileContent, environment: &Environment) {
         .filter(|name| environment.get(name).is_some());
     let in_section = set.filter(|name| section_of(name).is_some_and(|it| sections.contains(it)));
     // The configuration may name others: those that agents and checks get, or that hold a key.
-    let all = serde_json::to_string(&found.config).unwrap_or_default();
-    let named = |name: &str| all.contains(&format!("\"{name}\""));
-    let unknown = in_section.filter(|name| !named(name) && !known.iter().any(|it| it == name));
+    let named = |name: &str| {
+        let all = serde_json::to_string(&found.config).unwrap_or_default();
+        all.contains(&format!("\"{name}\""))
+    };
+    let unknown = in_section.filter(|name| !known.iter().any(|it| it == name) && !named(name));
+    let unknown: Vec<&str> = unknown.collect();
     for name in unknown {
         let problem = wrong_variable(name, "there is no key of that name");
         let hint = meant(name, known.iter().map(String::as_str));

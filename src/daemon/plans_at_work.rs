@@ -438,7 +438,7 @@ impl PlansAtWork {
     }
 }
 
-/// Returns whether the store failed: a plan that was deleted meanwhile, or is another daemon's, just stays as it is.
+/// Fails only where the store does: a plan that was deleted meanwhile, or is another daemon's, just stays as it is.
 fn unless_anothers<T>(noted: Result<T, StoreError>) -> Result<(), StoreError> {
     match noted {
         Err(error @ (StoreError::Database(_) | StoreError::Panicked(_))) => Err(error),

@@ -106,7 +106,7 @@ fn progress(view: &PlanView, state: StateWord, now: Time) -> String {
     text
 }
 
-/// Says where the accepted work of a plan is that nobody has taken over yet.
+/// Says where the accepted work of a plan waits to be taken over, if it does.
 fn results(head: &PlanHead, program: &str) -> Option<String> {
     let line = head.line.as_ref().filter(|line| line.tip != line.base)?;
     if head.results.is_some() || line.elsewhere.is_some() {

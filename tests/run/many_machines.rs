@@ -225,7 +225,7 @@ fn plan_that_could_not_be_taken_over_is_tried_again() {
         ["cannot take it over", "`git fetch` there may bring it"],
     );
     // While it is tried, the lease is taken.
-    wait_until("nobody has it", || {
+    wait_until("no daemon has it", || {
         !here.scene.works("plans").contains("running")
     });
     git(&there.project, "fetch --quiet");

@@ -432,7 +432,7 @@ fn process_environment_is_not_readable() {
 }
 
 #[test]
-fn agent_that_is_told_no_session_gets_the_whole_task_again() {
+fn agent_without_session_gets_the_whole_task_again() {
     for (line, whole) in [("{report}", true), ("{report} {session}", false)] {
         let mut scene = Scene::by_rules("");
         let script = r#"

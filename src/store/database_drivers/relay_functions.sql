@@ -193,9 +193,9 @@ REVOKE ALL ON FUNCTION relay_allow(text, text), relay_grant(), relay_protocol(),
     relay_packs(text, text, bigint), relay_pack(text, text, bigint, bigint, bigint), relay_put(text, text, bigint, bigint, text),
     relay_report(text, text, bigint, text, text, text) FROM PUBLIC;
 
--- Functions that are new since logins were let in.
+-- Functions that are new since logins were let in here. A restored database may be on a server without the group.
 DO $$ BEGIN
-    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'plan_relays') THEN
+    IF EXISTS (SELECT FROM relay_rights) AND EXISTS (SELECT FROM pg_roles WHERE rolname = 'plan_relays') THEN
         PERFORM relay_grant();
     END IF;
 END $$;
