@@ -23,7 +23,7 @@ use crate::volumes::{
     ArrivedReport, CommandPlace, Folder, Heartbeat, MOST_REPORTS, ReportDisposition, Scanner,
     Volumes, VolumesError, Watch, WorkerSign,
 };
-use crate::wire::command_file::{CommandFile, title};
+use crate::wire::command_file::{CommandFile, CommandType, title};
 use crate::wire::{clip, report_file};
 use crate::worker::RelayedLife;
 use held_commands::HeldCommand;
@@ -265,8 +265,13 @@ impl Relay {
             let Some(claimed) = self.claim().await? else {
                 break;
             };
-            self.until.set(&claimed.id, asked + CLAIM);
-            self.make_ready(claimed);
+            match CommandFile::parse(&claimed.text) {
+                Ok(end) if end.kind == CommandType::End => self.pass_on(end, &claimed).await?,
+                _ => {
+                    self.until.set(&claimed.id, asked + CLAIM);
+                    self.make_ready(claimed);
+                }
+            }
         }
         failed.map_or(Ok(()), Err)
     }
@@ -359,6 +364,27 @@ impl Relay {
         let (roles, sessions) = (&self.options.about.roles, self.options.notes.sessions());
         let link = &self.options.link;
         Ok(link.claim(roles, &projects, sessions, &passed).await?)
+    }
+
+    /// Lays a command that ends a session into the folder. After a kill it comes again.
+    async fn pass_on(
+        &self,
+        mut end: CommandFile,
+        claimed: &ClaimedCommand,
+    ) -> Result<(), RelayError> {
+        let id = &claimed.id;
+        end.id = id.clone();
+        let root = self.options.config.project(&claimed.project);
+        end.workspace = root.unwrap_or_default().display().to_string();
+        if self.volumes.whereabouts(id)? == CommandPlace::Nowhere {
+            self.volumes.publish(id, &end.render())?;
+        }
+        let nothing = Ok(Default::default());
+        self.options
+            .link
+            .report(id, claimed.claim, &[], nothing)
+            .await?;
+        Ok(())
     }
 
     /// Begins to make ready what a claimed command needs. Reports are handed back meanwhile.

@@ -14,7 +14,7 @@ use super::{PART, Result, StoreError, StorePlace};
 use crate::plan::{CommandId, PlanId};
 
 /// What this version and the functions on the server agree on.
-const PROTOCOL: i64 = 3;
+const PROTOCOL: i64 = 4;
 
 /// The most bytes of a result: its parts are kept in rows.
 pub const MOST_WORK: usize = 64 * PART;
@@ -193,6 +193,7 @@ impl RelayLink {
     }
 
     /// Reports on a command, with the commit of the work and what that has beyond `head`; or with the reason why there is none.
+    /// A command that ends a session is forgotten with that.
     /// Returns whether this is what counts: false if another relay has the command, or nobody wants it any more. To say it
     /// again changes nothing.
     ///

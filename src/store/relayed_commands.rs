@@ -33,6 +33,8 @@ pub struct OfferedCommand {
     pub merge: String,
     /// What `head` has beyond the results that are kept of the plan, as a pack of git.
     pub pack: Vec<u8>,
+    /// It ends its session: only a relay that knows the session gets it, and nothing is reported on it.
+    pub ends: bool,
 }
 
 /// What became of an offered command.
@@ -85,7 +87,8 @@ impl Store {
         }
     }
 
-    /// Offers a command to the relays, once: to offer it again changes nothing. `holder` is the daemon that carries the plan out.
+    /// Offers a command to the relays, once: to offer it again changes nothing. `holder` is the daemon that carries the plan out;
+    /// a command that ends a session may be offered after that.
     ///
     /// # Errors
     /// Another daemon holds the plan; a failure of the database.
@@ -146,12 +149,13 @@ impl Tables {
             "UPDATE plans SET seq = seq WHERE id = $1 AND holder = $2 AND held_until > {now}"
         );
         let (plan, project) = (command.plan.as_str(), &command.project);
-        if self.database.execute(&held, &[&plan, &holder])? == 0 {
+        // The plan may have ended with its session, and its lease with it.
+        if self.database.execute(&held, &[&plan, &holder])? == 0 && !command.ends {
             return Ok(false);
         }
         let add = format!(
-            "INSERT INTO relayed (id, plan, project, role, session, body, base, head, merge, offered) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, {now}) ON CONFLICT (id) DO NOTHING"
+            "INSERT INTO relayed (id, plan, project, role, session, body, base, head, merge, ends, offered) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, {now}) ON CONFLICT (id) DO NOTHING"
         );
         let added = self.database.execute(
             &add,
@@ -165,6 +169,7 @@ impl Tables {
                 &command.base,
                 &command.head,
                 &command.merge,
+                &i64::from(command.ends),
             ],
         )?;
         if added == 0 {
@@ -256,7 +261,7 @@ impl Tables {
     }
 
     fn offered(&mut self, plan: &PlanId) -> Answer<Vec<(CommandId, String)>> {
-        let offered = "SELECT id, role FROM relayed WHERE plan = $1 ORDER BY id";
+        let offered = "SELECT id, role FROM relayed WHERE plan = $1 AND ends = 0 ORDER BY id";
         self.database.rows(offered, &[&plan.as_str()], |mut row| {
             Ok((CommandId::new(row.text(0)?), row.text(1)?))
         })

@@ -11,7 +11,7 @@ use super::text_store::{NoText, Texts, names, names_others, pack, unpack};
 use crate::plan::{ArchiveState, CommandId, PlanHead, PlanId, RowKey, Spent};
 
 /// The version of the tables that this program writes. A database with a higher one is refused.
-const FORMAT: i64 = 7;
+const FORMAT: i64 = 8;
 
 /// The oldest version that is brought to this one: those before it were never in use outside of this project.
 const OLDEST: i64 = 4;
@@ -72,6 +72,8 @@ const MIGRATIONS: [&[&str]; (FORMAT - OLDEST + 1) as usize] = [
         "CREATE TABLE relays (name TEXT PRIMARY KEY, about TEXT NOT NULL, seen BIGINT NOT NULL)",
         "CREATE TABLE relay_rights (login TEXT NOT NULL, role TEXT NOT NULL, PRIMARY KEY (login, role))",
     ],
+    // Commands that end a session, for the relay that knows it alone.
+    &["ALTER TABLE relayed ADD COLUMN ends BIGINT NOT NULL DEFAULT 0"],
 ];
 
 /// The fields by which a plan is looked up: copied from its head, and written whenever they change.

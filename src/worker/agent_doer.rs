@@ -57,8 +57,9 @@ impl Doer for AgentDoer {
         }
     }
 
-    fn forget(&self, worker: &Worker, command: &CommandFile) {
+    async fn end_session(&self, worker: &Worker, command: &CommandFile) -> Result<()> {
         super::coding_agent_run::forget(&worker.volumes, command);
+        Ok(())
     }
 }
 

@@ -128,6 +128,39 @@ impl Doer for RelayDoer {
             }
         }
     }
+
+    /// Nobody waits for what the relay says of it.
+    async fn end_session(&self, worker: &Worker, command: &CommandFile) -> Result<()> {
+        let volumes = &worker.volumes;
+        let offered = async {
+            let (store, _) = self.plans().await?;
+            let plan = command.plan.clone().unwrap_or_default();
+            let project = store.read(&plan, |plan, _| plan.head().project.clone());
+            let Some(project) = project.await? else {
+                return Ok(());
+            };
+            let end = OfferedCommand {
+                ends: true,
+                ..plain_offer(command, project)
+            };
+            store.offer(&volumes.holder(), end).await
+        };
+        offered.await.map_err(|error| fault(volumes, error))
+    }
+}
+
+/// Returns the offer of a command as its file says it, without any work.
+fn plain_offer(command: &CommandFile, project: String) -> OfferedCommand {
+    let session = command.session.as_ref().map(SessionId::to_string);
+    OfferedCommand {
+        id: command.id.clone(),
+        plan: command.plan.clone().unwrap_or_default(),
+        project,
+        role: command.assignee.clone().unwrap_or_default(),
+        session: session.unwrap_or_default(),
+        text: command.render(),
+        ..OfferedCommand::default()
+    }
 }
 
 impl RelayDoer {
@@ -197,16 +230,7 @@ async fn offer(
         return Ok(false);
     }
     let (id, place) = work_place(store, command).await?;
-    let session = command.session.as_ref().map(SessionId::to_string);
-    let plain = OfferedCommand {
-        id: command.id.clone(),
-        plan,
-        project: id,
-        role: command.assignee.clone().unwrap_or_default(),
-        session: session.unwrap_or_default(),
-        text: command.render(),
-        ..OfferedCommand::default()
-    };
+    let plain = plain_offer(command, id);
     let offered = match place {
         WorkPlace::Worktree {
             project,

@@ -59,8 +59,10 @@ pub(super) trait Doer: Send + Sync + 'static {
         command: &CommandFile,
     ) -> impl Future<Output = Result<Finished>> + Send;
 
-    /// Removes what is kept for a session that is over.
-    fn forget(&self, _: &Worker, _: &CommandFile) {}
+    /// Ends the session of an `end` command: what is kept for it goes.
+    fn end_session(&self, _: &Worker, _: &CommandFile) -> impl Future<Output = Result<()>> + Send {
+        async { Ok(()) }
+    }
 }
 
 /// A worker: takes the commands of a role out of the files.
@@ -332,7 +334,7 @@ impl Worker {
                 Ok(Finished::reported(failed(id, why)))
             }
             Ok(command) if command.kind == CommandType::End => {
-                doer.forget(self, &command);
+                doer.end_session(self, &command).await?;
                 Ok(Finished::default())
             }
             Ok(command) => doer.run(self, claim, &command).await,

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::many_machines::Machine;
 use super::*;
-use crate::common::agent::report;
+use crate::common::agent::{report, report_in};
 use crate::common::env::times;
 use crate::common::git::git;
 use crate::common::postgres::{USER, run_sql};
@@ -78,6 +78,38 @@ fn relay_does_the_work_in_its_own_clone() {
     there
         .scene
         .refuses(1, ["discard", &plan], "belongs to another folder");
+}
+
+#[test]
+fn relay_that_knows_a_session_is_told_of_its_end() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    let other = here.beside(&url);
+    here.scene.works("store migrate");
+    let _relay = there.scene.start("relay --agent files");
+    let _daemon = here.scene.leave("run --plan one.md --agent relay");
+    let command = there.scene.take_task(1);
+    let _other = other.scene.start("relay --agent files");
+    wait_until("the other relay is there", || {
+        let all: Value = here.scene.json("workers --json");
+        all["relays"].as_array().unwrap().len() == 2
+    });
+    there
+        .scene
+        .submit(&command.id, &report_in("s-1", "SUCCESS", "done"));
+    let end = there.scene.take_any();
+    assert_eq!((end.kind(), end.session()), ("end", "s-1"));
+    assert_ne!(end.field("workspace"), command.field("workspace"));
+    let mut server = Client::connect(&url, NoTls).unwrap();
+    wait_until("nothing is offered any more", || {
+        server
+            .query("SELECT id FROM relayed", &[])
+            .unwrap()
+            .is_empty()
+    });
+    here.scene.await_status("completed");
+    assert!(other.scene.pending().is_empty());
 }
 
 #[test]
@@ -563,8 +595,8 @@ fn relay_of_another_version_is_refused_at_its_start_and_at_work() {
         );
         run_sql(&url, &function);
     };
-    protocol(4);
-    let refusal = "its functions for relays are of version 4, and this program knows 3";
+    protocol(5);
+    let refusal = "its functions for relays are of version 5, and this program knows 4";
     let way_out = "Hint: give the relays and the daemons the same version of plan-agent, then `plan-agent store migrate`";
     old.scene.refuses(1, "relay", [refusal, way_out]);
     // One that is at work says so as well, and keeps what it has.
@@ -575,7 +607,7 @@ fn relay_of_another_version_is_refused_at_its_start_and_at_work() {
         there.scene.read("stderr.txt").contains(refusal)
     });
     there.does(&command, "one.txt");
-    protocol(3);
+    protocol(4);
     here.scene.await_status("completed");
     assert_eq!(here.scene.events_named("reported").len(), 1);
 }

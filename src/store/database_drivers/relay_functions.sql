@@ -3,7 +3,7 @@
 -- gives is data of a stranger. The search path is pinned, with that of temporary tables last.
 
 CREATE OR REPLACE FUNCTION relay_protocol() RETURNS bigint
-LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS 'SELECT 3::bigint';
+LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS 'SELECT 4::bigint';
 
 -- Which database this is, also after a fail-over or a restore: every process compares it whenever it connects.
 CREATE OR REPLACE FUNCTION store_identity() RETURNS bigint
@@ -64,6 +64,7 @@ BEGIN
         ON CONFLICT (name) DO UPDATE SET about = excluded.about, seen = excluded.seen;
     -- One of another machine that is gone for good.
     DELETE FROM relays AS r WHERE r.seen < relay_now() - 604800000000;
+    DELETE FROM relayed AS r WHERE r.ends = 1 AND r.offered < relay_now() - 604800000000;
     RETURN QUERY
         UPDATE relayed AS r SET held_until = relay_now() + 60000000, life = h.life
         FROM jsonb_to_recordset(held::jsonb) AS h(id text, claim bigint, life text)
@@ -72,7 +73,7 @@ BEGIN
 END $$;
 
 -- Takes the oldest command that waits, of some roles and projects, and of no plan that is passed over; all four are lists in
--- JSON. A command that goes on in a session waits a minute for the relay that knows the session.
+-- JSON. A command that goes on in a session waits a minute for the relay that knows the session; one that ends it is for no other.
 CREATE OR REPLACE FUNCTION relay_claim(relay text, roles text, projects text, sessions text, passed text)
 RETURNS TABLE (id text, claim bigint, plan text, project text, body text, base text, head text, merge text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
@@ -94,7 +95,7 @@ BEGIN
                 AND o.role IN (SELECT jsonb_array_elements_text($2::jsonb)) AND relay_may(o.role)
                 AND o.project IN (SELECT jsonb_array_elements_text($3::jsonb))
                 AND o.plan NOT IN (SELECT jsonb_array_elements_text($5::jsonb))
-                AND (o.session = '' OR o.offered < relay_now() - 60000000
+                AND (o.session = '' OR o.ends = 0 AND o.offered < relay_now() - 60000000
                     OR o.session IN (SELECT jsonb_array_elements_text($4::jsonb)))
             ORDER BY o.offered, o.id LIMIT 1 FOR UPDATE SKIP LOCKED)
         RETURNING r.id, r.claim, r.plan, r.project, r.body, r.base, r.head, r.merge;
@@ -144,7 +145,7 @@ BEGIN
 END $$;
 
 -- Reports on a command. Returns 1 if this is what counts now, also when it is said again; 0 if another relay has the command,
--- or nobody wants it any more.
+-- or nobody wants it any more. Nobody waits for what is said of one that ends a session.
 CREATE OR REPLACE FUNCTION relay_report(relay text, command text, number bigint, content text, commit_id text, refused text)
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
@@ -156,6 +157,7 @@ BEGIN
         WHERE r.id = command AND r.claim = number AND r.relay = relay_caller($1) AND r.reported = 0;
     IF FOUND THEN
         PERFORM pg_notify('plan_agent', command);
+        DELETE FROM relayed AS r WHERE r.id = command AND r.ends = 1;
         RETURN 1;
     END IF;
     RETURN (SELECT count(*) FROM relayed AS r WHERE r.id = command AND r.claim = number AND r.relay = relay_caller($1)
