@@ -135,7 +135,7 @@ fn configuration_by_hand_is_taken_over_once_confirmed() {
         let (mut running, mut terminal) = env.start_on_terminal("-C project trust");
         terminal.answer("Confirm it? [y/N]", "y");
         assert!(running.wait().success());
-        has(terminal.shown(), "becomes the folder of plan-agent");
+        terminal.await_shown("becomes the folder of plan-agent");
         env.exits(0, command);
         assert_eq!(env.read("project/.plan-agent/config.toml"), config);
         assert!(env.path("project/.plan-agent/layout").exists());
@@ -248,7 +248,7 @@ fn clean_removes_what_is_ours_once_agreed() {
     let (mut running, mut terminal) = env.start_on_terminal("-C project clean");
     terminal.answer("with the history of its plans? [y/N]", "");
     assert!(running.wait().success());
-    has(terminal.shown(), "nothing was removed");
+    terminal.await_shown("nothing was removed");
     env.exits(0, "-C project clean --yes");
     assert!(!project.folder.join(".plan-agent").exists());
     assert!(project.folder.join("made.txt").exists());

@@ -139,7 +139,7 @@ fn terminal_says_next_try() {
     terminal.await_shown("; next try ");
     away.store(false, Ordering::SeqCst);
     assert_eq!(run.wait().code(), Some(0));
-    has(terminal.shown(), "the model answers again");
+    terminal.await_shown("the model answers again");
 }
 
 #[test]

@@ -304,7 +304,7 @@ fn without_place_for_records_each_run_asks() {
     let (mut running, mut terminal) = scene.env.start_on_terminal("run --plan one.md");
     terminal.answer("Go on with that? [y/N] ", "y");
     assert_eq!(running.wait().code(), Some(0));
-    has(terminal.shown(), "! you are asked again next time");
+    terminal.await_shown("! you are asked again next time");
     scene.works("--config config.toml run --plan one.md");
 }
 
