@@ -40,7 +40,7 @@ pub use permissions::{Commands, Permissions};
 pub use prompt::PromptKind;
 pub use ran_commands::ran_commands;
 pub use run_outcome::{ModelFault, NextRun, RunOutcome, RunReading, used_since};
-pub use shell_blocks::Shell;
+pub use shell_blocks::{Shell, script_problem};
 pub use task_files::not_named;
 
 /// An agent by its kind.

@@ -83,6 +83,11 @@ fn first_command(job: &AgentJob<'_>) -> Result<CommandFile, Problem> {
     first.ok_or_else(|| unknown("the first command of the task is not here any more"))
 }
 
+/// Returns why a shell could do nothing for a task with a description.
+pub fn script_problem(description: &str) -> Option<Problem> {
+    blocks(description).err()
+}
+
 /// Finds the shell blocks of a description, in order.
 fn blocks(description: &str) -> Result<Vec<ShellBlock>, Problem> {
     let mut blocks: Vec<ShellBlock> = Vec::new();

@@ -44,6 +44,12 @@ pub async fn run(args: RunArgs, start: &CommandStart, mut ended: Ended) -> Resul
         };
         let workers = app.with_workers(&how).await?;
         let (mut head, tasks) = app.new_plan(&wanted, &workers.planner).await?;
+        let problems = workers.tasks_without_script(&tasks);
+        if !problems.is_empty() {
+            let file = wanted.plan.map(|path| path.display().to_string());
+            let file = file.as_deref().unwrap_or("the workflow");
+            return Err(Failure::problems(file, &problems));
+        }
         let project = Path::new(&head.workspace);
         app.offer_checks(project, may_ask).await?;
         let options = app.options(&how, &workers.planner, &RunOptions::default())?;

@@ -16,7 +16,7 @@ use super::{
 use crate::agents::{self, Agent};
 use crate::config::Planner;
 use crate::daemon::{DaemonSettings, StartedWorkers};
-use crate::plan::RoleRules;
+use crate::plan::{RoleRules, TaskSpec};
 use crate::volumes::VolumesError;
 use crate::wire::{Problem, RoleFolder, RoleKind, RoleSpec, RoleWorker, one_line, quoted};
 use crate::worker::{self, RelayedPlans, RoleFilter, WorkerError, WorkerHealth, WorkerOptions};
@@ -114,6 +114,22 @@ impl TeamWorkers {
     pub fn behind_relays(&self, role: &str) -> bool {
         let of = |role: Option<&str>| self.pools.iter().find(|pool| role_of(pool) == role);
         of(Some(role)).or_else(|| of(None)).is_some_and(is_relay)
+    }
+
+    /// Returns the tasks that would fail at once: those without a script for a shell.
+    pub fn tasks_without_script(&self, tasks: &[TaskSpec]) -> Vec<Problem> {
+        let shells = || (self.pools.iter()).filter(|pool| matches!(pool.agent, Agent::Shell(_)));
+        let of_shell = |task: &TaskSpec| {
+            let assignee = task.assignee.as_deref();
+            shells().any(|pool| pool.role.takes(assignee))
+        };
+        let numbered = (1..).zip(tasks).filter(|(_, task)| of_shell(task));
+        let wrong = numbered.filter_map(|(number, task)| {
+            let mut problem = agents::script_problem(&task.description)?;
+            problem.message = format!("task {number}: {}", problem.message);
+            Some(problem)
+        });
+        wrong.collect()
     }
 
     /// Gives a daemon the rules of the roles, and makes the folders of those that have one of their own.

@@ -17,16 +17,22 @@ pub enum RoleFilter {
 }
 
 impl RoleFilter {
+    /// Returns whether a task is for this worker, by whom it is assigned to.
+    pub fn takes(&self, assignee: Option<&str>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(role) => assignee == Some(role),
+            Self::Except(roles) => assignee.is_none_or(|role| !roles.contains(role)),
+        }
+    }
+
     /// Returns whether a command is one for this worker, by where it lies and whom it is assigned to.
     pub(super) fn takes_from(&self, volumes: &Volumes, assignee: Option<&str>) -> bool {
-        // Everything in a role's own folder is for that role.
-        let own = volumes.role();
-        match self {
-            Self::All => own.is_none(),
-            Self::Only(role) => own.or(assignee) == Some(role),
-            Self::Except(roles) => {
-                own.is_none() && assignee.is_none_or(|role| !roles.contains(role))
-            }
+        match (volumes.role(), self) {
+            (None, filter) => filter.takes(assignee),
+            // Everything in a role's own folder is for that role.
+            (Some(own), Self::Only(role)) => own == role,
+            (Some(_), Self::All | Self::Except(_)) => false,
         }
     }
 

@@ -450,3 +450,16 @@ printf -- '---\nstatus: SUCCESS\n---\n\ndone\n' > "$1.tmp"; mv "$1.tmp" "$1""#;
         assert_eq!(again.contains("command_type: new"), whole, "{again}");
     }
 }
+
+#[test]
+fn task_without_a_script_for_the_shell_is_refused_before_it_begins() {
+    let scene = Scene::by_rules("");
+    let plan = "# Two\n\n## First\n\n```sh\necho 1\n```\n\n## Second\n\nJust words.\n";
+    scene.write("words.md", plan);
+    let refused = [
+        "words.md: task 2: the task's description has no shell block",
+        "Hint: write the commands into a block that begins with ```sh",
+    ];
+    scene.refuses(2, "run --plan words.md --agent shell", refused);
+    has(scene.works("plans"), "no plans yet");
+}

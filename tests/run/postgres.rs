@@ -239,7 +239,7 @@ fn server_that_cannot_keep_plans_is_refused_with_a_way_out() {
         ),
     ] {
         let scene = on_server(&url, "");
-        scene.refuses(1, "run --plan one.md --agent shell", [part, "Hint:"]);
+        scene.refuses(1, "run --plan one.md --agent files", [part, "Hint:"]);
         let doctor = scene.exits(1, "doctor").stdout;
         let bad = |line: &&str| line.starts_with("!!  database");
         assert!(doctor.lines().any(|line| bad(&line)), "{part}: {doctor}");
