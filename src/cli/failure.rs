@@ -230,7 +230,7 @@ fn known(error: &anyhow::Error) -> (Exit, Option<String>) {
 fn of_refusal(refusal: &Refusal) -> (Exit, Option<String>) {
     match refusal {
         Refusal::NoNote => (Exit::Usage, Some("add --note \"…\"".to_owned())),
-        Refusal::NotOffered { .. } => (Exit::Usage, None),
+        Refusal::NotOffered { .. } | Refusal::UnknownTask(_) => (Exit::Usage, None),
         _ => (Exit::Failed, None),
     }
 }

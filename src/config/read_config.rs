@@ -140,7 +140,15 @@ pub(super) fn parse(text: &str) -> FileContent {
     let torn: BTreeMap<usize, &toml::de::Error> = torn.collect();
     // An error on the next line follows, as from a string or list without an end.
     let first = (torn.iter()).filter(|(line, _)| !torn.contains_key(&(*line - 1)));
-    let problems = first.map(|(_, error)| invalid(start(error), error.message()));
+    let problems = first.map(|(_, error)| {
+        let named = error.span().and_then(|span| text.get(span));
+        match (error.message(), named) {
+            ("duplicate key", Some(key)) => {
+                invalid(start(error), &format!("`{key}` is there twice"))
+            }
+            (message, _) => invalid(start(error), message),
+        }
+    });
     found.problems.extend(problems.take(MAX_ERRORS));
     let header = |line: &usize| {
         let line = text.lines().nth(line - 1).unwrap_or_default();
@@ -417,10 +425,11 @@ pub(super) mod duration {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         let text = String::deserialize(from)?;
-        parse_span(&text).ok_or_else(|| {
-            D::Error::custom(format!(
+        parse_span(&text).ok_or_else(|| match text.parse::<SignedDuration>() {
+            Ok(_) => D::Error::custom("must be longer than 0s"),
+            Err(_) => D::Error::custom(format!(
                 "`{text}` is no duration, which is written \"90s\", \"10m\" or \"1h 30m\""
-            ))
+            )),
         })
     }
 }

@@ -80,10 +80,18 @@ impl ListedView<'_> {
         };
         let age = age(now.since(head.created_at));
         let asks = paint.text(Style::Bold, StateWord::AsksYou.as_str());
+        let waits = |what| {
+            let priority = head.queue.as_ref().map_or(0, |queue| queue.priority);
+            let priority = match priority {
+                0 => String::new(),
+                priority => format!(", priority {priority}"),
+            };
+            format!("waits {}{priority}", name(what))
+        };
         let details = [
             (tally.questions > 0 && !head.status.settled()).then_some(asks),
             head.status.why().map(|why| format!("waits: {}", name(why))),
-            (head.queued_for()).map(|what| format!("waits {}", name(what))),
+            head.queued_for().map(waits),
             goes_on_elsewhere(head).map(str::to_owned),
             Mark::PROVEN.count(tally.proven, paint),
             Mark::ACCEPTED.count(self.accepted(), paint),

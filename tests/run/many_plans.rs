@@ -203,6 +203,7 @@ fn queue_is_carried_out_by_priority_and_order() {
     let b = plan_id(&scene);
     queue("c", &format!("--priority 9 --after {b}"));
     assert_eq!(scene.states(), ["idle", "idle", "idle"]);
+    has(scene.works("plans"), " · waits for a daemon, priority 5\n");
     let daemon = scene.start_as("daemon", "daemon");
     let names: Vec<String> = (0..3)
         .map(|_| {

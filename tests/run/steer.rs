@@ -392,10 +392,10 @@ fn wrong_words_are_refused() {
     let (scene, _daemon) = chain(0);
     let cases = [
         ("tell one x", 2, "`one` must be the number of a task"),
-        ("tell 9 x", 1, "there is no task `9`"),
+        ("tell 9 x", 2, "there is no task `9`"),
         ("tell 3 x --now", 1, "no agent works on task `3` now"),
-        ("retry 9", 1, "there is no task `9`"),
-        ("done 9", 1, "there is no task `9`"),
+        ("retry 9", 2, "there is no task `9`"),
+        ("done 9", 2, "there is no task `9`"),
         ("skip 0x 1", 2, "no plan has an id that begins with `0x`"),
         ("edit 9", 2, "has no task `9`"),
     ];
