@@ -1,30 +1,50 @@
 //! The rows of a plan, in the words of the core; every dialect maps its own words to these. Plain data: it can only be read,
 //! and has no clock, no file and no text for a person.
 
+mod agent_session;
 mod attempt;
 mod budget;
+mod changed_files;
+mod check_result;
 mod criterion;
 mod ids;
 mod integration_branch;
 mod language;
 mod plan_head;
+mod plan_policy;
+mod plan_state;
 mod questions;
 mod queue_entry;
 mod ran_command;
+mod report;
+mod repository;
 mod role_request;
+mod run_options;
 mod task;
+mod time;
+mod verdict;
 mod words;
 
+pub use agent_session::*;
 pub use attempt::*;
 pub use budget::*;
+pub use changed_files::*;
+pub use check_result::*;
 pub use criterion::*;
 pub use ids::*;
 pub use integration_branch::*;
 pub use language::*;
 pub use plan_head::*;
+pub use plan_policy::*;
+pub use plan_state::*;
 pub use questions::*;
 pub use queue_entry::*;
 pub use ran_command::*;
+pub use report::*;
+pub use repository::*;
 pub use role_request::*;
+pub use run_options::*;
 pub use task::*;
+pub use time::*;
+pub use verdict::*;
 pub(crate) use words::words;

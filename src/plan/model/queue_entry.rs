@@ -1,7 +1,5 @@
 //! What a person began or queued a plan with, so that it goes on the same way under any daemon of its folder.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::{PlanId, Time};
@@ -39,25 +37,4 @@ pub struct QueueEntry {
     /// When a daemon began to carry it out last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub begun: Option<Time>,
-}
-
-/// The agent, the team, the model and the rights of a plan, as the person named them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RunOptions {
-    /// The agent that does the tasks; `None` if another worker takes the commands.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent: Option<String>,
-    /// The program or the flags of the agent.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub args: Vec<String>,
-    /// Whether the agent `shell` may run tasks that a model wrote.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub allow_shell: bool,
-    /// The team file; absolute.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub team: Option<String>,
-    /// Keys of the configuration, with the values that the environment gave them.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub settings: BTreeMap<String, String>,
 }
