@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{AgentAct, AgentInvocation, AgentRun, Permissions, RunOutput, RunReading};
+use super::{AgentAct, AgentProcess, AgentRun, Permissions, RunOutput, RunReading};
 use crate::wire::Problem;
 
 /// A coding agent: what differs from agent to agent, as facts, and functions for its command line and its output.
@@ -37,8 +37,8 @@ pub struct CodingAgent {
     pub counts_from_the_beginning: bool,
     /// It can answer questions without being able to change anything.
     pub answers: bool,
-    /// As [`CodingAgent::call`].
-    pub(super) call: fn(&AgentRun<'_>) -> Result<AgentInvocation, Problem>,
+    /// As [`CodingAgentSetup::call`](super::CodingAgentSetup::call), with permissions that the agent takes one by one.
+    pub(super) call: fn(&AgentRun<'_>) -> Result<AgentProcess, Problem>,
     /// Reads how a run ended from the agent's own words alone. `None` if there is no last event, so that only the way the
     /// process ended gives information.
     pub(super) read: fn(&RunOutput<'_>) -> Option<RunReading>,

@@ -30,8 +30,8 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     login: |_| Login::Unknown,
 };
 
-fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
-    let allow = run.allow;
+fn call(run: &AgentRun<'_>) -> Result<AgentProcess, Problem> {
+    let allow = &run.setup.allow;
     if allow.commands != Commands::None && !allow.all {
         let way_out = r#"[worker] allow = ["edit"]"#;
         return Err(Problem::new("aider runs no commands").with_hint(way_out));
@@ -41,7 +41,7 @@ fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
         let way_out = r#"[worker] allow = ["edit"], or another agent"#;
         return Err(Problem::new(reason).with_hint(way_out));
     }
-    let mut call = AgentInvocation::of(
+    let mut call = AgentProcess::of(
         "aider --message-file /dev/stdin --yes-always --no-pretty --no-stream --no-git --no-gitignore \
          --no-check-update --analytics-disable --no-show-model-warnings --no-show-release-notes \
          --no-suggest-shell-commands --max-chat-history-tokens 32768 --input-history-file /dev/null --chat-history-file",
@@ -50,8 +50,8 @@ fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
     if let RunSession::Resume(_) = run.session {
         call.add(&["--restore-chat-history"]);
     }
-    call.option("--model", run.model);
-    call.argv.extend_from_slice(run.more);
+    call.option("--model", run.setup.model.as_deref());
+    call.argv.extend_from_slice(&run.setup.more);
     Ok(call)
 }
 

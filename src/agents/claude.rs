@@ -38,9 +38,9 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     login,
 };
 
-fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
-    let mut call = AgentInvocation::of("claude -p --verbose --output-format stream-json");
-    let allow = run.allow;
+fn call(run: &AgentRun<'_>) -> Result<AgentProcess, Problem> {
+    let mut call = AgentProcess::of("claude -p --verbose --output-format stream-json");
+    let allow = &run.setup.allow;
     call.add(match (allow.all, allow.edit) {
         (true, _) => &["--dangerously-skip-permissions"],
         (false, true) => &["--permission-mode", "acceptEdits"],
@@ -64,8 +64,8 @@ fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
         RunSession::Begin(session) => call.add(&["--session-id", session.as_str()]),
         RunSession::Resume(session) => call.add(&["--resume", session.as_str()]),
     }
-    call.option("--model", run.model);
-    call.argv.extend_from_slice(run.more);
+    call.option("--model", run.setup.model.as_deref());
+    call.argv.extend_from_slice(&run.setup.more);
     call.set("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
     call.set("DISABLE_AUTOUPDATER", "1");
     // Its own retries take minutes, in which it shows no activity.

@@ -44,8 +44,8 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     login,
 };
 
-fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
-    let allow = run.allow;
+fn call(run: &AgentRun<'_>) -> Result<AgentProcess, Problem> {
+    let allow = &run.setup.allow;
     let sandbox = match &allow.commands {
         _ if allow.all => "danger-full-access",
         Commands::Some(_) => {
@@ -60,11 +60,11 @@ fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
         Commands::None | Commands::Any if allow.edit => "workspace-write",
         Commands::None | Commands::Any => "read-only",
     };
-    let mut call = AgentInvocation::of("codex exec --json --skip-git-repo-check");
+    let mut call = AgentProcess::of("codex exec --json --skip-git-repo-check");
     // `resume` has neither -s nor -C, and a session remembers neither.
     call.add(&["-s", sandbox, "-C", &run.folder.to_string_lossy()]);
-    call.option("-m", run.model);
-    call.argv.extend_from_slice(run.more);
+    call.option("-m", run.setup.model.as_deref());
+    call.argv.extend_from_slice(&run.setup.more);
     if let RunSession::Resume(session) = &run.session {
         call.add(&["resume", session.as_str()]);
     }

@@ -7,12 +7,12 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 use super::{
-    CodingAgent, ModelFault, Permissions, RunOutcome, RunReading, aider, claude, codex, gemini,
-    opencode, plausible,
+    CodingAgent, CodingAgentSetup, ModelFault, RunOutcome, RunReading, aider, claude, codex,
+    gemini, opencode, plausible,
 };
 use crate::exec;
 use crate::plan::{ModelCost, SessionId, Time};
-use crate::wire::{Problem, joined, one_line, printable, safe_session};
+use crate::wire::{joined, one_line, printable, safe_session};
 
 /// The session that a run is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,52 +25,15 @@ pub enum RunSession {
     Resume(SessionId),
 }
 
-/// One run, for which an adapter makes the agent's command line. The prompt comes on standard input.
+/// One run, for which an adapter makes the agent's process. The prompt comes on standard input.
 #[derive(Debug)]
 pub struct AgentRun<'a> {
+    pub setup: &'a CodingAgentSetup,
     pub session: RunSession,
     /// The folder to work in; the process also starts there.
     pub folder: &'a Path,
-    pub allow: &'a Permissions,
-    /// The agent's own default if `None`.
-    pub model: Option<&'a str>,
-    /// The person's additions to the agent's command line.
-    pub more: &'a [String],
     /// A file in which an agent without sessions of its own keeps what it remembers.
     pub history: &'a Path,
-}
-
-/// A command line, and the variables that are set for it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AgentInvocation {
-    pub argv: Vec<String>,
-    pub set: Vec<(String, String)>,
-}
-
-impl AgentInvocation {
-    /// Begins a command line with words that are separated by blanks.
-    pub(super) fn of(words: &str) -> Self {
-        Self {
-            argv: words.split(' ').map(str::to_owned).collect(),
-            set: Vec::new(),
-        }
-    }
-
-    pub(super) fn add(&mut self, words: &[&str]) {
-        self.argv.extend(words.iter().map(ToString::to_string));
-    }
-
-    /// Adds an option, if it has a value.
-    pub(super) fn option(&mut self, name: &str, value: Option<&str>) {
-        if let Some(value) = value {
-            self.add(&[name, value]);
-        }
-    }
-
-    /// Sets a variable for it.
-    pub(super) fn set(&mut self, name: &str, value: &str) {
-        self.set.push((name.to_owned(), value.to_owned()));
-    }
 }
 
 /// What a run printed, and how its process ended.
@@ -98,37 +61,6 @@ impl CodingAgent {
     /// Finds an agent by its name.
     pub fn named(name: &str) -> Option<&'static Self> {
         Self::ALL.into_iter().find(|agent| agent.name == name)
-    }
-
-    /// Returns the command line for one question, in a session of its own that may change nothing; the question comes on
-    /// standard input. [`Self::read`] reads the output.
-    ///
-    /// # Errors
-    /// The agent cannot be kept from changing files.
-    pub fn question(&self, folder: &Path, model: Option<&str>) -> Result<AgentInvocation, Problem> {
-        self.call(&AgentRun {
-            session: RunSession::Alone,
-            folder,
-            allow: &Permissions::NOTHING,
-            model,
-            more: &[],
-            history: Path::new("/dev/null"),
-        })
-    }
-
-    /// Returns the command line of a run.
-    ///
-    /// # Errors
-    /// The agent has no way to say what it is allowed.
-    pub fn call(&self, run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
-        for command in &run.allow.exact {
-            self.exact(command).map_err(|why| {
-                let command = one_line(command, 200);
-                let reason = format!("`{command}` cannot be allowed: {why}");
-                Problem::new(reason).with_hint("leave it out, or allow more in `[worker] allow`")
-            })?;
-        }
-        (self.call)(run)
     }
 
     /// Checks whether the agent can be allowed to run this command and nothing else.

@@ -28,8 +28,8 @@ impl CommandTemplate {
         AgentProcess {
             name: "The command".into(),
             argv: self.0.iter().map(|word| fill(word, &values)).collect(),
-            set: Vec::new(),
             stdin: (!named).then(|| job.command.render().into_bytes()),
+            ..AgentProcess::default()
         }
     }
 }

@@ -34,14 +34,14 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     login,
 };
 
-fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
-    let allow = run.allow;
+fn call(run: &AgentRun<'_>) -> Result<AgentProcess, Problem> {
+    let allow = &run.setup.allow;
     let mode = match (allow.all, allow.edit) {
         (true, _) => "yolo",
         (false, true) => "auto_edit",
         (false, false) => "default",
     };
-    let mut call = AgentInvocation::of("gemini -o stream-json --approval-mode");
+    let mut call = AgentProcess::of("gemini -o stream-json --approval-mode");
     call.add(&[mode, "--skip-trust"]);
     let patterns: &[String] = match &allow.commands {
         Commands::None => &[],
@@ -63,14 +63,14 @@ fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
         let tool = format!("run_shell_command({beginning})");
         call.add(&["--allowed-tools", &tool]);
     }
-    call.option("-m", run.model);
+    call.option("-m", run.setup.model.as_deref());
     match &run.session {
         RunSession::Alone => {}
         // Using a name again begins a new session and deletes the earlier one: the name is given only once.
         RunSession::Begin(session) => call.add(&["--session-id", session.as_str()]),
         RunSession::Resume(session) => call.add(&["--resume", session.as_str()]),
     }
-    call.argv.extend_from_slice(run.more);
+    call.argv.extend_from_slice(&run.setup.more);
     Ok(call)
 }
 

@@ -30,11 +30,11 @@ use self::run_outcome::plausible;
 use crate::exec;
 use crate::plan::SessionId;
 use crate::volumes::{Folder, Volumes, VolumesError};
-use crate::wire::{CommandFile, CommandType, Problem};
+use crate::wire::{CommandFile, CommandType, Problem, one_line};
 
 pub use agent_acts::{AgentAct, ToolAnswer, acts};
 pub use agent_program::{CodingAgent, Login, ProgramVersion};
-pub use coding_agent::{AgentInvocation, AgentRun, RunOutput, RunSession};
+pub use coding_agent::{AgentRun, RunOutput, RunSession};
 pub use command_line::CommandTemplate;
 pub use permissions::{Commands, Permissions};
 pub use prompt::PromptKind;
@@ -61,6 +61,8 @@ pub enum Agent {
 pub struct CodingAgentSetup {
     pub kind: &'static CodingAgent,
     pub allow: Permissions,
+    /// The agent's own default if `None`.
+    pub model: Option<String>,
     /// The person's additions to its command line.
     pub more: Vec<String>,
 }
@@ -82,7 +84,7 @@ pub struct AgentJob<'a> {
 }
 
 /// One process to run; the next one starts only if this one succeeds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentProcess {
     /// Its name at the beginning of a sentence of the report.
     pub name: String,
@@ -90,6 +92,34 @@ pub struct AgentProcess {
     /// Variables that are set for it.
     pub set: Vec<(String, String)>,
     pub stdin: Option<Vec<u8>>,
+}
+
+impl AgentProcess {
+    /// Begins a command line with words that are separated by blanks, the first of which names it.
+    fn of(words: &str) -> Self {
+        let argv: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        Self {
+            name: argv[0].clone(),
+            argv,
+            ..Self::default()
+        }
+    }
+
+    fn add(&mut self, words: &[&str]) {
+        self.argv.extend(words.iter().map(ToString::to_string));
+    }
+
+    /// Adds an option, if it has a value.
+    fn option(&mut self, name: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.add(&[name, value]);
+        }
+    }
+
+    /// Sets a variable for it.
+    fn set(&mut self, name: &str, value: &str) {
+        self.set.push((name.to_owned(), value.to_owned()));
+    }
 }
 
 /// How a step ended.
@@ -145,6 +175,7 @@ impl Agent {
             name => Ok(Self::Coding(CodingAgentSetup {
                 kind: CodingAgent::named(name).ok_or_else(unknown)?,
                 allow: Permissions::default(),
+                model: None,
                 more: argv,
             })),
         }
@@ -157,7 +188,7 @@ impl Agent {
     pub fn allowing(mut self, allow: Permissions) -> Result<Self, Problem> {
         if let Self::Coding(coder) = &mut self {
             coder.allow = allow;
-            coder.call(RunSession::Alone, Path::new("/"), Path::new("/dev/null"))?;
+            coder.question(Path::new("/"))?;
         }
         Ok(self)
     }
@@ -189,7 +220,7 @@ impl Agent {
 }
 
 impl CodingAgentSetup {
-    /// Returns the command line of a run in a folder. `history` is for an agent that has no sessions of its own.
+    /// Returns the process of a run in a folder. `history` is for an agent that has no sessions of its own.
     ///
     /// # Errors
     /// The agent has no option for what it is allowed.
@@ -198,15 +229,28 @@ impl CodingAgentSetup {
         session: RunSession,
         folder: &Path,
         history: &Path,
-    ) -> Result<AgentInvocation, Problem> {
-        self.kind.call(&AgentRun {
+    ) -> Result<AgentProcess, Problem> {
+        for command in &self.allow.exact {
+            self.kind.exact(command).map_err(|why| {
+                let command = one_line(command, 200);
+                let reason = format!("`{command}` cannot be allowed: {why}");
+                Problem::new(reason).with_hint("leave it out, or allow more in `[worker] allow`")
+            })?;
+        }
+        (self.kind.call)(&AgentRun {
+            setup: self,
             session,
             folder,
-            allow: &self.allow,
-            model: None,
-            more: &self.more,
             history,
         })
+    }
+
+    /// Returns the process for one question, in a session of its own that may change nothing.
+    ///
+    /// # Errors
+    /// The agent cannot be kept from changing files.
+    pub fn question(&self, folder: &Path) -> Result<AgentProcess, Problem> {
+        self.call(RunSession::Alone, folder, Path::new("/dev/null"))
     }
 }
 

@@ -36,13 +36,13 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     login,
 };
 
-fn call(run: &AgentRun<'_>) -> Result<AgentInvocation, Problem> {
-    let mut call = AgentInvocation::of("opencode run --format json");
-    call.option("-m", run.model);
+fn call(run: &AgentRun<'_>) -> Result<AgentProcess, Problem> {
+    let mut call = AgentProcess::of("opencode run --format json");
+    call.option("-m", run.setup.model.as_deref());
     if let RunSession::Resume(session) = &run.session {
         call.add(&["-s", session.as_str()]);
     }
-    call.argv.extend_from_slice(run.more);
+    call.argv.extend_from_slice(&run.setup.more);
     call.set("OPENCODE_DISABLE_AUTOUPDATE", "1");
     call.set("OPENCODE_DISABLE_MODELS_FETCH", "1");
     call.set("OPENCODE_DISABLE_LSP_DOWNLOAD", "1");
@@ -126,7 +126,7 @@ fn login(variable: Variables<'_>) -> Login {
 /// Returns the permissions as a configuration that overrides the person's own. A permission that OpenCode asks for would end
 /// the run, because no person can answer, so everything is either allowed or denied.
 fn config(run: &AgentRun<'_>) -> String {
-    let allow = run.allow;
+    let allow = &run.setup.allow;
     let word = |allowed: bool| if allowed { "allow" } else { "deny" };
     let bash = match &allow.commands {
         _ if allow.all => json!("allow"),

@@ -44,8 +44,7 @@ impl Shell {
         let step = |(index, (shell, script)): (usize, ShellBlock)| AgentProcess {
             name: format!("Block {} of {count}", index + 1),
             argv: [shell, "-e", "-c", &script].map(str::to_owned).to_vec(),
-            set: Vec::new(),
-            stdin: None,
+            ..AgentProcess::default()
         };
         Ok(blocks.into_iter().enumerate().map(step).collect())
     }

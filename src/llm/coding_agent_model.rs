@@ -13,7 +13,10 @@ use super::http::chain;
 use super::{
     BoxFuture, Fault, LanguageModel, LlmError, ModelReply, Request, is_overflow, own_words,
 };
-use crate::agents::{AgentInvocation, CodingAgent, ModelFault, RunOutcome, RunOutput, RunReading};
+use crate::agents::{
+    AgentProcess, CodingAgent, CodingAgentSetup, ModelFault, Permissions, RunOutcome, RunOutput,
+    RunReading,
+};
 use crate::config::Config;
 use crate::exec::{
     self, ChildOutput, ChildSpec, MarkKind, ProcessGroup, ProcessMark, environment_of_agent,
@@ -30,9 +33,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// A coding agent that answers questions.
 #[derive(Debug)]
 pub struct AgentModel {
-    agent: &'static CodingAgent,
-    /// The model that it uses; its own choice if `None`.
-    model: Option<String>,
+    agent: CodingAgentSetup,
     /// Names the variables that it gets alongside those that it cannot do without, and how long one question may take.
     config: Config,
     /// The `PATH` by which it is found, with its name; that of this process if `None`.
@@ -59,8 +60,12 @@ impl AgentModel {
     ) -> io::Result<Self> {
         let place = TempDir::with_prefix("plan-agent-question-")?;
         Ok(Self {
-            agent,
-            model: model.map(str::to_owned),
+            agent: CodingAgentSetup {
+                kind: agent,
+                allow: Permissions::NOTHING,
+                model: model.map(str::to_owned),
+                more: Vec::new(),
+            },
             config: config.clone(),
             path: path.map(|path| ("PATH".to_owned(), path.to_owned())),
             marks,
@@ -89,9 +94,9 @@ impl AgentModel {
     }
 
     async fn run(&self, request: &Request) -> Result<RunReading, Fault> {
-        let (agent, timeout) = (self.agent, self.config.llm.timeout);
-        let asked = agent.question(self.place.path(), self.model.as_deref());
-        let AgentInvocation { argv, mut set } = asked.map_err(|error| unfit(&error))?;
+        let (agent, timeout) = (self.agent.kind, self.config.llm.timeout);
+        let asked = self.agent.question(self.place.path());
+        let AgentProcess { argv, mut set, .. } = asked.map_err(|error| unfit(&error))?;
         set.extend(self.path.clone());
         let spec = ChildSpec {
             argv,
@@ -193,7 +198,7 @@ impl AgentModel {
 
 impl LanguageModel for AgentModel {
     fn name(&self) -> &str {
-        self.agent.name
+        self.agent.kind.name
     }
 
     fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<ModelReply, LlmError>> {

@@ -11,8 +11,8 @@ use super::{
     CommandRun, Finished, HeartbeatSource, Result, RunVitals, WorkerEvent, allowed_commands,
 };
 use crate::agents::{
-    AgentProcess, CodingAgentSetup, MOST_PRINTED, ModelFault, NextRun, PromptKind, RunOutcome,
-    RunOutput, RunReading, RunSession, used_since,
+    CodingAgentSetup, MOST_PRINTED, ModelFault, NextRun, PromptKind, RunOutcome, RunOutput,
+    RunReading, RunSession, used_since,
 };
 use crate::exec::{self, ChildExit};
 use crate::plan::{ModelCost, SessionId, Time};
@@ -203,8 +203,8 @@ impl<'a> SessionRun<'a> {
         if !begins && !there {
             return Ok(RunReading::of(RunOutcome::SessionMissing));
         }
-        let mut call = match self.coder.call(session, &self.at.job.workspace, &history) {
-            Ok(call) => call,
+        let mut step = match self.coder.call(session, &self.at.job.workspace, &history) {
+            Ok(step) => step,
             Err(unfit) => {
                 let hint = unfit.hint.as_deref().unwrap_or_default();
                 let said = format!("{unfit}; {hint}");
@@ -214,15 +214,10 @@ impl<'a> SessionRun<'a> {
         self.know_total(begins, self.at.output.lengths()[0]);
         let mut brief = self.at.job.brief(&self.inbox.report(), prompt);
         if kind.needs_history {
-            call.argv.extend(self.at.job.file_options());
+            step.argv.extend(self.at.job.file_options());
             brief = self.at.job.task(prompt);
         }
-        let step = AgentProcess {
-            name: self.coder.kind.name.into(),
-            argv: call.argv,
-            set: call.set,
-            stdin: Some(brief.into_bytes()),
-        };
+        step.stdin = Some(brief.into_bytes());
         let [out, err] = self.at.output.lengths();
         // Before the process: the next worker after a crash finds the session, and where its output begins. Without that a
         // result would be lost and done again.

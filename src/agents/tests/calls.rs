@@ -30,6 +30,7 @@ fn agents_apply_or_refuse_permissions() {
             let coder = CodingAgentSetup {
                 kind,
                 allow,
+                model: None,
                 more: vec!["--more".into()],
             };
             let talk = RunSession::Resume(crate::plan::SessionId::new("S"));
@@ -85,6 +86,7 @@ fn exact_commands_reach_the_command_line_whole() {
         let coder = CodingAgentSetup {
             kind,
             allow,
+            model: None,
             more: Vec::new(),
         };
         coder.call(RunSession::Alone, Path::new("/w"), Path::new("/h"))
