@@ -3,8 +3,8 @@
 //! is one [`Store::change`], so that any number of processes may use one plan simultaneously.
 //!
 //! [`Toolbox::call`] is what the command line and the MCP server use: the name of a tool and JSON in, [`ToolAnswer`] out. The
-//! same tools as Rust methods, with the types of their documents, are [`PlanTool`], [`PlanManager`],
-//! [`notebook::PlanNotebook`] and [`TaskTools`].
+//! same tools as Rust methods, with the types of their documents, are [`PlanTool`], [`PlanManager`]
+//! and [`notebook::PlanNotebook`].
 
 pub mod arguments;
 pub mod control;
@@ -14,7 +14,7 @@ mod paging;
 pub mod plan_manager;
 pub mod plan_tool;
 mod set_status;
-pub mod tasks;
+mod tasks;
 #[cfg(test)]
 mod tests;
 
@@ -45,7 +45,7 @@ use notebook::PlanNotebook;
 pub use paging::{Page, PagePart};
 pub use plan_manager::PlanManager;
 pub use plan_tool::PlanTool;
-pub use tasks::TaskTools;
+use tasks::TaskTools;
 
 type Result<T, E = ToolError> = std::result::Result<T, E>;
 

@@ -20,10 +20,9 @@ use crate::plan::{Draft, Origin, Plan, PlanHead, PlanId, Refusal, Task, TaskId, 
 use crate::store::StoreError;
 use crate::wire::text::one_line;
 
-use model::{CreateTaskArguments, GetArguments};
-pub use model::{
-    Id, ListFilter, ListedTask, StatusChange, TaskCreate, TaskCreated, TaskDetail,
-    TaskUpdateArguments, TaskUpdated, TaskWord,
+use model::{
+    CreateTaskArguments, GetArguments, Id, ListFilter, ListedTask, StatusChange, TaskCreate,
+    TaskCreated, TaskDetail, TaskUpdateArguments, TaskUpdated, TaskWord,
 };
 
 pub(super) static TOOLS: LazyLock<[Tool; 4]> = LazyLock::new(|| {
@@ -32,15 +31,12 @@ pub(super) static TOOLS: LazyLock<[Tool; 4]> = LazyLock::new(|| {
             "TaskCreate",
             "Creates a task, or several with `tasks` in one step. Returns the ids.",
         )
-        .calls(async |tasks, given: CreateTaskArguments| tasks.answer_create(given).await),
+        .calls(async |tasks, given| tasks.create(given).await),
         TaskTools::reads(
             "TaskGet",
             "Returns a task in full; limit and offset are of blocks and blockedBy.",
         )
-        .calls(async |tasks, a: GetArguments| {
-            let task = tasks.get_page(a.task_id.as_str(), a.page).await;
-            task.map(ToolAnswer::result)
-        }),
+        .calls(async |tasks, given| tasks.get(given).await.map(ToolAnswer::result)),
         TaskTools::reads(
             "TaskList",
             "Lists the tasks that are not deleted; blockedBy has what a task still waits for.",
@@ -58,7 +54,7 @@ impl Functions for TaskTools {
     type Error = ToolError;
 
     fn on(toolbox: Toolbox) -> Self {
-        Self::new(toolbox)
+        Self(toolbox)
     }
 }
 
@@ -75,62 +71,34 @@ const IDS_IN_FULL: usize = 100;
 /// Characters of a subject in a list.
 const SUBJECT: usize = 200;
 
-/// The task list as Rust methods.
-///
-/// ```
-/// use plan_agent::tools::tasks::{TaskCreate, TaskUpdateArguments, TaskWord};
-/// use plan_agent::tools::{TaskTools, Toolbox};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), plan_agent::tools::ToolError> {
-/// let tasks = TaskTools::new(Toolbox::in_memory().await?);
-/// let first = tasks.create(TaskCreate::new("Write it", "in Rust")).await?;
-/// let second = TaskCreate { add_blocked_by: Some(vec![first.id.as_str().into()]), ..TaskCreate::new("Test it", "") };
-/// let second = tasks.create(second).await?;
-/// assert_eq!(tasks.get(&second.id).await?.blocked_by, ["1"]);
-///
-/// let done = |id: &str| TaskUpdateArguments { status: Some(TaskWord::Completed), ..TaskUpdateArguments::new(id) };
-/// assert!(tasks.update(done(&second.id)).await.is_err()); // It waits for the first.
-/// tasks.update(done(&first.id)).await?;
-/// tasks.update(done(&second.id)).await?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-pub struct TaskTools {
-    toolbox: Toolbox,
-}
+/// The functions of the task list: of the plan to which the toolbox is bound, else of the latest list.
+pub(super) struct TaskTools(Toolbox);
 
 impl TaskTools {
-    /// Makes the tools for the plan to which the toolbox is bound, else for the latest task list.
-    pub fn new(toolbox: Toolbox) -> Self {
-        Self { toolbox }
-    }
-
-    /// Creates a task, and the task list if none exists.
-    ///
-    /// # Errors
-    /// No subject, an unknown id, too much metadata; the plan was abandoned or is being carried out by a daemon that has
-    /// ended it.
-    pub async fn create(&self, task: TaskCreate) -> Result<TaskCreated> {
-        let made = self.create_all(vec![task], false).await?;
-        made.into_iter().next().ok_or(ToolError::NoPlan)
-    }
-
-    /// Creates tasks that may wait for each other, all of them or none. A dry run returns what would be made; nothing changes.
-    ///
-    /// # Errors
-    /// As [`TaskTools::create`]; no tasks, a cycle (in places of the list, from 1).
-    pub async fn create_all(
-        &self,
-        tasks: Vec<TaskCreate>,
-        dry_run: bool,
-    ) -> Result<Vec<TaskCreated>> {
+    /// Creates tasks that may wait for each other, all of them or none, and the task list if none exists. A dry run returns what
+    /// would be made; nothing changes.
+    async fn create(&self, given: CreateTaskArguments) -> Result<ToolAnswer> {
+        let dry_run = given.dry_run.unwrap_or(false);
+        let (tasks, several) = given.tasks()?;
         for (place, task) in tasks.iter().enumerate() {
             let list = (tasks.len() > 1).then(|| format!("tasks[{place}]."));
             short(&list.unwrap_or_default(), task.active_form.as_deref())?;
         }
-        let toolbox = self.toolbox.dry_run(dry_run);
+        let made = self.add(tasks, dry_run).await?;
+        let page = Page::default();
+        let answer = match several {
+            true => page.shown(made.len(), made.iter(), |task| task).into(),
+            false => ToolAnswer::result(made.first()),
+        };
+        let note = match dry_run {
+            true => "dry_run: nothing was made",
+            false => "",
+        };
+        Ok(answer.with(0, note))
+    }
+
+    async fn add(&self, tasks: Vec<TaskCreate>, dry_run: bool) -> Result<Vec<TaskCreated>> {
+        let toolbox = self.0.dry_run(dry_run);
         let tasks = Arc::new(tasks);
         let mut number = 1;
         loop {
@@ -148,31 +116,17 @@ impl TaskTools {
         }
     }
 
-    /// Returns a task in full, with the first hundred of the tasks that wait for it and of its dependencies.
-    ///
-    /// # Errors
-    /// No such task.
-    pub async fn get(&self, id: &str) -> Result<TaskDetail> {
-        self.get_page(id, Page::default()).await
-    }
-
     /// Returns a task in full, with a page of the tasks that wait for it and of its dependencies.
-    ///
-    /// # Errors
-    /// No such task.
-    pub async fn get_page(&self, id: &str, page: Page) -> Result<TaskDetail> {
-        let id = Id::from(id);
-        let plan = self.plan_with(&id).await?;
+    async fn get(&self, given: GetArguments) -> Result<TaskDetail> {
+        let plan = self.plan_with(&given.task_id).await?;
+        let (id, page) = (given.task_id, given.page);
         let read = move |plan: &Plan| find(plan, &id).map(|task| detail(plan, task, page));
-        Ok(self.toolbox.read(&plan, read).await??)
+        Ok(self.0.read(&plan, read).await??)
     }
 
     /// Returns the tasks of the list, the deleted ones only on request, and the number of those after these.
-    ///
-    /// # Errors
-    /// A failure of the store.
-    pub async fn list(&self, filter: ListFilter) -> Result<PagePart<ListedTask>> {
-        let Some(plan) = self.toolbox.current_if_any(Dialect::Tasks).await? else {
+    async fn list(&self, filter: ListFilter) -> Result<PagePart<ListedTask>> {
+        let Some(plan) = self.0.current_if_any(Dialect::Tasks).await? else {
             return Ok(Page::default().shown(0, std::iter::empty(), |task| task));
         };
         let read = move |plan: &Plan| {
@@ -183,44 +137,24 @@ impl TaskTools {
             };
             page.shown(tasks.len(), tasks, |task| line(plan, task))
         };
-        self.toolbox.read(&plan, read).await
+        self.0.read(&plan, read).await
     }
 
     /// Updates a task: everything that the call asks for, or nothing.
-    ///
-    /// # Errors
-    /// An unknown id; a task that is to start and waits for others; a cycle; an edit that the state of the task does not
-    /// allow; a daemon carries the plan out and does that itself.
-    pub async fn update(&self, update: TaskUpdateArguments) -> Result<TaskUpdated> {
+    async fn update(&self, update: TaskUpdateArguments) -> Result<TaskUpdated> {
         if update.result.is_some() && update.status.is_none() {
             return Err(ArgumentError::new("result", "goes with a `status`").into());
         }
         short("", update.active_form.as_deref())?;
         let plan = self.plan_with(&update.task_id).await?;
         let change = move |draft: &mut Draft<'_>| Ok(task_changes::apply(draft, &update)?);
-        self.toolbox.change(&plan, "TaskUpdate", change).await
+        self.0.change(&plan, "TaskUpdate", change).await
     }
 
     /// Returns the task list that has a task, if any has.
     async fn plan_with(&self, id: &Id) -> Result<PlanId> {
-        let plan = self.toolbox.current_if_any(Dialect::Tasks).await?;
+        let plan = self.0.current_if_any(Dialect::Tasks).await?;
         plan.ok_or_else(|| unknown(id).into())
-    }
-
-    async fn answer_create(&self, given: CreateTaskArguments) -> Result<ToolAnswer> {
-        let dry_run = given.dry_run.unwrap_or(false);
-        let (tasks, several) = given.tasks()?;
-        let made = self.create_all(tasks, dry_run).await?;
-        let page = Page::default();
-        let answer = match several {
-            true => page.shown(made.len(), made.iter(), |task| task).into(),
-            false => ToolAnswer::result(made.first()),
-        };
-        let note = match dry_run {
-            true => "dry_run: nothing was made",
-            false => "",
-        };
-        Ok(answer.with(0, note))
     }
 }
 

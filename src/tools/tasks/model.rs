@@ -12,7 +12,7 @@ use crate::tools::paging::Page;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(description = "")]
-pub enum TaskWord {
+pub(super) enum TaskWord {
     Pending,
     InProgress,
     Completed,
@@ -49,7 +49,7 @@ impl From<TaskWord> for TaskState {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(from = "Value")]
 #[schemars(description = "", extend("type" = ["string", "integer"]))]
-pub struct Id(String);
+pub(super) struct Id(String);
 
 impl Id {
     /// Returns the id as it was given.
@@ -80,7 +80,7 @@ impl From<Value> for Id {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(description = "")]
-pub struct TaskCreate {
+pub(super) struct TaskCreate {
     pub subject: String,
     pub description: Option<String>,
     pub active_form: Option<String>,
@@ -90,17 +90,6 @@ pub struct TaskCreate {
     pub blocked_by: Option<Vec<usize>>,
     /// Ids of tasks that exist.
     pub add_blocked_by: Option<Vec<Id>>,
-}
-
-impl TaskCreate {
-    /// Makes a task that waits for nothing.
-    pub fn new(subject: &str, description: &str) -> Self {
-        Self {
-            subject: subject.to_owned(),
-            description: Some(description.to_owned()),
-            ..Self::default()
-        }
-    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -159,7 +148,7 @@ pub(super) struct GetArguments {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(description = "")]
-pub struct ListFilter {
+pub(super) struct ListFilter {
     pub status: Option<TaskWord>,
     /// 50 if left out.
     pub limit: Option<usize>,
@@ -170,7 +159,7 @@ pub struct ListFilter {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(description = "")]
-pub struct TaskUpdateArguments {
+pub(super) struct TaskUpdateArguments {
     pub task_id: Id,
     pub status: Option<TaskWord>,
     pub subject: Option<String>,
@@ -188,19 +177,9 @@ pub struct TaskUpdateArguments {
     pub result: Option<String>,
 }
 
-impl TaskUpdateArguments {
-    /// Makes an update that changes nothing.
-    pub fn new(id: &str) -> Self {
-        Self {
-            task_id: id.into(),
-            ..Self::default()
-        }
-    }
-}
-
 /// A task that was created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TaskCreated {
+pub(super) struct TaskCreated {
     pub id: String,
     pub subject: String,
 }
@@ -208,7 +187,7 @@ pub struct TaskCreated {
 /// A task in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ListedTask {
+pub(super) struct ListedTask {
     pub id: String,
     pub subject: String,
     pub status: TaskWord,
@@ -224,7 +203,7 @@ pub struct ListedTask {
 /// A task in full.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TaskDetail {
+pub(super) struct TaskDetail {
     pub id: String,
     pub subject: String,
     pub description: String,
@@ -250,7 +229,7 @@ pub struct TaskDetail {
 /// What an update changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TaskUpdated {
+pub(super) struct TaskUpdated {
     pub task_id: String,
     /// The fields that differ now.
     pub updated_fields: Vec<&'static str>,
@@ -263,7 +242,7 @@ pub struct TaskUpdated {
 
 /// From which state to which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct StatusChange {
+pub(super) struct StatusChange {
     pub from: TaskWord,
     pub to: TaskWord,
 }
