@@ -90,17 +90,14 @@ impl Framework for Office {
 
     fn update_task_status(&self, update: TaskUpdate) -> BoxFuture<'_, Result<(), FrameworkError>> {
         Box::pin(async move {
-            let word = update.status.as_str();
-            if update.kind == MessageKind::CollaborationRequest {
-                self.say(format!(
-                    "{} answers `{word}`: {}",
-                    update.role, update.result
-                ));
-                let asked: Result<RoleId, _> = update.from.parse();
+            let (task, word) = (&update.task, update.status.as_str());
+            if task.kind == MessageKind::CollaborationRequest {
+                self.say(format!("{} answers `{word}`: {}", task.to, update.result));
+                let asked: Result<RoleId, _> = task.from.parse();
                 let asker = asked.map_err(|error| FrameworkError(error.to_string()))?;
                 let kind = MessageKind::CollaborationResponse;
-                let mut answer = StructuredMessage::new(update.role.as_str(), asker, kind);
-                answer.request_id = Some(update.assignment);
+                let mut answer = StructuredMessage::new(task.to.as_str(), asker, kind);
+                answer.request_id = Some(task.assignment());
                 answer.status = Some(update.status);
                 answer.result_data = Some(Value::String(update.result));
                 self.post(answer);
@@ -110,8 +107,9 @@ impl Framework for Office {
                 CollaborationStatus::Completed => TaskStatus::Completed,
                 CollaborationStatus::Error | CollaborationStatus::Rejected => TaskStatus::Error,
             };
-            let task = update.task_id.unwrap_or_default();
-            self.say(format!("{} reports `{word}` for task {task}", update.role));
+            let role = &task.to;
+            let task = task.task_id.clone().unwrap_or_default();
+            self.say(format!("{role} reports `{word}` for task {task}"));
             let told =
                 self.plans
                     .update_task_status(Some(PLAN), &task, status, Some(&update.result));

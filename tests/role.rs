@@ -477,12 +477,13 @@ async fn role_accepts_task_and_reports_result() {
     let scene = acting(vec![says("{{task.description}}, {{context}}")]).await;
     let role = scene.given("Review it").await;
     let update = scene.update();
-    assert_eq!(update.role, id("reviewer"));
-    assert_eq!(update.assignment.as_str(), "task-1");
+    let given = &update.task;
+    assert_eq!(given.to, id("reviewer"));
+    assert_eq!(given.assignment().as_str(), "task-1");
     let expected = (MessageKind::TaskAssignment, "daemon");
-    assert_eq!((update.kind, &*update.from), expected);
-    assert_eq!(update.plan_id, Some(PlanId::new("topplan")));
-    assert_eq!(update.task_id.as_deref(), Some("7"));
+    assert_eq!((given.kind, &*given.from), expected);
+    assert_eq!(given.plan_id, Some(PlanId::new("topplan")));
+    assert_eq!(given.task_id.as_deref(), Some("7"));
     let expected = (COMPLETED, "Review it, in a hurry");
     assert_eq!((update.status, &*update.result), expected);
     assert_eq!(role.state().status.as_str(), "idle");

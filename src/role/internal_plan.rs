@@ -109,6 +109,12 @@ impl InternalPlan {
         format!("{}{assignment}", Self::keys(role))
     }
 
+    /// Returns the role and the assignment that an internal plan is for, by its key.
+    pub fn parse_key(key: &str) -> Option<(RoleId, RequestId)> {
+        let (role, assignment) = key.strip_prefix("role:")?.split_once(':')?;
+        Some((role.parse().ok()?, RequestId::new(assignment)))
+    }
+
     /// Returns what the keys of all internal plans of a role begin with, and of no other's.
     pub(super) fn keys(role: &RoleId) -> String {
         format!("role:{role}:")

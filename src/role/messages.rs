@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::llm::BoxFuture;
 use crate::plan::{CommandId, ModelCost, PlanId};
-use crate::wire::{joined, one_line, safe_name};
+use crate::wire::{joined, nearest, one_line, safe_name};
 
 pub use crate::plan::Collaboration as CollaborationStatus;
 
@@ -137,18 +137,8 @@ impl StructuredMessage {
 /// The result of a task or a request that a role was given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskUpdate {
-    /// The role that did it.
-    pub role: RoleId,
-    /// What it was known by (see [`StructuredMessage::assignment`]).
-    pub assignment: RequestId,
-    /// What it was: a task of the plan, or a request of another role.
-    pub kind: MessageKind,
-    /// Who gave it.
-    pub from: String,
-    /// As in the message that gave it.
-    pub plan_id: Option<PlanId>,
-    /// As in the message that gave it.
-    pub task_id: Option<String>,
+    /// The message that gave it, to the role that did it; its id is what the work is known by.
+    pub task: StructuredMessage,
     pub status: CollaborationStatus,
     /// Whether the result is only a part, because another role gave only a part.
     pub partial: bool,
@@ -162,13 +152,9 @@ pub struct TaskUpdate {
 impl TaskUpdate {
     /// Makes the update for the message that gave the task. It is the same for the same task in another message.
     pub fn new(task: &StructuredMessage, status: CollaborationStatus, result: String) -> Self {
+        let id = task.assignment().to_string();
         Self {
-            role: task.to.clone(),
-            assignment: task.assignment(),
-            kind: task.kind,
-            from: task.from.clone(),
-            plan_id: task.plan_id.clone(),
-            task_id: task.task_id.clone(),
+            task: StructuredMessage { id, ..task.clone() },
             status,
             partial: false,
             result,
@@ -205,6 +191,15 @@ pub enum RequestRefused {
     /// Nothing is known against the request, but it could not be checked.
     #[error(transparent)]
     Failed(#[from] FrameworkError),
+}
+
+impl RequestRefused {
+    /// Refuses a name that none of the known roles has.
+    pub fn unknown<'a>(role: &str, known: impl Iterator<Item = &'a str>) -> Self {
+        let similar = nearest(role, known).and_then(|known| known.parse().ok());
+        let role = one_line(role, 64);
+        Self::UnknownRole { role, similar }
+    }
 }
 
 /// Returns the end of a sentence about an unknown name: which known one was probably meant.

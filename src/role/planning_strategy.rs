@@ -7,7 +7,7 @@ use crate::llm::questions::role_steps::{
     self as questions, DoneStep, Offer, OfferKind, PlannedStep, ROLE_PREFIX, RoleContext,
 };
 use crate::plan::{MAX_METADATA, ModelQuestionKind};
-use crate::wire::{Problem, StepDoes, StepSpec, nearest, one_line, quote};
+use crate::wire::{Problem, StepDoes, StepSpec, quote};
 
 use super::request_collaboration::as_request;
 use super::role_model::NO_MODEL;
@@ -51,9 +51,7 @@ impl StepChecker {
                 }
                 let known = || self.other_roles.iter().map(|other| other.id.as_str());
                 if !known().any(|other| other == target) {
-                    let similar = nearest(target, known()).and_then(|id| id.parse().ok());
-                    let role = one_line(target, 64);
-                    return Err(RequestRefused::UnknownRole { role, similar }.to_string());
+                    return Err(RequestRefused::unknown(target, known()).to_string());
                 }
                 if description.trim().is_empty() {
                     return Err(format!("nothing is asked of {target}"));

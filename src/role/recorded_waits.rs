@@ -57,10 +57,9 @@ impl WaitChain {
                 (chain.top, chain.owner) = (Some(plan), owner);
                 break;
             }
-            let mut parts = key.splitn(3, ':').skip(1);
-            let role = parts.next().and_then(|role| role.parse().ok());
+            let (role, command) = InternalPlan::parse_key(&key).unzip();
             chain.roles.extend(role);
-            chain.command = parts.next().map(CommandId::new);
+            chain.command = command;
             next = parent;
         }
         Ok(chain)

@@ -174,7 +174,7 @@ async fn waiting_role_queues_tasks_up_to_limit() {
     gets(&mut role, task_named("task-2", "Review it")).await;
     let update = scene.update();
     assert_eq!(
-        (update.assignment.as_str(), update.status),
+        (update.task.assignment().as_str(), update.status),
         ("task-18", REJECTED)
     );
     has(&update.result, "16 tasks wait already");
@@ -189,7 +189,9 @@ async fn waiting_role_queues_tasks_up_to_limit() {
         .updates()
         .into_iter()
         .filter(|update| update.status == COMPLETED);
-    let done: Vec<_> = done.map(|update| update.assignment.to_string()).collect();
+    let done: Vec<_> = done
+        .map(|update| update.task.assignment().to_string())
+        .collect();
     let expected = (1..=17).filter(|number| *number != 3);
     let expected: Vec<_> = expected.map(|number| format!("task-{number}")).collect();
     assert_eq!(done, expected);

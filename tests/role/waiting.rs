@@ -339,7 +339,7 @@ async fn collaboration_request_is_handled_like_task() {
     gets(&mut role, message).await;
     let update = scene.update();
     let expected = (MessageKind::CollaborationRequest, "architect");
-    assert_eq!((update.kind, &*update.from), expected);
+    assert_eq!((update.task.kind, &*update.task.from), expected);
     assert_eq!((update.status, &*update.result), (COMPLETED, "fine"));
 }
 

@@ -83,7 +83,7 @@ impl InProcessRoles {
     pub fn new(host: RoleHost) -> Result<Self, Vec<String>> {
         let shared = Arc::new(SharedContext::new(host));
         let tried = shared.host.residents.iter().map(|resident| {
-            let link = RoleLink::new(Arc::clone(&shared), Lane::of(resident, 0));
+            let link = RoleLink::new(Arc::clone(&shared), Lane::of(resident, 0), "");
             (resident.make)(Arc::new(link), &shared.host.workspace)
         });
         match tried.filter_map(Result::err).collect::<Vec<_>>() {

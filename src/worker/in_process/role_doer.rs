@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backon::{ExponentialBuilder, Retryable};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -19,7 +20,7 @@ use crate::role::{
 use crate::store::StoreError;
 use crate::wire::CommandFile;
 use crate::wire::command_file::sections;
-use crate::worker::worker_loop::LONGEST_PAUSE;
+use crate::worker::worker_loop::{LONGEST_PAUSE, chain};
 use crate::worker::{Claim, Doer, Finished, HeartbeatSource, Result, RunVitals, WorkStop, Worker};
 
 /// Faults after which a role has failed at something, but for those that pass by themselves.
@@ -32,14 +33,21 @@ const FROM: &str = "plan-agent";
 /// Who takes commands here, as their locks say: no agent is called so.
 const SIGN: &str = "inside";
 
-/// The role of a lane, made anew for each command.
+/// A lane of a role, which is made anew for each command.
 pub(super) struct RoleDoer {
     shared: Arc<SharedContext>,
     lane: Lane,
-    link: Arc<RoleLink>,
     resident: InProcessRole,
     /// What was asked before that was asked by an earlier process.
     started: Time,
+}
+
+/// A command that a lane is at.
+struct RoleWork<'a> {
+    doer: &'a RoleDoer,
+    worker: &'a Worker,
+    command: &'a CommandFile,
+    link: Arc<RoleLink>,
 }
 
 /// Who is to answer next.
@@ -72,9 +80,16 @@ impl Doer for RoleDoer {
     }
 
     async fn run(&self, worker: &Worker, claim: &Claim, command: &CommandFile) -> Result<Finished> {
-        let id = claim.id().clone();
-        self.shared.registry.works(&self.lane, &id);
-        let done = self.work_on(worker, &id, command).await;
+        let (shared, lane) = (Arc::clone(&self.shared), self.lane.clone());
+        let link = Arc::new(RoleLink::new(shared, lane, &command.workspace));
+        let work = RoleWork {
+            doer: self,
+            worker,
+            command,
+            link,
+        };
+        self.shared.registry.works(&self.lane, claim.id());
+        let done = work.carry_out().await;
         self.shared.registry.rests(&self.lane);
         // The role has reported, if a report is wanted.
         done.map(|()| Finished::default())
@@ -84,45 +99,40 @@ impl Doer for RoleDoer {
 impl RoleDoer {
     pub(super) fn new(shared: Arc<SharedContext>, lane: Lane, resident: InProcessRole) -> Self {
         Self {
-            link: Arc::new(RoleLink::new(Arc::clone(&shared), lane.clone())),
             started: shared.host.clock.now(),
             shared,
             lane,
             resident,
         }
     }
+}
 
-    /// Has the role do a command.
+impl RoleWork<'_> {
+    /// Has the role do the command.
     ///
     /// # Errors
     /// The process is to end: the next one goes on with it.
-    async fn work_on(&self, worker: &Worker, id: &RequestId, command: &CommandFile) -> Result<()> {
-        let mut running = JoinSet::new();
+    async fn carry_out(&self) -> Result<()> {
+        let (id, mut running) = (&self.command.id, JoinSet::new());
         let vital = RunVitals::new(id, wall());
         let source = HeartbeatSource::Wanted(None);
         let halt = tokio::select! {
             biased;
-            halt = worker.attend(&vital, source) => halt,
-            () = self.to_the_end(worker, id, command, &mut running) => return Ok(()),
+            halt = self.worker.attend(&vital, source) => halt,
+            () = self.to_the_end(&mut running) => return Ok(()),
         };
         // What comes next must not happen beside what was under way.
         running.shutdown().await;
-        tracing::info!(role = %self.lane.role, command = %id, ?halt, "left");
+        tracing::info!(role = %self.doer.lane.role, command = %id, ?halt, "left");
         match halt {
-            WorkStop::Cancelled => self.abandon(worker, id).await,
+            WorkStop::Cancelled => self.abandon().await,
             halt => Err(halt),
         }
     }
 
     /// Hands the work to the role and waits with it until it is done, whatever comes of it.
-    async fn to_the_end(
-        &self,
-        worker: &Worker,
-        id: &RequestId,
-        command: &CommandFile,
-        running: &mut JoinSet<(Role, Result<(), RoleError>)>,
-    ) {
-        let Some(message) = self.begin(worker, command).await else {
+    async fn to_the_end(&self, running: &mut JoinSet<(Role, Result<(), RoleError>)>) {
+        let Some(message) = self.begin().await else {
             return;
         };
         let mut input = RoleInput::Message(Box::new(message.clone()));
@@ -132,9 +142,9 @@ impl RoleDoer {
         loop {
             let mut role = match resting.take().map_or_else(|| self.role(), Ok) {
                 Ok(role) => role,
-                Err(reason) => return self.fail(worker, &message, &reason).await,
+                Err(reason) => return self.fail(&message, &reason).await,
             };
-            let now = self.shared.host.clock.now();
+            let now = self.doer.shared.host.clock.now();
             running.spawn(async move {
                 let done = match input {
                     RoleInput::Message(message) => role.process_message(*message).await,
@@ -151,7 +161,7 @@ impl RoleDoer {
                 return;
             };
             let error = match driven {
-                Ok((role, Ok(()))) => match self.wait(id, &role, &mut timeout).await {
+                Ok((role, Ok(()))) => match self.wait(&role, &mut timeout).await {
                     None => return,
                     Some(next) => {
                         (faults, pause) = (0, PAUSE);
@@ -161,16 +171,16 @@ impl RoleDoer {
                 },
                 Ok((_, Err(error))) => error,
                 Err(broken) => {
-                    tracing::error!(role = %self.lane.role, %broken, "the role broke down");
+                    tracing::error!(role = %self.doer.lane.role, %broken, "the role broke down");
                     let reason = "the role broke down; the log has the place";
-                    return self.fail(worker, &message, reason).await;
+                    return self.fail(&message, reason).await;
                 }
             };
             faults += u32::from(!passes(&error));
-            let shown = format!("{:#}", anyhow::Error::new(error));
-            tracing::warn!(role = %self.lane.role, error = shown, "the role begins again where it was");
+            let shown = chain(error);
+            tracing::warn!(role = %self.doer.lane.role, error = shown, "the role begins again where it was");
             if faults >= MOST_FAULTS {
-                return self.fail(worker, &message, &shown).await;
+                return self.fail(&message, &shown).await;
             }
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -179,29 +189,29 @@ impl RoleDoer {
     }
 
     /// Returns the message by which the role is given the work; `None` if nothing is to be done.
-    async fn begin(&self, worker: &Worker, command: &CommandFile) -> Option<StructuredMessage> {
-        let (shared, id) = (&self.shared, &command.id);
+    async fn begin(&self) -> Option<StructuredMessage> {
+        let (shared, id) = (&self.doer.shared, &self.command.id);
         // By this role before a crash, or by a person.
         if shared.host.volumes.reported(id).unwrap_or(false) {
             return None;
         }
-        let asked = message_of(command).filter(|message| message.to == self.lane.role);
-        self.link.work_in(&command.workspace);
+        let asked = message_of(self.command).filter(|message| message.to == self.doer.lane.role);
         if shared.recalled(id).await {
             // The mark that says so may come later than the lane; a report would count as a late one.
-            self.abandon(worker, id).await.ok();
+            self.abandon().await.ok();
             return None;
         }
         match asked {
             Some(message) => Some(message),
-            None => Some(self.message(command).await),
+            None => Some(self.message().await),
         }
     }
 
     /// Turns a command into the message that says the same: the task in the words of the plan, and as context whatever else the
     /// command says on it.
-    async fn message(&self, command: &CommandFile) -> StructuredMessage {
-        let (role, kind) = (self.lane.role.clone(), MessageKind::TaskAssignment);
+    async fn message(&self) -> StructuredMessage {
+        let command = self.command;
+        let (role, kind) = (self.doer.lane.role.clone(), MessageKind::TaskAssignment);
         let mut message = StructuredMessage::new(FROM, role, kind);
         command.id.as_str().clone_into(&mut message.id);
         message.request_id = Some(command.id.clone());
@@ -210,7 +220,7 @@ impl RoleDoer {
         let known = match (&command.plan, command.task) {
             (Some(plan), Some(task)) => {
                 let task = move |plan: &Plan, _| plan.task(task).cloned();
-                let read = self.shared.host.store.read(plan, task);
+                let read = self.doer.shared.host.store.read(plan, task);
                 // A command by hand may name a plan that is not here.
                 read.await.ok().flatten()
             }
@@ -240,17 +250,12 @@ impl RoleDoer {
     }
 
     fn role(&self) -> Result<Role, String> {
-        (self.resident.make)(Arc::clone(&self.link) as _, &self.link.workspace())
+        (self.doer.resident.make)(Arc::clone(&self.link) as _, &self.link.workspace)
     }
 
     /// Waits with the role for another one, if it does, and returns how it goes on then; `None` if the work is done.
-    async fn wait(
-        &self,
-        work: &RequestId,
-        role: &Role,
-        timeout: &mut Option<RequestTimeout>,
-    ) -> Option<RoleInput> {
-        let (shared, state) = (&self.shared, role.state());
+    async fn wait(&self, role: &Role, timeout: &mut Option<RequestTimeout>) -> Option<RoleInput> {
+        let (shared, work, state) = (&self.doer.shared, &self.command.id, role.state());
         let plan = state.internal_plan.as_ref()?;
         let request = state.pending_collaboration_request_id.as_ref()?;
         let step = plan.steps.get(state.current_step_index?)?;
@@ -269,7 +274,7 @@ impl RoleDoer {
         };
         let mut moved = shared.host.store.moved();
         let mut changes = shared.registry.changes();
-        let (registry, lane) = (&shared.registry, &self.lane);
+        let (registry, lane) = (&shared.registry, &self.doer.lane);
         let note = |with_person: bool| registry.waits(lane, work, request, &on, with_person);
         note(false);
         let mut with_person = false;
@@ -280,7 +285,7 @@ impl RoleDoer {
             match self.awaited(&plan.id, request).await {
                 Ok(AwaitedRole::Settled) => break RoleInput::LookAgain,
                 Ok(awaited) => with_person = awaited == AwaitedRole::FromPerson,
-                Err(error) => tracing::warn!(role = %self.lane.role, %error, "looks again"),
+                Err(error) => tracing::warn!(role = %self.doer.lane.role, %error, "looks again"),
             }
             if with_person != before {
                 note(with_person);
@@ -301,7 +306,7 @@ impl RoleDoer {
                 () = sleep(shared.host.config.timing.work) => {}
             }
         };
-        shared.registry.works(&self.lane, work);
+        shared.registry.works(&self.doer.lane, work);
         Some(next)
     }
 
@@ -313,15 +318,15 @@ impl RoleDoer {
         asked: Time,
         command: Option<&CommandId>,
     ) -> RequestTimeout {
-        let whole = self.resident.timeout;
-        if asked >= self.started {
+        let whole = self.doer.resident.timeout;
+        if asked >= self.doer.started {
             return RequestTimeout::new(request, whole);
         }
-        let shared = &self.shared;
-        let lived = command.and_then(|command| shared.lived().get(command).copied());
+        let shared = &self.doer.shared;
+        let lived = command.and_then(|command| shared.lived(command));
         let person = with_person(&shared.host.store, on, &request, shared.host.clock.now()).await;
         let person = person.unwrap_or_else(|error| {
-            tracing::warn!(role = %self.lane.role, %error, "how long a person was asked");
+            tracing::warn!(role = %self.doer.lane.role, %error, "how long a person was asked");
             Duration::ZERO
         });
         RequestTimeout::new(request, left_of(whole, asked, lived, person))
@@ -336,20 +341,20 @@ impl RoleDoer {
             Some(attempt) if asks_person(plan, attempt) => AwaitedRole::FromPerson,
             _ => AwaitedRole::Settled,
         };
-        self.shared.host.store.read(plan, awaited).await
+        self.doer.shared.host.store.read(plan, awaited).await
     }
 
     /// Ends work that is not wanted any more, and takes back what was asked for it: tried until it is done, or the lane is to end.
     ///
     /// # Errors
     /// The process is to end: the next one takes back what is left.
-    async fn abandon(&self, worker: &Worker, id: &RequestId) -> Result<()> {
-        let mut stopping = worker.stopping.clone();
+    async fn abandon(&self) -> Result<()> {
+        let mut stopping = self.worker.stopping.clone();
         let (mut faults, mut pause) = (0, PAUSE);
         loop {
-            let (role, kind) = (self.lane.role.clone(), MessageKind::Cancel);
+            let (role, kind) = (self.doer.lane.role.clone(), MessageKind::Cancel);
             let mut message = StructuredMessage::new(FROM, role, kind);
-            message.request_id = Some(id.clone());
+            message.request_id = Some(self.command.id.clone());
             let done = match self.role() {
                 Ok(mut role) => role.process_message(message).await,
                 Err(reason) => Err(RoleError::CannotPlan(reason)),
@@ -358,7 +363,7 @@ impl RoleDoer {
                 return Ok(());
             };
             faults += u32::from(!passes(&error));
-            tracing::warn!(role = %self.lane.role, %error, "what was asked for is not taken back yet");
+            tracing::warn!(role = %self.doer.lane.role, %error, "what was asked for is not taken back yet");
             if faults >= MOST_FAULTS {
                 // The daemon ends what is left.
                 return Ok(());
@@ -373,21 +378,17 @@ impl RoleDoer {
 
     /// Says that the role could not do what it was given. What it had begun ends after that: killed in between, the role that
     /// takes the work up again finds what it had begun, and not an end without a reason.
-    async fn fail(&self, worker: &Worker, message: &StructuredMessage, reason: &str) {
-        let mut pause = PAUSE;
-        loop {
-            let (role, status) = (&self.lane.role, CollaborationStatus::Error);
-            let result = format!("The role `{role}` could not do it: {reason}.");
-            let update = TaskUpdate::new(message, status, result);
-            let Err(error) = self.link.conclude(&update).await else {
-                break;
-            };
-            tracing::warn!(role = %self.lane.role, %error, "told again later");
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
+    async fn fail(&self, message: &StructuredMessage, reason: &str) {
+        let (role, status) = (&self.doer.lane.role, CollaborationStatus::Error);
+        let result = format!("The role `{role}` could not do it: {reason}.");
+        let update = TaskUpdate::new(message, status, result);
+        let pauses = ExponentialBuilder::new().with_min_delay(PAUSE);
+        let pauses = pauses.with_max_delay(LONGEST_PAUSE).without_max_times();
+        let told = (|| self.link.conclude(&update)).retry(pauses);
+        let told = told.notify(|error, _| tracing::warn!(%role, %error, "told again later"));
+        told.await.ok();
         // Where it does not come about, the daemon does it.
-        self.abandon(worker, &message.assignment()).await.ok();
+        self.abandon().await.ok();
     }
 }
 

@@ -1,7 +1,7 @@
 //! What connects a lane with the rest: carries its requests to other roles, and the result of its work to where the work came from.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::{Lane, RoleHost, SharedContext};
 use crate::llm::questions::command_body;
@@ -12,7 +12,8 @@ use crate::role::{
     StructuredMessage, TaskUpdate, WaitChain,
 };
 use crate::volumes::{CommandPlace, VolumesError};
-use crate::wire::{CommandFile, clip_bytes, nearest, one_line, report_file};
+use crate::wire::{CommandFile, clip_bytes, one_line, report_file};
+use crate::worker::worker_loop::chain;
 
 /// Bytes of a result that are kept: a report has to stay below what is read of one.
 const RESULT: usize = 256 * 1024;
@@ -21,40 +22,26 @@ const CONTEXT: usize = 20_000;
 /// Characters of the first line of a request in the heading of its command.
 const HEADING: usize = 80;
 
-/// The program around a role, as one of its lanes knows it.
+/// The program around a role, as a lane knows it while it is at one thing.
 pub(super) struct RoleLink {
     shared: Arc<SharedContext>,
     lane: Lane,
     /// The folder in which the work is done.
-    workspace: Mutex<PathBuf>,
+    pub(super) workspace: PathBuf,
 }
 
 impl RoleLink {
-    pub(super) fn new(shared: Arc<SharedContext>, lane: Lane) -> Self {
-        Self {
-            workspace: Mutex::new(shared.host.workspace.clone()),
-            shared,
-            lane,
-        }
-    }
-
-    /// Returns the folder in which the work is done.
-    pub(super) fn workspace(&self) -> PathBuf {
-        self.place().clone()
-    }
-
-    /// Notes in which folder the work is done from now on; an empty name stands for that where nothing names another.
-    pub(super) fn work_in(&self, workspace: &str) {
-        *self.place() = match workspace {
-            "" => self.host().workspace.clone(),
+    /// Connects a lane for work in a folder; an empty name stands for the folder where nothing names another.
+    pub(super) fn new(shared: Arc<SharedContext>, lane: Lane, workspace: &str) -> Self {
+        let workspace = match workspace {
+            "" => shared.host.workspace.clone(),
             workspace => workspace.into(),
         };
-    }
-
-    fn place(&self) -> MutexGuard<'_, PathBuf> {
-        // What is in there is whole at every moment.
-        let place = self.workspace.lock();
-        place.unwrap_or_else(PoisonError::into_inner)
+        Self {
+            shared,
+            lane,
+            workspace,
+        }
     }
 
     fn has_member(&self, role: &RoleId) -> bool {
@@ -66,37 +53,6 @@ impl RoleLink {
         &self.shared.host
     }
 
-    async fn look(&self, request: &StructuredMessage) -> Result<String, RequestRefused> {
-        let to = &request.to;
-        if !self.has_member(to) {
-            return Err(self.unknown(to));
-        }
-        if *to == self.lane.role {
-            return Err(RequestRefused::Itself(to.clone()));
-        }
-        let chain = WaitChain::of(&self.host().store, request.plan_id.as_ref()).await;
-        let chain = chain.map_err(failed)?;
-        if let Some(at) = chain.roles.iter().position(|role| role == to) {
-            let back = chain.roles[..=at].iter().rev().cloned();
-            let way = back.chain([to.clone()]).collect();
-            return Err(RequestRefused::Circular { way });
-        }
-        let most = self.host().config.role.max_depth;
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let depth = chain.roles.len();
-        if depth > most {
-            return Err(RequestRefused::TooDeep { depth, most });
-        }
-        let top = chain.top.as_ref();
-        let body = if self.shared.registry.has(to) {
-            self.shared.registry.keep_place(&self.lane, to)?;
-            serde_json::to_string(request).map_err(failed)?
-        } else {
-            self.body(request, &chain).await?
-        };
-        Ok(self.command(request, top, body))
-    }
-
     /// Returns the text of the command that a request is.
     fn command(&self, request: &StructuredMessage, top: Option<&PlanId>, body: String) -> String {
         let id = request.assignment();
@@ -105,7 +61,7 @@ impl RoleLink {
             created_at: Some(self.host().clock.now()),
             plan: top.cloned(),
             assignee: Some(request.to.to_string()),
-            workspace: self.workspace().display().to_string(),
+            workspace: self.workspace.display().to_string(),
             report: self.report_path(&id),
             request_id: Some(id.to_string()),
             body,
@@ -177,28 +133,9 @@ impl RoleLink {
         command_body(&self.host().prompts, &context).map_err(trouble)
     }
 
-    fn deliver(&self, request: &StructuredMessage, text: &str) -> Result<(), RequestRefused> {
-        // It was here when the request was made, by an earlier process.
-        let has_message = |command: CommandFile| message_of(&command).is_some();
-        if !self.has_member(&request.to) && CommandFile::parse(text).is_ok_and(has_message) {
-            return Err(self.unknown(&request.to));
-        }
-        let (volumes, id) = (&self.host().volumes, request.assignment());
-        self.shared.registry.sends(&self.lane, &id, &request.to);
-        // It may have been sent before.
-        if volumes.whereabouts(&id).map_err(failed)? == CommandPlace::Nowhere {
-            volumes.publish(&id, text).map_err(failed)?;
-        }
-        self.shared.registry.wake();
-        Ok(())
-    }
-
     fn unknown(&self, role: &RoleId) -> RequestRefused {
         let known = self.host().members.iter().map(|member| member.id.as_str());
-        let similar = nearest(role.as_str(), known);
-        let similar = similar.and_then(|role| role.parse().ok());
-        let role = role.to_string();
-        RequestRefused::UnknownRole { role, similar }
+        RequestRefused::unknown(role.as_str(), known)
     }
 
     /// Takes in what came of the work.
@@ -207,14 +144,14 @@ impl RoleLink {
     /// What the file system says.
     pub(super) async fn conclude(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
         // The mark that says so may come later than this; a report would count as a late one.
-        match self.shared.recalled(&update.assignment).await {
+        match self.shared.recalled(&update.task.assignment()).await {
             true => Ok(()),
             false => self.report(update),
         }
     }
 
     fn report(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
-        let id = update.assignment.clone();
+        let id = update.task.assignment();
         // Of this role before a crash, or of a person.
         if self.host().volumes.reported(&id)? {
             return Ok(());
@@ -226,7 +163,7 @@ impl RoleLink {
         };
         let mut file = report_file::ReportFile::new(id.clone(), status);
         let report = &mut file.report;
-        if update.kind == MessageKind::CollaborationRequest {
+        if update.task.kind == MessageKind::CollaborationRequest {
             file.request_id = Some(id.to_string());
             report.collaboration = Some(update.status);
         }
@@ -255,7 +192,36 @@ impl Framework for RoleLink {
         &'a self,
         request: &'a StructuredMessage,
     ) -> BoxFuture<'a, Result<String, RequestRefused>> {
-        Box::pin(self.look(request))
+        Box::pin(async move {
+            let to = &request.to;
+            if !self.has_member(to) {
+                return Err(self.unknown(to));
+            }
+            if *to == self.lane.role {
+                return Err(RequestRefused::Itself(to.clone()));
+            }
+            let chain = WaitChain::of(&self.host().store, request.plan_id.as_ref()).await;
+            let chain = chain.map_err(failed)?;
+            if let Some(at) = chain.roles.iter().position(|role| role == to) {
+                let back = chain.roles[..=at].iter().rev().cloned();
+                let way = back.chain([to.clone()]).collect();
+                return Err(RequestRefused::Circular { way });
+            }
+            let most = self.host().config.role.max_depth;
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            let depth = chain.roles.len();
+            if depth > most {
+                return Err(RequestRefused::TooDeep { depth, most });
+            }
+            let top = chain.top.as_ref();
+            let body = if self.shared.registry.has(to) {
+                self.shared.registry.keep_place(&self.lane, to)?;
+                serde_json::to_string(request).map_err(failed)?
+            } else {
+                self.body(request, &chain).await?
+            };
+            Ok(self.command(request, top, body))
+        })
     }
 
     fn send<'a>(
@@ -263,7 +229,21 @@ impl Framework for RoleLink {
         request: &'a StructuredMessage,
         text: &'a str,
     ) -> BoxFuture<'a, Result<(), RequestRefused>> {
-        Box::pin(std::future::ready(self.deliver(request, text)))
+        Box::pin(async move {
+            // It was here when the request was made, by an earlier process.
+            let has_message = |command: CommandFile| message_of(&command).is_some();
+            if !self.has_member(&request.to) && CommandFile::parse(text).is_ok_and(has_message) {
+                return Err(self.unknown(&request.to));
+            }
+            let (volumes, id) = (&self.host().volumes, request.assignment());
+            self.shared.registry.sends(&self.lane, &id, &request.to);
+            // It may have been sent before.
+            if volumes.whereabouts(&id).map_err(failed)? == CommandPlace::Nowhere {
+                volumes.publish(&id, text).map_err(failed)?;
+            }
+            self.shared.registry.wake();
+            Ok(())
+        })
     }
 
     fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, Result<(), FrameworkError>> {
@@ -284,7 +264,7 @@ pub(super) fn message_of(command: &CommandFile) -> Option<StructuredMessage> {
 }
 
 fn trouble(error: impl std::error::Error + Send + Sync + 'static) -> FrameworkError {
-    FrameworkError(format!("{:#}", anyhow::Error::new(error)))
+    FrameworkError(chain(error))
 }
 
 fn failed(error: impl std::error::Error + Send + Sync + 'static) -> RequestRefused {

@@ -1,13 +1,13 @@
 //! What the roles in the process share: their host, and the registry of their lanes.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::lane_work::LaneRegistry;
 use super::request_timeout::last_lives;
 use super::{InProcessRole, RoleHost};
 use crate::plan::{Attempt, AttemptState, CommandId, DAEMON, ROLE, Time};
-use crate::role::{RoleId, WaitChain};
+use crate::role::{InternalPlan, RoleId, WaitChain};
 use crate::store::StoreError;
 use crate::volumes::{Folder, Volumes, VolumesError};
 
@@ -15,8 +15,8 @@ use crate::volumes::{Folder, Volumes, VolumesError};
 pub(super) struct SharedContext {
     pub host: RoleHost,
     pub registry: LaneRegistry,
-    /// When an earlier process gave its last heartbeat for a command.
-    lived: Mutex<BTreeMap<CommandId, Time>>,
+    /// When an earlier process gave its last heartbeat for a command, once that is recovered.
+    lived: OnceLock<BTreeMap<CommandId, Time>>,
     /// The roles to whom the commands are assigned that a worker has. Every lane that waits wants to know at every change of the
     /// store: as the text of a command never changes, it is read once.
     assignees: Mutex<BTreeMap<CommandId, Option<String>>>,
@@ -28,7 +28,7 @@ impl SharedContext {
         Self {
             registry: LaneRegistry::new(host.residents.iter().map(lanes)),
             host,
-            lived: Mutex::default(),
+            lived: OnceLock::new(),
             assignees: Mutex::default(),
         }
     }
@@ -65,7 +65,7 @@ impl SharedContext {
     /// # Errors
     /// A failure of the store.
     pub(super) async fn recover(&self) -> Result<(), StoreError> {
-        *self.lived() = last_lives(&self.host.volumes, &self.host.clock);
+        (self.lived).get_or_init(|| last_lives(&self.host.volumes, &self.host.clock));
         for plan in self.host.store.in_use(ROLE).await? {
             let plan = plan.head;
             // What works in other programs is none of ours.
@@ -74,9 +74,7 @@ impl SharedContext {
             {
                 continue;
             }
-            let mut parts = plan.key().splitn(3, ':').skip(1);
-            let role = parts.next().and_then(|role| role.parse::<RoleId>().ok());
-            let (Some(role), Some(work)) = (role, parts.next().map(CommandId::new)) else {
+            let Some((role, work)) = InternalPlan::parse_key(plan.key()) else {
                 continue;
             };
             let asked = self.host.store.read(&plan.id, |plan, _| {
@@ -93,9 +91,9 @@ impl SharedContext {
         Ok(())
     }
 
-    /// Returns when an earlier process gave its last heartbeats.
-    pub(super) fn lived(&self) -> MutexGuard<'_, BTreeMap<CommandId, Time>> {
-        self.lived.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns when an earlier process gave its last heartbeat for a command.
+    pub(super) fn lived(&self, command: &CommandId) -> Option<Time> {
+        self.lived.get()?.get(command).copied()
     }
 
     /// Returns whether the plan wants, or wanted, a command back that was dispatched for a task of it.

@@ -13,9 +13,8 @@ use super::role_link::{RoleLink, message_of};
 use super::*;
 use crate::exec::{CheckConfig, MarkKind, check_marked, end_left_behind};
 use crate::plan::{
-    AnswerChoice, Attempt, AttemptKind, CommandId, DAEMON, HumanQuestionKind, ModelCost,
-    NewCommand, PlanHead, PlanId, PlanPolicy, PlanState, QuestionId, Report, ReportStatus, TaskId,
-    TaskSpec, Time,
+    AnswerChoice, Attempt, AttemptKind, CommandId, DAEMON, HumanQuestionKind, NewCommand, PlanHead,
+    PlanId, PlanPolicy, PlanState, QuestionId, Report, ReportStatus, TaskId, TaskSpec, Time,
 };
 use crate::role::{
     Abilities, CollaborationStatus, MessageKind, RequestId, RequestRefused, RoleSettings, StepDoes,
@@ -259,7 +258,7 @@ async fn invalid_requests_are_refused_before_sending() {
             .unwrap();
     }
     let refused = async |from: &str, to: &str| {
-        let link = RoleLink::new(Arc::clone(&shared), lane(from));
+        let link = RoleLink::new(Arc::clone(&shared), lane(from), "");
         let prepared = link.prepare(&request(from, to, from)).await;
         prepared.map_err(|refused: RequestRefused| refused.to_string())
     };
@@ -295,7 +294,7 @@ async fn repeated_send_publishes_request_once() {
     let given = Given::new().await;
     let residents = vec![resident(&given, "a", LONG, Vec::new())];
     let shared = Arc::new(SharedContext::new(given.options(residents, &["coder"])));
-    let link = RoleLink::new(shared, lane("a"));
+    let link = RoleLink::new(shared, lane("a"), "");
     let request = request("a", "coder", "nowhere");
     let text = link.prepare(&request).await.unwrap();
     link.send(&request, &text).await.unwrap();
@@ -318,19 +317,10 @@ async fn what_the_plan_does_not_want_any_more_is_not_reported() {
     let residents = vec![resident(&given, "a", LONG, Vec::new())];
     let shared = Arc::new(SharedContext::new(given.options(residents, &[])));
     let id = given.task("a").await;
-    let (link, plan) = (RoleLink::new(shared, lane("a")), top());
-    let update = TaskUpdate {
-        role: role("a"),
-        assignment: id.clone(),
-        kind: MessageKind::TaskAssignment,
-        from: String::new(),
-        plan_id: Some(plan.clone()),
-        task_id: None,
-        status: CollaborationStatus::Error,
-        partial: false,
-        result: "Ended early.".to_owned(),
-        spent: ModelCost::default(),
-    };
+    let (link, plan) = (RoleLink::new(shared, lane("a"), ""), top());
+    let mut task = StructuredMessage::new("", role("a"), MessageKind::TaskAssignment);
+    (task.request_id, task.plan_id) = (Some(id.clone()), Some(plan.clone()));
+    let update = TaskUpdate::new(&task, CollaborationStatus::Error, "Ended early.".to_owned());
     let command = id.clone();
     let late = move |draft: &mut crate::plan::Draft<'_>| draft.time_out(&command, "not finished");
     let late = given.store.change(&plan, "test", "it is late", late);
