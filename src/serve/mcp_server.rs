@@ -23,7 +23,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::line_transport::LineTransport;
-use super::notifications::PlanNotifications;
+use super::notifications::Announcer;
 use super::progress::FOLLOWED;
 use super::{agent_hint, progress};
 use crate::plan::Plan;
@@ -98,9 +98,9 @@ pub(super) struct ClientSession {
 /// The state that all clients share.
 #[derive(Debug)]
 pub(super) struct SharedState {
-    served: Arc<ServedTools>,
+    pub(super) served: Arc<ServedTools>,
     clock: Clock,
-    notifications: Arc<PlanNotifications>,
+    pub(super) announce: Announcer,
     listeners: Semaphore,
 }
 
@@ -144,10 +144,9 @@ impl ServedTools {
 
 impl SharedState {
     pub(super) fn new(served: ServedTools) -> Self {
-        let served = Arc::new(served);
         Self {
-            notifications: Arc::new(PlanNotifications::new(Arc::clone(&served))),
-            served,
+            served: Arc::new(served),
+            announce: Mutex::default(),
             clock: Clock::start(),
             listeners: Semaphore::new(MAX_LISTENERS),
         }
@@ -435,7 +434,7 @@ impl ServerHandler for Server {
 
     async fn subscribe(&self, request: SubscribeRequestParams, context: Context) -> Answer<()> {
         let uri = known(&request.uri)?;
-        let mut notifications = self.shared.notifications.listen().await;
+        let mut notifications = self.shared.listen().await;
         let Some(mut subscribed) = self.subscriptions() else {
             let message = "this server keeps no sessions: `subscriptions/listen` tells of changes";
             return Err(ErrorData::invalid_request(message, None));
@@ -482,7 +481,7 @@ impl ServerHandler for Server {
                 None => std::future::pending().await,
             }
         };
-        let mut notifications = self.shared.notifications.listen().await;
+        let mut notifications = self.shared.listen().await;
         // The client got its confirmation before this loop began: changes in between are reported now.
         notifications.mark_changed();
         let uris = context.accepted().resource_subscriptions.clone();

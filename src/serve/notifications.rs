@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::ServedTools;
+use super::mcp_server::SharedState;
 use crate::plan::PlanId;
 use crate::volumes::Watch;
 
@@ -14,22 +14,12 @@ use crate::volumes::Watch;
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// The plan and its seq; `None` without a plan.
-type Seen = Option<(PlanId, i64)>;
+pub(super) type Seen = Option<(PlanId, i64)>;
 
-/// The served plan, for listeners that want to know when it changes.
-#[derive(Debug)]
-pub(super) struct PlanNotifications {
-    served: Arc<ServedTools>,
-    /// The channel in which the task that reads the plan announces its seq, while that task runs.
-    announce: Mutex<Option<watch::Sender<Seen>>>,
-}
+/// The channel in which the task that reads the plan announces its seq, while that task runs.
+pub(super) type Announcer = Mutex<Option<watch::Sender<Seen>>>;
 
-impl PlanNotifications {
-    pub(super) fn new(served: Arc<ServedTools>) -> Self {
-        let announce = Mutex::default();
-        Self { served, announce }
-    }
-
+impl SharedState {
     /// Begins to listen: the receiver changes with every later change of the plan. Several changes between two reads may become
     /// one.
     pub(super) async fn listen(self: &Arc<Self>) -> watch::Receiver<Seen> {
