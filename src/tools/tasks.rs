@@ -132,7 +132,7 @@ impl TaskTools {
         let read = move |plan: &Plan| {
             let page = Page::new(filter.limit, filter.offset);
             let tasks = match filter.status {
-                Some(word) => plan.tasks_in(word.into()),
+                Some(word) => plan.tasks_in(word.0),
                 None => plan.tasks_wanted(),
             };
             page.shown(tasks.len(), tasks, |task| line(plan, task))
@@ -198,7 +198,7 @@ fn line(plan: &Plan, task: &Task) -> ListedTask {
     ListedTask {
         id: task.number.to_string(),
         subject: one_line(&task.name, SUBJECT),
-        status: task.status.into(),
+        status: TaskWord(task.status),
         owner: task.assignee.clone().map(|owner| one_line(&owner, SUBJECT)),
         blocked_by: blocked_by.items,
         blocked_by_left: blocked_by.left,
@@ -219,7 +219,7 @@ fn detail(plan: &Plan, task: &Task, page: Page) -> TaskDetail {
         id: task.number.to_string(),
         subject: task.name.clone(),
         description: task.description.clone(),
-        status: task.status.into(),
+        status: TaskWord(task.status),
         active_form,
         owner: task.assignee.clone(),
         blocks: blocks.items,

@@ -8,41 +8,22 @@ use crate::plan::{TaskState, is_default};
 use crate::tools::ArgumentError;
 use crate::tools::paging::Page;
 
-/// The state of a task.
+/// The state of a task, under the word that agents know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
 #[schemars(description = "")]
-pub(super) enum TaskWord {
+pub(super) struct TaskWord(#[serde(with = "Words")] pub TaskState);
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "TaskState", rename_all = "snake_case")]
+#[schemars(description = "")]
+enum Words {
     Pending,
     InProgress,
     Completed,
     Failed,
-    // Skipped; it can be restored. No doc comment: with one the schema would no longer be a plain list.
-    Deleted,
-}
-
-impl From<TaskState> for TaskWord {
-    fn from(status: TaskState) -> Self {
-        match status {
-            TaskState::Pending => Self::Pending,
-            TaskState::InProgress => Self::InProgress,
-            TaskState::Completed => Self::Completed,
-            TaskState::Failed => Self::Failed,
-            TaskState::Skipped => Self::Deleted,
-        }
-    }
-}
-
-impl From<TaskWord> for TaskState {
-    fn from(word: TaskWord) -> Self {
-        match word {
-            TaskWord::Pending => Self::Pending,
-            TaskWord::InProgress => Self::InProgress,
-            TaskWord::Completed => Self::Completed,
-            TaskWord::Failed => Self::Failed,
-            TaskWord::Deleted => Self::Skipped,
-        }
-    }
+    // It can be restored. No doc comment: with one the schema would no longer be a plain list.
+    #[serde(rename = "deleted")]
+    Skipped,
 }
 
 /// The id of a task: its number, as text or as a number.

@@ -85,7 +85,7 @@ const DELETED: &str = "deleted";
 pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdateArguments) -> Result<TaskUpdated> {
     let task = find(draft.plan(), &update.task_id)?.clone();
     let id = task.number;
-    let (from, to) = (task.status, update.status.map(TaskState::from));
+    let (from, to) = (task.status, update.status.map(|word| word.0));
     let result = match (to, update.result.as_deref()) {
         // The result stays, in case the task is restored to its former state.
         (Some(TaskState::Skipped), None) if task.result.is_none() => Some(DELETED),
@@ -119,7 +119,7 @@ pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdateArguments) -> Resu
         reported = now != to;
         if now != from {
             fields.push("status");
-            let (from, to) = (TaskWord::from(from), TaskWord::from(now));
+            let (from, to) = (TaskWord(from), TaskWord(now));
             status_change = Some(StatusChange { from, to });
         }
     }

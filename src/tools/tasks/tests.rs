@@ -214,9 +214,14 @@ async fn concurrent_callers_make_one_list() {
 
 #[test]
 fn task_words_map_to_core() {
-    use TaskState::{Completed, Failed, InProgress, Pending, Skipped};
-    for status in [Pending, InProgress, Completed, Failed, Skipped] {
-        assert_eq!(TaskState::from(TaskWord::from(status)), status);
+    for status in TaskState::ALL {
+        let word = json!(TaskWord(status));
+        let expected = match status {
+            TaskState::Skipped => "deleted",
+            status => status.as_str(),
+        };
+        assert_eq!(word, expected);
+        assert_eq!(serde_json::from_value(word).ok(), Some(TaskWord(status)));
     }
 }
 
