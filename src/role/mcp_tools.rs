@@ -16,7 +16,7 @@ use rmcp::service::{ClientInitializeError, Peer, RoleClient, RunningService, Ser
 use serde_json::Value;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 use uuid::Uuid;
 
@@ -78,7 +78,7 @@ struct Connection {
 /// A server's process: ended when this is dropped, and no longer found then.
 struct ServerProcess {
     output: Arc<ChildOutput>,
-    bounds: AbortHandle,
+    _bounds: JoinSet<()>,
     _group: ProcessGroup,
     _mark: Option<ProcessMark>,
 }
@@ -87,12 +87,6 @@ impl ServerProcess {
     /// Returns the end of what it complained of.
     fn last_words(&self) -> String {
         printable(&self.output.err_since(0, LAST_WORDS))
-    }
-}
-
-impl Drop for ServerProcess {
-    fn drop(&mut self) {
-        self.bounds.abort();
     }
 }
 
@@ -192,10 +186,11 @@ impl McpServer {
             mark.name_group(group.id());
         }
         let output = Arc::new(output);
-        let bounds = tokio::spawn(bound(Arc::clone(&output))).abort_handle();
+        let mut bounds = JoinSet::new();
+        bounds.spawn(bound(Arc::clone(&output)));
         let served = ServerProcess {
             output,
-            bounds,
+            _bounds: bounds,
             _group: group,
             _mark: mark,
         };
