@@ -21,18 +21,14 @@ pub(super) struct Lane {
 }
 
 /// What a lane is at.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum LaneWork {
-    #[default]
-    Nothing,
-    Work(RequestId),
-    /// It waits for what it asked of another role.
-    Wait {
-        work: RequestId,
-        wait: RoleWait,
-        /// A person is asked for it.
-        with_person: bool,
-    },
+#[derive(Clone, Debug, Default)]
+struct LaneWork {
+    /// `None` if it is free.
+    work: Option<RequestId>,
+    /// What it waits for, or is about to ask of another role.
+    wait: Option<RoleWait>,
+    /// A person is asked for what it waits for.
+    with_person: bool,
 }
 
 /// A wait for another role.
@@ -50,21 +46,10 @@ impl RoleWait {
     }
 }
 
-impl LaneWork {
-    fn work(&self) -> Option<&RequestId> {
-        match self {
-            Self::Nothing => None,
-            Self::Work(work) | Self::Wait { work, .. } => Some(work),
-        }
-    }
-}
-
 #[derive(Debug, Default)]
 struct RegistryState {
     /// What the lanes of each role are at.
     lanes: BTreeMap<RoleId, Vec<LaneWork>>,
-    /// Whom a lane is about to ask, until it waits or does something else.
-    asks: BTreeMap<Lane, RoleWait>,
     /// What work of a role waited for when an earlier process ended, until it waits again or does something else.
     before: BTreeMap<RequestId, (RoleId, RoleWait)>,
 }
@@ -80,7 +65,7 @@ pub(super) struct LaneRegistry {
 impl LaneRegistry {
     /// Makes the registry for roles with so many lanes each.
     pub(super) fn new(lanes: impl IntoIterator<Item = (RoleId, usize)>) -> Self {
-        let idle = |(role, lanes): (RoleId, usize)| (role, vec![LaneWork::Nothing; lanes.max(1)]);
+        let idle = |(role, lanes): (RoleId, usize)| (role, vec![LaneWork::default(); lanes.max(1)]);
         Self {
             state: Mutex::new(RegistryState {
                 lanes: lanes.into_iter().map(idle).collect(),
@@ -104,8 +89,7 @@ impl LaneRegistry {
     /// one or ends its work.
     pub(super) fn keep_place(&self, lane: &Lane, on: &RoleId) -> Result<(), RequestRefused> {
         let mut state = self.state();
-        state.asks.remove(lane);
-        state.forget_before(lane);
+        state.turn(lane, |at| at.wait = None);
         if !state.lanes.contains_key(on) {
             return Ok(());
         }
@@ -119,16 +103,14 @@ impl LaneRegistry {
         if let Some(way) = state.circle(lane, &wait) {
             return Err(RequestRefused::Circular { way });
         }
-        state.asks.insert(lane.clone(), wait);
+        state.turn(lane, |at| at.wait = Some(wait));
         Ok(())
     }
 
     /// Notes that a lane sends a request, for which it will wait: it may have been prepared by an earlier process.
     pub(super) fn sends(&self, lane: &Lane, request: &RequestId, on: &RoleId) {
         let wait = RoleWait::sent(request.clone(), on.clone());
-        let mut state = self.state();
-        state.asks.insert(lane.clone(), wait);
-        state.forget_before(lane);
+        self.state().turn(lane, |at| at.wait = Some(wait));
     }
 
     /// Returns the requests to a role that no lane of it is at yet.
@@ -145,7 +127,15 @@ impl LaneRegistry {
 
     /// Notes that a lane has taken up work, or goes on with it.
     pub(super) fn works(&self, lane: &Lane, work: &RequestId) {
-        self.set(lane, LaneWork::Work(work.clone()));
+        let now = LaneWork {
+            work: Some(work.clone()),
+            ..LaneWork::default()
+        };
+        // What it waited for in an earlier process is known until it waits again.
+        if let Some(at) = self.state().noted_mut(lane) {
+            *at = now;
+        }
+        self.wake();
     }
 
     /// Notes that a lane waits for another role, or for a person whom that role wants to be asked.
@@ -157,31 +147,18 @@ impl LaneRegistry {
         on: &RoleId,
         with_person: bool,
     ) {
-        let at = LaneWork::Wait {
-            work: work.clone(),
-            wait: RoleWait::sent(request.clone(), on.clone()),
+        let now = LaneWork {
+            work: Some(work.clone()),
+            wait: Some(RoleWait::sent(request.clone(), on.clone())),
             with_person,
         };
-        self.set(lane, at);
+        self.state().turn(lane, |at| *at = now);
+        self.wake();
     }
 
     /// Notes that a lane is free again.
     pub(super) fn rests(&self, lane: &Lane) {
-        self.set(lane, LaneWork::Nothing);
-    }
-
-    fn set(&self, lane: &Lane, at: LaneWork) {
-        let mut state = self.state();
-        // A lane that waits has used the place, one that rests does not need it.
-        if !matches!(at, LaneWork::Work(_)) {
-            state.asks.remove(lane);
-            state.forget_before(lane);
-        }
-        let lanes = state.lanes.get_mut(&lane.role);
-        if let Some(place) = lanes.and_then(|lanes| lanes.get_mut(lane.index)) {
-            *place = at;
-        }
-        drop(state);
+        self.state().turn(lane, |at| *at = LaneWork::default());
         self.wake();
     }
 
@@ -240,10 +217,7 @@ impl RegistryState {
 
     /// Returns what a lane waits for, or is about to.
     fn wait_of(&self, lane: &Lane) -> Option<&RoleWait> {
-        if let LaneWork::Wait { wait, .. } = self.noted(lane)? {
-            return Some(wait);
-        }
-        self.asks.get(lane).or_else(|| {
+        self.noted(lane)?.wait.as_ref().or_else(|| {
             let (_, before) = self.before.get(self.work_of(lane)?)?;
             Some(before)
         })
@@ -258,19 +232,20 @@ impl RegistryState {
         self.lanes.get(&lane.role)?.get(lane.index)
     }
 
+    fn noted_mut(&mut self, lane: &Lane) -> Option<&mut LaneWork> {
+        self.lanes.get_mut(&lane.role)?.get_mut(lane.index)
+    }
+
     /// Returns whether a person is asked for what a lane waits for, or for what that waits for.
     fn is_with_person(&self, mut lane: Lane) -> bool {
         for _ in 0..self.all_lanes().count() {
-            let Some(LaneWork::Wait {
-                wait, with_person, ..
-            }) = self.noted(&lane)
-            else {
+            let Some(at) = self.noted(&lane) else {
                 return false;
             };
-            if *with_person {
+            if at.with_person {
                 return true;
             }
-            match self.taken(wait) {
+            match at.wait.as_ref().and_then(|wait| self.taken(wait)) {
                 Some(next) => lane = next,
                 None => return false,
             }
@@ -281,19 +256,23 @@ impl RegistryState {
     /// Returns what a lane is at. A free one counts as at what it takes up first: the work of an earlier process.
     fn work_of(&self, lane: &Lane) -> Option<&RequestId> {
         let lanes = self.lanes.get(&lane.role)?;
-        if let Some(work) = lanes.get(lane.index)?.work() {
+        if let Some(work) = &lanes.get(lane.index)?.work {
             return Some(work);
         }
-        let free = lanes[..lane.index].iter().filter(|at| at.work().is_none());
-        let taken = |work: &RequestId| lanes.iter().any(|at| at.work() == Some(work));
+        let free = lanes[..lane.index].iter().filter(|at| at.work.is_none());
+        let taken = |work: &RequestId| lanes.iter().any(|at| at.work.as_ref() == Some(work));
         let left = self.before.iter();
         let left = left.filter(|(work, (role, _))| *role == lane.role && !taken(work));
         left.map(|(work, _)| work).nth(free.count())
     }
 
-    /// Forgets what the work of a lane waited for when an earlier process ended.
-    fn forget_before(&mut self, lane: &Lane) {
-        let work = self.noted(lane).and_then(LaneWork::work).cloned();
+    /// Turns a lane to something else, so that what its work waited for in an earlier process counts no more.
+    fn turn(&mut self, lane: &Lane, to: impl FnOnce(&mut LaneWork)) {
+        let Some(at) = self.noted_mut(lane) else {
+            return;
+        };
+        let work = at.work.clone();
+        to(at);
         if let Some(work) = work {
             self.before.remove(&work);
         }
