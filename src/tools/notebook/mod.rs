@@ -46,7 +46,9 @@ use NotebookErrorCode::{
 use archive::Archive;
 use finish_and_recover::{abandon, entry};
 use model::{parse_time, time_text};
-use plan_import::{called, check_count, check_new, head_of, past_of, prepare, rewrite, shown};
+use plan_import::{
+    called, check_count, check_new, core_of, head_of, past_of, prepare, rewrite, shown,
+};
 use plan_markdown::{fenced, heading, line};
 use responses::Result;
 use storage::{taken, unknown};

@@ -53,71 +53,35 @@ pub struct DefaultPlanToHint;
 impl DefaultPlanToHint {
     /// Returns the hint for a plan, or for the lack of one.
     pub fn hint(self, plan: Option<&NotebookPlan>) -> String {
-        of_outline(plan.map(Outline::of).as_ref())
+        match plan.map(core_of).transpose() {
+            Ok(core) => of_core(core.as_ref()),
+            Err(error) => format!("{OPEN}The plan cannot be read: {error}{CLOSE}"),
+        }
     }
 }
 
-/// The part of a plan that a hint needs; made without reading every subtask.
-struct Outline<'a> {
-    heading: String,
-    total: usize,
-    done: usize,
-    abandoned: usize,
-    in_progress: Option<(usize, SubTask)>,
-    /// The index of the first subtask that is todo.
-    next: Option<usize>,
-    /// Returns the line of the subtask at an index.
-    line: Box<dyn Fn(usize) -> Option<String> + 'a>,
+/// Returns the index of the subtask in progress, else of the next one that is todo.
+fn at_hand(plan: &Plan) -> Option<usize> {
+    let at_hand = plan.in_progress().next();
+    let at_hand = at_hand.or_else(|| plan.tasks_in(TaskState::Pending).next());
+    at_hand.map(|task| plan.index_of(task))
 }
 
-impl<'a> Outline<'a> {
-    fn of(plan: &'a NotebookPlan) -> Self {
-        let place = |state| plan.subtasks.iter().position(|it| it.state == state);
-        let count = |state| plan.subtasks.iter().filter(|it| it.state == state).count();
-        let in_progress = place(SubTaskState::InProgress);
-        Self {
-            heading: heading(plan, SHORT),
-            total: plan.subtasks.len(),
-            done: count(SubTaskState::Done),
-            abandoned: count(SubTaskState::Abandoned),
-            in_progress: in_progress.map(|at| (at, plan.subtasks[at].clone())),
-            next: place(SubTaskState::Todo),
-            line: Box::new(|at| {
-                let subtask = plan.subtasks.get(at)?;
-                Some(short_line(subtask.state, &subtask.name))
-            }),
-        }
+/// Returns a plan as Markdown with as many subtasks as fit into `room` bytes; the others are not read.
+fn markdown(plan: &Plan, room: usize) -> String {
+    let heading = heading(&NotebookPlan::without_subtasks(plan.head()), SHORT);
+    let room = room.saturating_sub(heading.len());
+    let line = |at: usize| {
+        let task = plan.nth(at)?;
+        let state = SubTaskState::of_task(task.status);
+        Some(line(state, &clip(&task.name, 80)))
+    };
+    let window = |room| window(at_hand(plan), plan.counts().total(), room, line);
+    let mut text = window(MAX);
+    if text.len() > room {
+        text = window(room);
     }
-
-    fn of_core(plan: &'a Plan) -> Self {
-        let counts = plan.counts();
-        let in_progress = plan.in_progress().next();
-        let next = plan.tasks_in(TaskState::Pending).next();
-        Self {
-            heading: heading(&NotebookPlan::without_subtasks(plan.head()), SHORT),
-            total: counts.total(),
-            done: counts.completed,
-            abandoned: counts.failed + counts.skipped,
-            in_progress: in_progress.map(|task| (plan.index_of(task), SubTask::of(task))),
-            next: next.map(|task| plan.index_of(task)),
-            line: Box::new(|at| {
-                let task = plan.nth(at)?;
-                Some(short_line(SubTaskState::of_task(task.status), &task.name))
-            }),
-        }
-    }
-
-    /// Returns the plan as Markdown with as many subtasks as fit into `room` bytes.
-    fn markdown(&self, room: usize) -> String {
-        let at = self.in_progress.as_ref().map(|(at, _)| *at);
-        let room = room.saturating_sub(self.heading.len());
-        let window = |room| window(at.or(self.next), self.total, room, &self.line);
-        let mut text = window(MAX);
-        if text.len() > room {
-            text = window(room);
-        }
-        format!("{}{text}", self.heading)
-    }
+    format!("{heading}{text}")
 }
 
 /// Returns as many texts of consecutive subtasks as fit into `room` bytes, each on a line of its own: the current one (or the
@@ -157,21 +121,27 @@ fn window(
     before.into_iter().chain(lines).chain(after).collect()
 }
 
-/// Returns the hint, in the order of its stages: no plan, one subtask in progress, all settled, none begun, between two.
-fn of_outline(plan: Option<&Outline<'_>>) -> String {
+/// Returns the hint for a plan of the core, or for the lack of one, in the order of its stages: no plan, one subtask in
+/// progress, all settled, none begun, between two.
+pub(crate) fn of_core(plan: Option<&Plan>) -> String {
     let Some(plan) = plan else {
         return format!(
             "{OPEN}There is no plan. If what the user wants takes several steps, write them down first with 'create_plan'; something simple is done at once.{CLOSE}"
         );
     };
-    let options = if let Some((at, subtask)) = &plan.in_progress {
-        let details = fenced(&short(subtask.clone()).to_markdown(true));
-        let name = clip(&subtask.name, 100);
+    let counts = plan.counts();
+    let (total, done, abandoned) = (
+        counts.total(),
+        counts.completed,
+        counts.failed + counts.skipped,
+    );
+    let options = if let Some(task) = plan.in_progress().next() {
+        let (at, subtask) = (plan.index_of(task), short(SubTask::of(task)));
+        let (details, name) = (fenced(&subtask.to_markdown(true)), subtask.name);
         format!(
             "The subtask at index {at}, named '{name}', is in progress:\n{details}\nWhat you can do:\n- Work on it, and call 'finish_subtask' with subtask_idx={at} and its specific outcome when it is done.\n- If it cannot be done, change the plan with 'revise_current_plan', leave it out with 'update_subtask_state' (state='abandoned'), or ask the user."
         )
-    } else if plan.done + plan.abandoned == plan.total {
-        let (done, abandoned) = (plan.done, plan.abandoned);
+    } else if done + abandoned == total {
         let end = match done {
             0 => "state='abandoned' and the reason",
             _ => {
@@ -182,12 +152,10 @@ fn of_outline(plan: Option<&Outline<'_>>) -> String {
             "Nothing is left to do: {done} done, {abandoned} abandoned. What you can do:\n- Call 'finish_plan' with {end}, and sum it up for the user.\n- Add what is missing with 'revise_current_plan'."
         )
     } else {
-        let next = plan.next.unwrap_or(0);
-        let where_it_stands = match (plan.done, plan.total) {
-            (0, _) => "No subtask has been done yet.".to_owned(),
-            (done, total) => {
-                format!("{done} of {total} subtasks are done, and none is in progress.")
-            }
+        let next = at_hand(plan).unwrap_or(0);
+        let where_it_stands = match done {
+            0 => "No subtask has been done yet.".to_owned(),
+            done => format!("{done} of {total} subtasks are done, and none is in progress."),
         };
         format!(
             "{where_it_stands} What you can do:\n- Begin the next one: call 'update_subtask_state' with subtask_idx={next} and state='in_progress'.\n- If it cannot be done, change the plan with 'revise_current_plan', or ask the user.\n- If the user wants the plan no more, ask to be sure, and call 'finish_plan' with state='abandoned'."
@@ -195,7 +163,7 @@ fn of_outline(plan: Option<&Outline<'_>>) -> String {
     };
     let most = MAX - OPEN.len() - CLOSE.len();
     let with_room = |room: usize| {
-        let plan = fenced(&plan.markdown(room));
+        let plan = fenced(&markdown(plan, room));
         format!(
             "The current plan:\n{plan}\n{options}\n- What the user asks besides the plan comes first; then go on with the plan."
         )
@@ -213,19 +181,10 @@ fn of_outline(plan: Option<&Outline<'_>>) -> String {
     format!("{OPEN}{}{CLOSE}", clip(&hint, most))
 }
 
-/// Returns the hint for a plan of the core, or for the lack of one.
-pub(crate) fn of_core(plan: Option<&Plan>) -> String {
-    of_outline(plan.map(Outline::of_core).as_ref())
-}
-
 /// Returns a plan as Markdown with its description and expected outcome, in at most `max` bytes: the subtasks from the current
 /// one on, with their indexes, and some before it.
 pub(crate) fn page(plan: &Plan, max: usize) -> String {
     let mut text = heading(&NotebookPlan::without_subtasks(plan.head()), SHORT);
-    let in_hand = plan.in_progress().next();
-    let in_hand = in_hand.or_else(|| plan.tasks_in(TaskState::Pending).next());
-    let at = in_hand.map(|task| plan.index_of(task));
-    let total = plan.counts().total();
     let detailed = |at: usize| {
         let mut subtask = short(SubTask::of(plan.nth(at)?));
         subtask.name = format!("{at}. {}", subtask.name);
@@ -233,12 +192,8 @@ pub(crate) fn page(plan: &Plan, max: usize) -> String {
         Some(subtask.to_markdown(true))
     };
     let room = max.saturating_sub(text.len());
-    text += &window(at, total, room, detailed);
+    text += &window(at_hand(plan), plan.counts().total(), room, detailed);
     clip(&text, max)
-}
-
-fn short_line(state: SubTaskState, name: &str) -> String {
-    line(state, &clip(name, 80))
 }
 
 fn short(mut subtask: SubTask) -> SubTask {

@@ -130,6 +130,18 @@ pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &NotebookPlan) -> Result<()> 
     Ok(draft.record_plan(past)?)
 }
 
+/// Makes a plan one of the core, which no store has.
+pub(super) fn core_of(plan: &NotebookPlan) -> Result<Plan> {
+    let mut head = head_of(plan);
+    // It belongs to nobody: a plan of the notebook is open until it is finished, and a daemon's waits for a person.
+    head.owner.clear();
+    let mut core = Plan::new(head);
+    let mut draft = Draft::new(&mut core, Time::default());
+    rewrite(&mut draft, plan)?;
+    draft.finish();
+    Ok(core)
+}
+
 /// Reads the past of a plan as a whole.
 pub(super) fn past_of(plan: &NotebookPlan) -> Result<Past<PlanState>> {
     let finished_at = plan.finished_at.as_deref();
