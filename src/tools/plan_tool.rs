@@ -25,7 +25,7 @@ use crate::wire::{Checked, Problem, clip, joined, one_line};
 
 pub use crate::wire::plan_file::{Structure, StructureStep, StructureTask};
 use model::{
-    CreatePlanArguments, PageArguments, PlanArguments, RoleArguments, ShownTask, TaskArguments,
+    CreatePlanArguments, PageArguments, PlanArguments, RoleArguments, TaskArguments,
     UpdateArguments, entries,
 };
 pub use model::{PlanInstance, PlanStatus, StepInfo, TaskInfo, TaskStatus};
@@ -332,11 +332,11 @@ impl PlanTool {
         let read = move |plan: &Plan| {
             let offset = page.offset.unwrap_or(0);
             let total = plan.counts().total() + plan.head().empty_steps.len();
-            let head = weight(&PlanInstance::of(plan, &[]));
-            let show = |entry| ShownTask::of(plan, entry);
+            let head = weight(&PlanInstance::of(plan, Vec::new()));
+            let show = |entry| StepInfo::of(plan, entry);
             let (rest, entries) = (total.saturating_sub(offset), entries(plan, offset));
             let part = Page::new(page.limit, None).shown_alongside(head, rest, entries, show);
-            (PlanInstance::of(plan, &part.items), part.left)
+            (PlanInstance::of(plan, part.items), part.left)
         };
         self.read(plan, read).await
     }

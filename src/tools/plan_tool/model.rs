@@ -143,7 +143,7 @@ impl TaskInfo {
     }
 }
 
-/// A phase of a plan, with its shown tasks.
+/// A step of a plan, with its shown tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepInfo {
     pub step_id: String,
@@ -166,16 +166,18 @@ pub struct PlanInstance {
 }
 
 impl PlanInstance {
-    /// Returns a plan with some of its tasks, grouped by their steps.
-    pub(super) fn of(plan: &Plan, tasks: &[ShownTask]) -> Self {
+    /// Returns a plan with what is shown of its structure, joined where it is of one step.
+    pub(super) fn of(plan: &Plan, shown: Vec<StepInfo>) -> Self {
         let head = plan.head();
-        let of_one_step =
-            |a: &ShownTask, b: &ShownTask| (&a.step_id, &a.step) == (&b.step_id, &b.step);
-        let steps = tasks.chunk_by(of_one_step).map(|tasks| StepInfo {
-            step_id: tasks[0].step_id.clone(),
-            name: tasks[0].step.clone(),
-            tasks: tasks.iter().filter_map(|it| it.info.clone()).collect(),
-        });
+        let mut steps: Vec<StepInfo> = Vec::new();
+        for part in shown {
+            match steps.last_mut() {
+                Some(step) if (&step.step_id, &step.name) == (&part.step_id, &part.name) => {
+                    step.tasks.extend(part.tasks);
+                }
+                _ => steps.push(part),
+            }
+        }
         Self {
             plan_id: head.key().to_owned(),
             name: one_line(&head.name, NAME),
@@ -184,18 +186,9 @@ impl PlanInstance {
             status: plan.status().into(),
             creation_time: time_text(head.created_at),
             completion_time: head.finished_at.map(time_text),
-            steps: steps.collect(),
+            steps,
         }
     }
-}
-
-/// A task with the name of its step.
-#[derive(Serialize)]
-pub(super) struct ShownTask {
-    step_id: String,
-    step: String,
-    /// `None` for a step without tasks.
-    info: Option<TaskInfo>,
 }
 
 /// What stands in a plan's structure: a task, or a step without tasks.
@@ -219,18 +212,21 @@ pub(super) fn entries(plan: &Plan, offset: usize) -> impl Iterator<Item = StepEn
     })
 }
 
-impl ShownTask {
+impl StepInfo {
+    /// Returns the step of an entry, with the task that the entry is.
     pub(super) fn of(plan: &Plan, entry: StepEntry<'_>) -> Self {
-        let mut info = entry.ok().map(|task| TaskInfo::short(plan, task));
-        let (step_id, step) = match entry {
-            Ok(task) => (None, task.step.as_deref()),
-            Err(step) => (Some(clip(&step.step_id, CLIPPED)), Some(step.name.as_str())),
+        let (step_id, name, tasks) = match entry {
+            Ok(task) => {
+                let mut info = TaskInfo::short(plan, task);
+                let (step_id, name) = (info.step_id.take(), task.step.as_deref());
+                (step_id, name.unwrap_or_default(), vec![info])
+            }
+            Err(step) => (Some(clip(&step.step_id, CLIPPED)), &*step.name, Vec::new()),
         };
-        let of_task = info.as_mut().and_then(|info| info.step_id.take());
         Self {
-            step_id: step_id.or(of_task).unwrap_or_default(),
-            step: clip(step.unwrap_or_default(), CLIPPED),
-            info,
+            step_id: step_id.unwrap_or_default(),
+            name: clip(name, CLIPPED),
+            tasks,
         }
     }
 }
