@@ -243,8 +243,8 @@ pub trait AgentBaseRole: Send {
         })
     }
 
-    /// Takes up that the other role has not answered in time, if it has not (see [`Role::waits_until`]): the step fails, is
-    /// tried again or the rest is planned anew, as the role is set to.
+    /// Takes up that the other role has not answered in time, if it has not (see `waits_until` of its state): the step fails,
+    /// is tried again or the rest is planned anew, as the role is set to.
     ///
     /// # Errors
     /// As [`AgentBaseRole::process_message`].

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::plan::{ArchiveState, Draft, ModelCost, PlanId, Refusal, Time};
+use crate::plan::{ArchiveState, Draft, ModelCost, PlanId, Refusal};
 use crate::store::Store;
 use crate::wire::{StepSpec, one_line, printable};
 
@@ -98,11 +98,6 @@ impl Role {
     /// Returns what it remembers.
     pub fn state(&self) -> &AgentState {
         &self.state
-    }
-
-    /// Returns when the wait for another role is over, if it waits.
-    pub fn waits_until(&self) -> Option<Time> {
-        self.state.waits_until
     }
 
     pub(super) fn strategy(&self) -> Option<PlanningStrategy> {

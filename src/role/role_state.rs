@@ -97,7 +97,7 @@ pub struct AgentState {
     /// The plan for which all of it is done, if it is in the store: its budget holds, and what the model takes is counted there.
     pub(super) top: Option<PlanId>,
     /// The command by which it was dispatched there.
-    pub(super) command: Option<CommandId>,
+    pub command: Option<CommandId>,
     pub(super) waiting: VecDeque<StructuredMessage>,
 }
 
@@ -105,11 +105,6 @@ impl AgentState {
     /// Returns the id of the task in its plan.
     pub fn current_task_id(&self) -> Option<&str> {
         self.current_task.as_ref()?.task_id.as_deref()
-    }
-
-    /// Returns the command by which the task was dispatched that all of it is for.
-    pub fn command(&self) -> Option<&CommandId> {
-        self.command.as_ref()
     }
 
     /// Returns whether it waits for another role.

@@ -179,7 +179,7 @@ async fn kill_around_timeout_makes_one_new_request() {
         scene.settings.on_timeout = OnTimeout::Retry;
         let mut role = scene.given("Review it").await;
         let first = awaited(&role);
-        let until = role.waits_until().unwrap();
+        let until = role.state().waits_until.unwrap();
         let ended = cut(polls, role.timed_out(until)).await;
         let mut role = scene.role();
         gets(&mut role, task("Review it")).await;

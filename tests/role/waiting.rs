@@ -47,7 +47,7 @@ async fn request_is_stored_sent_and_awaited() {
         scene.store.plan_of(&request).await.unwrap(),
         Some(plan.id().clone())
     );
-    assert!(role.waits_until() > Some(attempt.issued));
+    assert!(role.state().waits_until > Some(attempt.issued));
     assert!(scene.office.updates().is_empty());
 }
 
@@ -225,7 +225,7 @@ async fn request_timeout_fails_step() {
     let scene = scene().await;
     let mut role = scene.given("Review it").await;
     let request = awaited(&role);
-    let until = role.waits_until().unwrap();
+    let until = role.state().waits_until.unwrap();
     role.timed_out(plan_agent::plan::Time(until.0 - 1))
         .await
         .unwrap();
@@ -248,7 +248,7 @@ async fn stored_answer_precedes_timeout() {
     let mut role = scene.given("Review it").await;
     let request = awaited(&role);
     report(&scene, &request, "just in time").await;
-    let until = role.waits_until().unwrap();
+    let until = role.state().waits_until.unwrap();
     role.timed_out(until.plus(LONG)).await.unwrap();
     assert!(scene.result().1.starts_with("done: just in time"));
 }
@@ -260,7 +260,9 @@ async fn request_is_retried_twice_after_timeout() {
     let mut role = scene.given("Review it").await;
     let mut requests = vec![awaited(&role)];
     for _ in 0..2 {
-        role.timed_out(role.waits_until().unwrap()).await.unwrap();
+        role.timed_out(role.state().waits_until.unwrap())
+            .await
+            .unwrap();
         requests.push(awaited(&role));
     }
     // The first one answers now: too late.
@@ -268,7 +270,9 @@ async fn request_is_retried_twice_after_timeout() {
     report(&scene, &requests[1], "late too").await;
     role.look_again().await.unwrap();
     assert_eq!(awaited(&role), requests[2]);
-    role.timed_out(role.waits_until().unwrap()).await.unwrap();
+    role.timed_out(role.state().waits_until.unwrap())
+        .await
+        .unwrap();
     assert_eq!(scene.result().0, ERROR);
     assert_eq!(scene.office.withdrawn(), requests);
     requests.dedup();
@@ -285,7 +289,9 @@ async fn rest_is_replanned_once_after_timeout() {
     scene.settings.on_timeout = OnTimeout::Replan;
     let mut role = scene.given("Review it").await;
     let first = awaited(&role);
-    role.timed_out(role.waits_until().unwrap()).await.unwrap();
+    role.timed_out(role.state().waits_until.unwrap())
+        .await
+        .unwrap();
     let second = awaited(&role);
     assert_eq!(scene.office.withdrawn(), [first]);
     let expected = Some("test a flaw");
@@ -303,7 +309,9 @@ async fn rest_is_replanned_once_after_timeout() {
     again.settings.on_timeout = OnTimeout::Replan;
     let mut role = again.given("Review it").await;
     for _ in 0..2 {
-        role.timed_out(role.waits_until().unwrap()).await.unwrap();
+        role.timed_out(role.state().waits_until.unwrap())
+            .await
+            .unwrap();
     }
     let expected = "Step 3, Ask the tester, failed: no answer within 600s";
     assert_eq!(again.failure(), expected);
@@ -317,7 +325,7 @@ async fn cancel_abandons_task_and_withdraws_request() {
     gets(&mut role, cancel("task-1")).await;
     assert_eq!(scene.office.withdrawn(), std::slice::from_ref(&request));
     assert_eq!(role.state().status.as_str(), "idle");
-    assert!(role.state().current_task.is_none() && role.waits_until().is_none());
+    assert!(role.state().current_task.is_none() && role.state().waits_until.is_none());
     assert_eq!(scene.plan().await.status().as_str(), "aborted");
     assert!(scene.office.updates().is_empty(), "nobody waits for it");
     gets(&mut role, answer(&request, COMPLETED, "late")).await;

@@ -151,7 +151,7 @@ impl RoleWork<'_> {
                     RoleInput::LookAgain => role.look_again().await,
                     RoleInput::TimedOut => {
                         // It knows only the clock, by which no less time has passed.
-                        let over = role.waits_until().map_or(now, |until| until.max(now));
+                        let over = role.state().waits_until.map_or(now, |until| until.max(now));
                         role.timed_out(over).await
                     }
                 };
@@ -268,7 +268,7 @@ impl RoleWork<'_> {
             Some(same) => timeout.insert(same),
             None => {
                 let asked = asked.unwrap_or_default();
-                let command = state.command();
+                let command = state.command.as_ref();
                 timeout.insert(self.timeout(&on, request.clone(), asked, command).await)
             }
         };
