@@ -80,7 +80,9 @@ pub fn split_any(text: &str) -> Result<FrontMatter, Problem> {
 /// # Errors
 /// Anchors, deep nesting, or YAML that does not fit the type.
 pub fn document<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
-    parse_yaml(text.trim_start_matches('\u{feff}'), 1)
+    let text = text.trim_start_matches('\u{feff}');
+    yaml_limits::check_document(text)?;
+    serde_yaml::from_str(text).map_err(|error| yaml_problem(&error, 1))
 }
 
 impl FrontMatter {
@@ -96,13 +98,11 @@ impl FrontMatter {
         serde_yaml::from_str(&self.header).map_err(|error| yaml_problem(&error, self.header_line))
     }
 
-    /// Reads the header of a file that a person wrote for this program; it may contain long text. Otherwise as `parse`.
-    ///
-    /// # Errors
-    /// As `parse`.
-    pub fn parse_long<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        self.refuse_duplicates()?;
-        parse_yaml(&self.header, self.header_line)
+    /// Returns the header of a file that a person wrote for this program as a [`document`] in which every line has its number in
+    /// the file; `None` if it has no fields.
+    pub(crate) fn as_document(&self) -> Option<String> {
+        self.keys().next()?;
+        Some("\n".repeat(self.header_line - 1) + &self.header)
     }
 
     /// Returns the top-level keys of the header with their lines.
@@ -220,11 +220,6 @@ fn closing(text: &str) -> Option<(usize, usize)> {
         *number > 0 && line.trim_end() == "---"
     })?;
     Some((number, end))
-}
-
-fn parse_yaml<T: DeserializeOwned>(text: &str, first_line: usize) -> Result<T, Problem> {
-    yaml_limits::check_document(text, first_line)?;
-    serde_yaml::from_str(text).map_err(|error| yaml_problem(&error, first_line))
 }
 
 /// Returns an error of the YAML parser with the line of the file; the parser counts lines from the start of the header.

@@ -8,9 +8,7 @@ mod structure_data;
 
 use std::collections::{HashMap, HashSet};
 
-use super::{
-    Checked, Place, Problem, Problems, YamlNode, joined, known_word, one_line, quote, yaml_tree,
-};
+use super::{Checked, Place, Problem, Problems, YamlNode, joined, one_line, quote, yaml_tree};
 use crate::plan::{
     Criteria, MAX_PRODUCED, PlanSpec, TaskOrder, TaskRef, TaskSpec, cycle_among, within_workspace,
 };
@@ -344,15 +342,6 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
         (distance < length && distance <= (length / 4).max(1)).then_some((distance, known))
     });
     Some(near.min_by_key(|(distance, _)| *distance)?.1)
-}
-
-/// Reads the word for an order.
-fn order(word: &str) -> Result<TaskOrder, String> {
-    let word = word.trim().to_lowercase();
-    known_word(&word).ok_or_else(|| {
-        let word = quote(&word);
-        format!("`order` is {word}, not dependencies, sequential or free")
-    })
 }
 
 #[cfg(test)]

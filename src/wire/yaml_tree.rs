@@ -8,8 +8,8 @@ use serde::de::{self, Deserialize as _, Deserializer, MapAccess, SeqAccess, Visi
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
-use super::{Place, Problem, Problems, front_matter, has_word, quote};
-use crate::wire::nearest;
+use super::{Place, Problem, Problems, front_matter, has_word, joined, known_word, nearest, quote};
+use crate::plan::TaskOrder;
 use crate::wire::plan_file::{Reference, suggestion};
 
 /// Where a file begins.
@@ -354,15 +354,39 @@ impl<'a> YamlFields<'a> {
 
     /// Returns a list of texts with their places.
     pub fn texts(&self, key: &str) -> Vec<Reference> {
-        let text = |entry: &YamlNode| {
-            let (word, place) = (entry.text().map(str::to_owned), entry.place);
-            if word.is_none() {
-                let message = format!("`{key}` has {} in it, not only texts", entry.kind());
-                self.problems.add(entry.problem(message));
-            }
-            word.map(|word| Reference { word, place })
-        };
+        let text = |entry| self.entry_text(key, entry);
         self.list(key).iter().filter_map(text).collect()
+    }
+
+    fn entry_text(&self, key: &str, entry: &YamlNode) -> Option<Reference> {
+        let (word, place) = (entry.text().map(str::to_owned), entry.place);
+        if word.is_none() {
+            let message = format!("`{key}` has {} in it, not only texts", entry.kind());
+            self.problems.add(entry.problem(message));
+        }
+        word.map(|word| Reference { word, place })
+    }
+
+    /// Returns a text, or a list of texts as the lines of a Markdown list.
+    pub fn text_or_lines(&self, key: &str) -> String {
+        let Some(entries) = self.node.list(key) else {
+            return self.string(key);
+        };
+        let filled = entries.iter().filter(|entry| entry.data != Data::Null);
+        let lines = filled.filter_map(|entry| self.entry_text(key, entry));
+        joined(lines.map(|line| format!("- {}", line.word)), "\n")
+    }
+
+    /// Returns the order of the tasks, if one is stated.
+    pub fn order(&self) -> Option<TaskOrder> {
+        let word = self.text("order")?.trim().to_lowercase();
+        let order = known_word(&word);
+        if order.is_none() {
+            let word = quote(&word);
+            let message = format!("`order` is {word}, not dependencies, sequential or free");
+            self.problems.add(self.place("order").problem(message));
+        }
+        order
     }
 }
 

@@ -53,10 +53,10 @@ fn too_deep(line: usize) -> Problem {
 
 /// Checks a document that a person wrote for this program, such as a plan file. Long text and brackets are allowed; only input
 /// that makes a parser explode is refused.
-pub(super) fn check_document(text: &str, first_line: usize) -> Result<(), Problem> {
+pub(super) fn check_document(text: &str) -> Result<(), Problem> {
     let mut depth = 0_usize;
     let mut literal_indent = None;
-    for (number, line) in (first_line..).zip(text.lines()) {
+    for (number, line) in (1..).zip(text.lines()) {
         for byte in line.bytes() {
             match byte {
                 b'[' | b'{' => depth += 1,

@@ -1,33 +1,14 @@
 //! Plan files in Markdown: front matter, then a `## ` heading for each task with attribute lines, or a list: with boxes to
 //! check, else with numbers.
 
-use serde::de::{Deserializer, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize};
-
-use super::{PlanDraft, Reference, TaskDraft, nearest, order, suggestion};
+use super::{PlanDraft, Reference, TaskDraft, nearest, suggestion};
 use crate::plan::{Origin, PlanSpec, TaskOrder, TaskSpec, lock_problem};
 use crate::wire::markdown::{Fences, heading};
-use crate::wire::{Place, Problem, Problems, criterion_text, front_matter, has_word, quote};
+use crate::wire::{
+    Place, Problem, Problems, YamlFields, criterion_text, front_matter, quote, yaml_tree,
+};
 
-/// The front matter of a plan file.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct PlanHeader {
-    pub(super) name: String,
-    pub(super) goal: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[serde(deserialize_with = "text_or_list")]
-    pub(super) description: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[serde(deserialize_with = "text_or_list")]
-    pub(super) expected_outcome: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[serde(deserialize_with = "text_or_list")]
-    pub(super) constraints: String,
-    pub(super) order: Option<String>,
-    pub(super) workspace: Option<String>,
-}
-
+/// The fields in the front matter of a plan file.
 const FIELDS: &str = "name goal description expected_outcome constraints order workspace";
 
 /// The attributes of a task, as written in a list below its heading.
@@ -37,25 +18,23 @@ pub(super) const ATTRIBUTES: &str = "after assignee expected constraints checks 
 /// Reads a plan file. Tasks with problems are still returned, and their problems are collected.
 pub(super) fn read(text: &str, problems: &Problems) -> Result<PlanDraft, Problem> {
     let front = front_matter::split_any(text)?;
-    for (line, key) in front.keys().filter(|(_, key)| !has_word(FIELDS, key)) {
-        let problem = Problem::at(line, 1, format!("unknown field {}", quote(key)));
-        problems.add(problem.with_hint(suggestion(key, FIELDS.split(' '))));
-    }
-    let header: PlanHeader = match front.keys().next() {
-        Some(_) => front.parse_long()?,
-        None => PlanHeader::default(),
-    };
-    let mut plan = PlanSpec {
-        name: header.name.trim().to_owned(),
-        goal: header.goal.trim().to_owned(),
-        description: header.description.trim().to_owned(),
-        expected_outcome: header.expected_outcome.trim().to_owned(),
-        constraints: header.constraints.trim().to_owned(),
-        ..PlanSpec::default()
-    };
-    match header.order.as_deref().map(order).transpose() {
-        Ok(order) => plan.order = order,
-        Err(message) => problems.add(Problem::at(front.line_of("order"), 1, message)),
+    let header = front.as_document().map(|text| yaml_tree::read(&text));
+    let header = header.transpose()?;
+    let fields = header.as_ref();
+    let fields = fields.and_then(|node| YamlFields::of(node, "the header", FIELDS, problems));
+    let mut plan = PlanSpec::default();
+    let mut workspace = None;
+    if let Some(fields) = fields {
+        let text = |key| fields.text_or_lines(key).trim().to_owned();
+        plan.name = fields.string("name").trim().to_owned();
+        plan.goal = fields.string("goal").trim().to_owned();
+        plan.description = text("description");
+        plan.expected_outcome = text("expected_outcome");
+        plan.constraints = text("constraints");
+        plan.order = fields.order();
+        workspace = fields
+            .text("workspace")
+            .map(|folder| folder.trim().to_owned());
     }
     let reader = Reader {
         plan: &mut plan,
@@ -68,7 +47,6 @@ pub(super) fn read(text: &str, problems: &Problems) -> Result<PlanDraft, Problem
         numbers: !outside_code(&front.body, |line| item(line).is_some()),
     };
     let tasks = reader.read(&front.body, front.body_line);
-    let workspace = header.workspace.map(|folder| folder.trim().to_owned());
     Ok(PlanDraft {
         plan,
         workspace: workspace.filter(|folder| !folder.is_empty()),
@@ -406,51 +384,4 @@ fn numbered(title: &str) -> (Option<usize>, &str) {
         Ok(number) if apart => (Some(number), rest.trim()),
         _ => (None, title),
     }
-}
-
-/// Reads a text, or a list of texts as the lines of a Markdown list.
-fn text_or_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    struct Text;
-
-    impl<'de> Visitor<'de> for Text {
-        type Value = String;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("a text or a list of texts")
-        }
-
-        fn visit_str<E>(self, text: &str) -> Result<String, E> {
-            Ok(text.to_owned())
-        }
-
-        fn visit_u64<E>(self, number: u64) -> Result<String, E> {
-            Ok(number.to_string())
-        }
-
-        fn visit_i64<E>(self, number: i64) -> Result<String, E> {
-            Ok(number.to_string())
-        }
-
-        fn visit_f64<E>(self, number: f64) -> Result<String, E> {
-            Ok(number.to_string())
-        }
-
-        fn visit_bool<E>(self, flag: bool) -> Result<String, E> {
-            Ok(flag.to_string())
-        }
-
-        fn visit_unit<E>(self) -> Result<String, E> {
-            Ok(String::new())
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<String, A::Error> {
-            let mut lines = Vec::new();
-            while let Some(text) = list.next_element::<String>()? {
-                lines.push(format!("- {text}"));
-            }
-            Ok(lines.join("\n"))
-        }
-    }
-
-    deserializer.deserialize_any(Text)
 }

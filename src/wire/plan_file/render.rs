@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::markdown_tasks::{PlanHeader, needs_escape};
+use serde::Serialize;
+
+use super::markdown_tasks::needs_escape;
 use crate::plan::{Criteria, Plan, Task, TaskId, TaskState, word};
 use crate::wire::markdown::Fences;
 use crate::wire::{criterion_text, front_matter, joined, one_line, printable};
@@ -23,6 +25,21 @@ pub(super) fn body<'a>(tasks: impl Iterator<Item = &'a Task>, numbers: &Numbers)
     tasks.map(|task| section(task, numbers)).collect()
 }
 
+/// The front matter of a plan file.
+#[derive(Serialize)]
+pub(super) struct PlanHeader {
+    name: String,
+    goal: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    description: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    expected_outcome: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    constraints: String,
+    order: String,
+}
+
+/// Returns the header, without the workspace: it was chosen already, and may be no folder of a file that the text is saved to.
 pub(super) fn header(plan: &Plan) -> PlanHeader {
     let head = plan.head();
     PlanHeader {
@@ -31,9 +48,7 @@ pub(super) fn header(plan: &Plan) -> PlanHeader {
         description: text(&head.description),
         expected_outcome: text(&head.expected_outcome),
         constraints: text(&head.constraints),
-        order: Some(word(&head.order)),
-        // It was chosen already, and may be no folder of a file that the text is saved to.
-        workspace: None,
+        order: word(&head.order),
     }
 }
 

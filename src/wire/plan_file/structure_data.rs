@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{PlanDraft, TaskDraft, finish, nearest, order};
+use super::{PlanDraft, TaskDraft, finish, nearest};
 use crate::plan::{Criteria, EmptyStep, Origin, PlanSpec, TaskOrder, TaskSpec, lock_problem};
 use crate::wire::yaml_tree::YamlFields;
 use crate::wire::{
@@ -249,15 +249,10 @@ pub(super) fn of_node(
         }
     }
     refuse_duplicates(&drafts, problems);
-    plan.order = match fields.text("order").map(order) {
-        Some(Ok(order)) => Some(order),
-        Some(Err(message)) => {
-            problems.add(fields.place("order").problem(message));
-            None
-        }
+    plan.order = match fields.get("order") {
         // If no task states dependencies, the steps define the order.
         None if drafts.iter().all(|draft| draft.after.is_empty()) => Some(TaskOrder::Sequential),
-        None => None,
+        _ => fields.order(),
     };
     PlanDraft {
         plan,

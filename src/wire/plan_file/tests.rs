@@ -94,6 +94,20 @@ fn plan_name_defaults_to_title_or_file_name() {
 }
 
 #[test]
+fn header_takes_numbers_lists_and_empty_fields() {
+    let header =
+        "Name: 1.10\ngoal: true\ndescription:\nconstraints:\n- one\n- 2\n-\nexpected_outcome: [a]";
+    let plan = read(&format!("\n---\n{header}\nworkspace: ~\n---\n## One\n"));
+    assert_eq!(plan.workspace, None);
+    let plan = plan.plan;
+    assert_eq!(
+        [plan.name, plan.goal, plan.description, plan.constraints],
+        ["1.10", "true", "", "- one\n- 2"]
+    );
+    assert_eq!(plan.expected_outcome, "- a");
+}
+
+#[test]
 fn description_lists_are_no_attributes() {
     for description in [
         "- Note: this\n- that",
@@ -210,7 +224,7 @@ fn plan_file_reports_all_problems() {
         ## 3. Two\n- after: One, Thre\n- optional: perhaps\n\n## Same\n## Same\n##\n- after: same\n";
     insta::assert_snapshot!(problems("plan.md", text), @r"
     line 3, column 1: unknown field `ordr` / did you mean `order`?
-    line 4, column 1: `order` is `backwards`, not dependencies, sequential or free
+    line 4, column 8: `order` is `backwards`, not dependencies, sequential or free
     line 8, column 10: tasks wait for each other: 1 → 2 → 1 / take one of these dependencies out
     line 8, column 13: there is no task `9` / tasks are numbered from 1 to 5
     line 8, column 16: task `1` waits for itself
