@@ -4,12 +4,12 @@
 
 use serde::de::DeserializeOwned;
 
+use crate::wire::front_matter;
+
 /// The largest answer that is parsed, in bytes; the largest sensible plan has a fifth of that.
 const MAX_ANSWER: usize = 256 << 10;
 /// The largest YAML text, in bytes; its parser is quadratic in the nesting.
 const MAX_YAML: usize = 64 << 10;
-/// The deepest nesting of brackets, and of indentation, in a YAML text.
-const MAX_YAML_DEPTH: usize = 32;
 /// The most places at which an object may begin amid prose.
 const MAX_STARTS: usize = 16;
 
@@ -38,9 +38,7 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
         }
     }
     for candidate in fences(text).into_iter().chain([text]) {
-        if harmless_yaml(candidate)
-            && let Ok(value) = serde_yaml::from_str(candidate)
-        {
+        if let Ok(value) = front_matter::foreign(candidate, MAX_YAML) {
             return Ok(value);
         }
     }
@@ -152,34 +150,6 @@ fn balanced(text: &str) -> Option<usize> {
         }
     }
     None
-}
-
-/// Returns whether a text may go to the YAML parser: small, flat, a mapping, without anchors, aliases, tags or merges.
-fn harmless_yaml(text: &str) -> bool {
-    let first = |line: &&str| !line.trim().is_empty() && line.trim() != "---";
-    let key = text.lines().find(first);
-    let key = key.and_then(|line| line.split_once(':'));
-    let is_key = |key: &str| key.chars().all(|c| c.is_alphanumeric() || c == '_');
-    let is_flat = |line: &str| {
-        let indent = line.len() - line.trim_start().len();
-        // `- - - x` nests within one line.
-        let mut words = line.split_whitespace();
-        let dashes = words.clone().take_while(|word| *word == "-").count();
-        indent + dashes <= 2 * MAX_YAML_DEPTH && !words.any(is_reference)
-    };
-    text.len() <= MAX_YAML
-        && key.is_some_and(|(key, _)| is_key(key))
-        && text.matches(['[', '{']).count() <= MAX_YAML_DEPTH
-        && text.lines().all(is_flat)
-}
-
-/// Returns whether a word would be an anchor, an alias, a tag or a merge if it stood at the start of a value.
-fn is_reference(word: &str) -> bool {
-    let word = word.trim_start_matches(['[', '{', '-', ',']);
-    let named = word.strip_prefix(['&', '*']);
-    word.starts_with('!')
-        || word.starts_with("<<")
-        || named.is_some_and(|name| name.starts_with(char::is_alphanumeric))
 }
 
 #[cfg(test)]

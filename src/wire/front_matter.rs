@@ -82,7 +82,26 @@ pub fn split_any(text: &str) -> Result<FrontMatter, Problem> {
 pub fn document<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     let text = text.trim_start_matches('\u{feff}');
     yaml_limits::check_document(text)?;
-    serde_yaml::from_str(text).map_err(|error| yaml_problem(&error, 1))
+    parse_yaml(text, 1)
+}
+
+/// Reads fields in YAML of at most `longest` bytes that anybody may have written, such as a model.
+///
+/// # Errors
+/// What the guards refuse in a header, too, or YAML that does not fit the type.
+pub fn foreign<T: DeserializeOwned>(text: &str, longest: usize) -> Result<T, Problem> {
+    yaml_limits::check_length(text.len(), longest, 1)?;
+    guard(text, 1)?;
+    parse_yaml(text, 1)
+}
+
+/// Refuses what may cost the parser too much, or is an alias for it.
+fn guard(text: &str, first_line: usize) -> Result<(), Problem> {
+    yaml_limits::check_header(text, first_line)?.map_or(Ok(()), Err)
+}
+
+fn parse_yaml<T: DeserializeOwned>(text: &str, first_line: usize) -> Result<T, Problem> {
+    serde_yaml::from_str(text).map_err(|error| yaml_problem(&error, first_line))
 }
 
 impl FrontMatter {
@@ -91,11 +110,9 @@ impl FrontMatter {
     /// # Errors
     /// A header that the guards refuse, a key written twice, or YAML that does not fit the type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        if let Some(emphasis) = yaml_limits::check_header(&self.header, self.header_line)? {
-            return Err(emphasis);
-        }
+        guard(&self.header, self.header_line)?;
         self.refuse_duplicates()?;
-        serde_yaml::from_str(&self.header).map_err(|error| yaml_problem(&error, self.header_line))
+        parse_yaml(&self.header, self.header_line)
     }
 
     /// Returns the header of a file that a person wrote for this program as a [`document`] in which every line has its number in

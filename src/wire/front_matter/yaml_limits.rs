@@ -24,13 +24,12 @@ pub(super) fn check_length(bytes: usize, longest: usize, first_line: usize) -> R
     Err(Problem::on_line(first_line, message).with_hint("move long text into the body"))
 }
 
-/// Checks a header; its first line has the number `first_line` in the file. Returns the problem of a plain `*text*` in the place
+/// Checks a header that is short enough; its first line has the number `first_line` in the file. Returns the problem of a plain `*text*` in the place
 /// of a value, if there is one: YAML reads it as an undefined alias, so that the header can only be read line by line.
 ///
 /// # Errors
 /// The first reason for which the header must not be read in any way.
 pub(super) fn check_header(header: &str, first_line: usize) -> Result<Option<Problem>, Problem> {
-    check_length(header.len(), MAX_HEADER, first_line)?;
     if header.matches(['[', '{']).count() > MAX_OPENERS {
         return Err(too_deep(first_line));
     }
