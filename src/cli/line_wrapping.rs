@@ -7,6 +7,8 @@ use std::os::fd::AsFd;
 use textwrap::core::{Word, display_width};
 use textwrap::{Options, WordSeparator, WordSplitter};
 
+use crate::wire::printable;
+
 /// In less than that, words would stand one below the other.
 const NARROWEST: usize = 40;
 
@@ -66,7 +68,7 @@ fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
 
 /// Returns the column in which the text of a line begins.
 fn hang(line: &str) -> usize {
-    let shown = without_colours(line);
+    let shown = printable(line);
     let marks = ["error: ", "Hint: ", "Goal: ", "! ", "? ", "- "];
     if let Some(mark) = marks.iter().find(|mark| shown.starts_with(**mark)) {
         return mark.len();
@@ -86,15 +88,6 @@ fn hang(line: &str) -> usize {
     });
     let begins = begins.take_while(|column| *column <= WIDEST_HANG);
     begins.last().unwrap_or(0)
-}
-
-/// Leaves out the colours of [`Paint`](crate::view::Paint).
-fn without_colours(line: &str) -> String {
-    let mut pieces = line.split("\u{1b}[");
-    let first = pieces.next().unwrap_or_default().to_owned();
-    pieces.fold(first, |shown, piece| {
-        shown + piece.split_once('m').map_or(piece, |(_, rest)| rest)
-    })
 }
 
 #[cfg(test)]
