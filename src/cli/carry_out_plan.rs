@@ -222,8 +222,18 @@ impl App {
         self.work(workers, how)
     }
 
+    /// Starts the log of a daemon, and ends what an earlier one left.
+    ///
+    /// # Errors
+    /// The log cannot be opened.
+    pub async fn begin_daemon(&self) -> Result {
+        self.log()?;
+        daemon::end_left_behind(&self.volumes).await;
+        Ok(())
+    }
+
     /// Records how a daemon without a terminal ends, unless the plan itself shows it.
-    fn leave_word(&self, lock: &DaemonLock, plan: &PlanId, end: &anyhow::Result<DaemonEnd>) {
+    pub fn leave_word(&self, lock: &DaemonLock, plan: &PlanId, end: &anyhow::Result<DaemonEnd>) {
         let why = match end {
             Ok(DaemonEnd::Settled(_) | DaemonEnd::Idle) => return,
             Ok(DaemonEnd::Interrupted) => "it was asked to stop".to_owned(),
@@ -300,7 +310,11 @@ impl Work {
             false => HumanWait::Leave,
         };
         let kept = app.program.goes_on(head.id.as_str());
-        let at_work = unless(&mut ended, &kept, self.begin(head, human_wait)).await?;
+        let begun = async {
+            app.begin_daemon().await?;
+            self.start(head, human_wait).await
+        };
+        let at_work = unless(&mut ended, &kept, begun).await?;
         if self.workers.general.is_none() && app.team.is_none() && !how.json && !how.quiet {
             let commands = shown_from_here(&app.volumes.path(Folder::CommandsPending));
             app.say(&format!("no --agent: commands wait in `{commands}`"))?;
@@ -346,45 +360,6 @@ impl Work {
         }
         gone_on?;
         Ok(exit_of(&end, signal))
-    }
-
-    /// Carries a plan out without a terminal, and then those that are queued: waits for answers, records in the folder how it
-    /// ended.
-    ///
-    /// # Errors
-    /// Something cannot be started, or the daemon fails.
-    pub async fn unseen(
-        self,
-        lock: DaemonLock,
-        head: &PlanHead,
-        kept: &str,
-        mut ended: Ended,
-    ) -> Result<Exit> {
-        let app = &self.app;
-        let at_work = unless(&mut ended, kept, self.begin(head, HumanWait::Wait)).await?;
-        let mut exit = None;
-        let shutdown = async {
-            let signal = exit.insert(ended.await);
-            tracing::info!(exit = ?signal, "asked to stop");
-        };
-        let end = daemon::run(
-            app.folder_settings(&lock, EndsWhen::AllEnded),
-            Some(at_work),
-            Some(queued_plans::take_up(app)),
-            app.store().await?.clone(),
-            app.clock,
-            shutdown,
-        );
-        let end = end.await;
-        app.leave_word(&lock, &head.id, &end);
-        Ok(exit_of(&end?, exit))
-    }
-
-    /// Ends what an earlier daemon left, and makes everything ready.
-    async fn begin(&self, head: &PlanHead, human_wait: HumanWait) -> Result<PlanAtWork> {
-        self.app.log()?;
-        daemon::end_left_behind(&self.app.volumes).await;
-        self.start(head, human_wait).await
     }
 }
 

@@ -292,84 +292,71 @@ impl App {
     }
 }
 
-/// A daemon: the one that `--detach` leaves behind for a plan, or one for all that is queued.
-pub async fn daemon(args: DaemonArgs, start: &CommandStart, ended: Ended) -> Result<Exit> {
-    match (&args.plan, &args.confirmed) {
-        (Some(plan), Some(confirmed)) => {
-            Box::pin(daemon_of(plan, confirmed, &args, start, ended)).await
-        }
-        _ => daemon_of_queue(&args, start, ended).await,
-    }
-}
-
-/// Carries out what is queued: until every plan has ended, without a terminal, or until it is stopped.
-async fn daemon_of_queue(
-    args: &DaemonArgs,
-    start: &CommandStart,
-    mut ended: Ended,
-) -> Result<Exit> {
+/// A daemon: the one that `run` leaves behind without a terminal, for a plan or for those that are queued, until all have ended; or
+/// one for all that is queued, until it is stopped.
+pub async fn daemon(args: DaemonArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
+    let behind = args.rest || args.plan.is_some();
+    let (ends_when, said, kept) = match behind {
+        true => (EndsWhen::AllEnded, Said::ToLog, "the next daemon goes on"),
+        false => (EndsWhen::Stopped, Said::ToPerson, "nothing was begun"),
+    };
     let mut handed = None;
-    if args.rest {
+    if behind {
         detach::leave_terminal();
         handed = detach::handed_over()?;
     }
     let opened = async {
         let app = App::open(start, Access::Run).await?;
-        if !args.rest {
+        if !behind {
             queued_plans::end_other_version(&app, start).await?;
         }
         let lock = app.take(handed).await?;
-        app.log()?;
-        Ok((app, lock))
+        let (Some(plan), Some(confirmed)) = (&args.plan, &args.confirmed) else {
+            return Ok((app, lock, None));
+        };
+        let plan = app.plan_to_carry_out(Some(plan)).await?;
+        let work = app.clone().recalled(&plan, confirmed, CarryOut::default());
+        let work = work.await?;
+        let found = work.app.found(&plan).await?;
+        work.app.check_team(&found)?;
+        Ok((app, lock, Some((work, found.head))))
     };
-    let (app, lock) = unless(&mut ended, "nothing was begun", opened).await?;
-    daemon::end_left_behind(&app.volumes).await;
-    let (ends_when, said) = match args.rest {
-        true => (EndsWhen::AllEnded, Said::ToLog),
-        false => (EndsWhen::Stopped, Said::ToPerson),
-    };
-    if !args.rest {
+    let (app, lock, first) = unless(&mut ended, kept, Box::pin(opened)).await?;
+    let app = first.as_ref().map_or(&app, |(work, _)| &work.app);
+    if !behind {
         complain(&format!(
             "carrying out the plans that are queued in `{}`; Ctrl-C ends\n",
             app.config.root().display()
         ));
     }
-    let _page = web::beside(args.web, said, start, &app).await?;
+    // Before it says that it works: who started it then finds the address.
+    let _page = web::beside(args.web, said, start, app).await?;
+    let begun = async {
+        app.begin_daemon().await?;
+        match &first {
+            Some((work, head)) => work.start(head, HumanWait::Wait).await.map(Some),
+            None => Ok(None),
+        }
+    };
+    let at_work = unless(&mut ended, kept, Box::pin(begun)).await?;
     let mut exit = None;
-    let ended = daemon::run(
+    let shutdown = async {
+        let signal = exit.insert(ended.await);
+        tracing::info!(exit = ?signal, "asked to stop");
+    };
+    let end = daemon::run(
         app.folder_settings(&lock, ends_when),
-        None,
-        Some(queued_plans::take_up(&app)),
+        at_work,
+        Some(queued_plans::take_up(app)),
         app.store().await?.clone(),
         app.clock,
-        async { exit = Some(ended.await) },
+        shutdown,
     );
-    Ok(exit_of(&ended.await?, exit))
-}
-
-/// The daemon that `--detach` leaves behind: no terminal, waits for answers.
-async fn daemon_of(
-    plan: &str,
-    confirmed: &str,
-    args: &DaemonArgs,
-    start: &CommandStart,
-    mut ended: Ended,
-) -> Result<Exit> {
-    detach::leave_terminal();
-    let kept = "the plan goes on with the next daemon";
-    let opened = async {
-        let app = App::open(start, Access::Run).await?;
-        let lock = app.take(detach::handed_over()?).await?;
-        let plan = app.plan_to_carry_out(Some(plan)).await?;
-        let work = app.recalled(&plan, confirmed, CarryOut::default()).await?;
-        let found = work.app.found(&plan).await?;
-        work.app.check_team(&found)?;
-        Ok((work, lock, found.head))
-    };
-    let (work, lock, head) = unless(&mut ended, kept, Box::pin(opened)).await?;
-    // Before it says that it works: who started it then finds the address.
-    let _page = web::beside(args.web, Said::ToLog, start, &work.app).await?;
-    work.unseen(lock, &head, kept, ended).await
+    let end = end.await;
+    if let Some((_, head)) = &first {
+        app.leave_word(&lock, &head.id, &end);
+    }
+    Ok(exit_of(&end?, exit))
 }
 
 /// Takes commands and runs an agent for each.
