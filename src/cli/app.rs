@@ -250,13 +250,7 @@ impl App {
     /// # Errors
     /// As [`App::make_store`], or another daemon has the folder.
     pub async fn take(&self, handed: Option<File>) -> Result<DaemonLock> {
-        self.make_home()?;
-        Volumes::open(self.volumes.root()).map_err(Failure::folder)?;
-        let adopted = handed.map(|file| self.volumes.adopt(file)).transpose()?;
-        let lock = match adopted.flatten() {
-            Some(lock) => lock,
-            None => self.lock().await?,
-        };
+        let lock = self.lock_folder(handed).await?;
         self.open_own_store().await?;
         Ok(lock)
     }
@@ -359,16 +353,17 @@ impl App {
         )))
     }
 
-    /// Makes the exchange folder, and locks it for this process.
+    /// Makes the exchange folder, and locks it for this process, which may have the lock already.
     ///
     /// # Errors
     /// As [`App::take`].
-    pub async fn lock_folder(&self) -> Result<DaemonLock> {
+    pub async fn lock_folder(&self, handed: Option<File>) -> Result<DaemonLock> {
+        self.make_home()?;
         Volumes::open(self.volumes.root()).map_err(Failure::folder)?;
-        self.lock().await
-    }
-
-    async fn lock(&self) -> Result<DaemonLock> {
+        let adopted = handed.map(|file| self.volumes.adopt(file)).transpose()?;
+        if let Some(lock) = adopted.flatten() {
+            return Ok(lock);
+        }
         let (volumes, program) = (self.volumes.clone(), self.program.clone());
         beside(move || match volumes.lock() {
             Ok(lock) => Ok(lock),

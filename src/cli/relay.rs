@@ -45,8 +45,7 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
             let hint = "name an agent, or `--agent files` for whoever works with the folder";
             return Err(Failure::usage(error).hint(hint));
         }
-        app.make_home()?;
-        let lock = app.lock_folder().await?;
+        let lock = app.lock_folder(None).await?;
         daemon::end_left_behind(&app.volumes).await;
         let notes = RelayNotes::read(&app.volumes)?;
         let link = place.relay_link(notes.name())?;
