@@ -6,8 +6,8 @@ use std::time::Duration;
 use plan_agent::config::{Api, Config, LlmConfig, ModelEndpoint, ServiceUrl};
 use plan_agent::llm::questions::{self, PlanContext};
 use plan_agent::llm::{
-    Answered, AskError, AskFault, Fault, HttpModel, LanguageModel, LlmError, Model, ModelReply,
-    Prompts, Request, Schema, TypedQuestion,
+    Answered, AskError, Fault, HttpModel, LanguageModel, LlmError, Model, ModelReply, Prompts,
+    Request, Schema, TypedQuestion,
 };
 use plan_agent::plan::{ModelCost, PlanSpec};
 use secrecy::SecretString;
@@ -419,7 +419,7 @@ async fn key_appears_in_no_error_or_log() {
                 .ask(&question())
                 .await
                 .unwrap_err();
-            let asked = format!("{error} {error:?} {}", error.hint());
+            let asked = format!("{error} {error:?} {}", error.why.hint());
             let seen = [shown, exchanged, asked].join("\n");
             lacks(&seen, ["sk-canary", CANARY]);
         }
@@ -500,12 +500,12 @@ async fn tries_are_counted_and_bounded() {
     let error = outcome.unwrap_err();
     assert_eq!(error.spent.calls, 3);
     assert_eq!(server.count("plan"), 3);
-    assert!(error.retryable());
+    assert!(error.why.retryable());
 
     let (server, outcome) = ask(vec![Answer::error(401, "x")], &hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!((error.spent.calls, server.count("plan")), (1, 1));
-    assert!(!error.retryable());
+    assert!(!error.why.retryable());
 }
 
 #[tokio::test]
@@ -527,7 +527,7 @@ async fn retry_after_is_respected() {
     let (_server, outcome) = ask(vec![Answer::busy(429, "3600")], &hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!(error.spent.calls, 1);
-    assert_eq!(error.retry_after(), Some(Duration::from_secs(3600)));
+    assert_eq!(error.why.retry_after(), Some(Duration::from_secs(3600)));
 }
 
 #[tokio::test]
@@ -573,8 +573,8 @@ async fn two_unusable_answers_fail() {
     let (_server, outcome) = ask(vec![Answer::Text("no".to_owned())], &hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!(spent(&error.spent), (2, 22, 10));
-    assert!(!error.retryable());
-    assert!(matches!(&error.fault, AskFault::Unusable { text, .. } if text == "no"));
+    assert!(!error.why.retryable());
+    assert!(matches!(&error.why.fault, Fault::Unusable { text, .. } if text == "no"));
     insta::assert_snapshot!(error, @"model `test-model` gave no usable answer to `plan`: the answer holds no JSON object");
 }
 
@@ -590,9 +590,7 @@ async fn truncated_answer_is_retried_with_larger_limit() {
     let (_server, outcome) = ask(vec![Answer::Cut("{".to_owned())], &hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!((error.spent.calls, error.spent.output_tokens), (2, 10));
-    assert!(
-        matches!(&error.fault, AskFault::Exchange(error) if matches!(error.fault, Fault::CutAnswer { .. }))
-    );
+    assert!(matches!(error.why.fault, Fault::CutAnswer { .. }));
 }
 
 #[tokio::test]
@@ -663,9 +661,9 @@ async fn overflow_makes_question_smaller() {
             assert_eq!(2 * limit(1), limit(0));
             let Err(error) = outcome else { continue };
             assert_eq!(error.spent.calls, 4);
-            assert!(!error.retryable());
+            assert!(!error.why.retryable());
             has(error.to_string(), ["has too small a context", words]);
-            has(error.hint(), "a larger context");
+            has(error.why.hint(), "a larger context");
         }
         let server = LlmServer::replying(vec![overflow]);
         let model = Model::new(model(&endpoint(&server, Api::Anthropic)), &hasty());

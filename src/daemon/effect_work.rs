@@ -137,9 +137,9 @@ pub(super) async fn ask(
     let (spent, said) = match model.ask(&question.render(&settings.prompts)?).await {
         Ok(answered) => (answered.spent, Ok((answered.value, answered.text))),
         Err(error) => {
-            let away = error.retryable();
-            let away = away.then(|| error.retry_after().unwrap_or_default());
-            let said = format!("{error}. Hint: {}", error.hint());
+            let away = error.why.retryable();
+            let away = away.then(|| error.why.retry_after().unwrap_or_default());
+            let said = format!("{error}. Hint: {}", error.why.hint());
             (error.spent, Err(NoAnswer { error: said, away }))
         }
     };

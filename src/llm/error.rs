@@ -17,7 +17,7 @@ const MAX_MESSAGE: usize = 300;
 pub struct LlmError {
     /// The model that was asked, or the coding agent.
     pub model: String,
-    /// Where it was asked, without query; `None` for a coding agent.
+    /// Where it was asked, without query; `None` for a coding agent, and where it was reached and answered.
     pub url: Option<String>,
     /// What happened.
     pub fault: Fault,
@@ -61,6 +61,13 @@ pub enum Fault {
     CutAnswer { max_tokens: u32, spent: ModelCost },
     #[error("refused to answer: {reason}")]
     Refused { reason: String, spent: ModelCost },
+    /// The text of the answer is what was received.
+    #[error("gave no usable answer to `{question}`: {reason}")]
+    Unusable {
+        question: String,
+        reason: String,
+        text: String,
+    },
     /// A coding agent that, with its configuration, answers no question.
     #[error("cannot be asked: {0}")]
     Unfit(String),
@@ -71,9 +78,10 @@ pub enum Fault {
 
 impl LlmError {
     fn asked(&self) -> String {
-        match &self.url {
-            Some(url) => format!("model `{}` at `{url}`", self.model),
-            None => format!("the coding agent `{}`", self.model),
+        match (&self.url, &self.fault) {
+            (Some(url), _) => format!("model `{}` at `{url}`", self.model),
+            (None, Fault::Unusable { .. }) => format!("model `{}`", self.model),
+            (None, _) => format!("the coding agent `{}`", self.model),
         }
     }
 
@@ -123,6 +131,7 @@ impl LlmError {
             Fault::Unavailable { .. } | Fault::CutBody(_) => {
                 "the server has trouble: try again later"
             }
+            Fault::Unusable { .. } => "try again, or choose a stronger model",
             Fault::Unfit(_) => {
                 "run the agent by hand once: does it answer? `plan-agent doctor` shows what it finds of it"
             }

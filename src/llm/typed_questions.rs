@@ -55,52 +55,12 @@ pub struct Answered<A> {
 
 /// The absence of a usable answer, and its cost.
 #[derive(Clone, Debug, PartialEq, Error)]
-#[error("{fault}")]
+#[error("{why}")]
 pub struct AskError {
-    pub fault: AskFault,
+    /// That of the last exchange, permanently or after the retries; or that the model answered twice, and neither answer could be
+    /// used.
+    pub why: LlmError,
     pub spent: ModelCost,
-}
-
-/// Why there is no usable answer.
-#[derive(Clone, Debug, PartialEq, Error)]
-pub enum AskFault {
-    /// The last exchange failed, permanently or after the retries.
-    #[error(transparent)]
-    Exchange(#[from] LlmError),
-    /// The model answered twice, and neither answer could be used.
-    #[error("model `{model}` gave no usable answer to `{question}`: {reason}")]
-    Unusable {
-        model: String,
-        /// The kind of question.
-        question: String,
-        /// The problem of the second answer.
-        reason: String,
-        /// The second answer as it was received.
-        text: String,
-    },
-}
-
-impl AskError {
-    /// Returns what the person can do.
-    pub fn hint(&self) -> &'static str {
-        match &self.fault {
-            AskFault::Exchange(error) => error.hint(),
-            AskFault::Unusable { .. } => "try again, or choose a stronger model",
-        }
-    }
-
-    /// Returns whether the same question may be answered a little later.
-    pub fn retryable(&self) -> bool {
-        matches!(&self.fault, AskFault::Exchange(error) if error.retryable())
-    }
-
-    /// Returns how long the server asks to wait before the next request.
-    pub fn retry_after(&self) -> Option<Duration> {
-        match &self.fault {
-            AskFault::Exchange(error) => error.retry_after(),
-            AskFault::Unusable { .. } => None,
-        }
-    }
 }
 
 /// The longest wait between two exchanges, unless the server asks for a longer one or the first wait is longer.
@@ -174,7 +134,7 @@ impl Model {
         let spent = asking.spent;
         match answer {
             Ok((value, text)) => Ok(Answered { value, text, spent }),
-            Err(fault) => Err(AskError { fault, spent }),
+            Err(why) => Err(AskError { why, spent }),
         }
     }
 }
@@ -190,7 +150,7 @@ struct Asking<'a, A> {
 }
 
 impl<A> Asking<'_, A> {
-    async fn answer(&mut self) -> Result<(A, String), AskFault> {
+    async fn answer(&mut self) -> Result<(A, String), LlmError> {
         let (added, factor) = match self.fitting("", 1).await {
             Ok(reply) => match self.question.read(&reply.text) {
                 Err(reason) if self.may_go_on() => (repair(&reply.text, &reason), 1),
@@ -198,7 +158,7 @@ impl<A> Asking<'_, A> {
             },
             Err(error) => match error.fault {
                 Fault::CutAnswer { .. } if self.may_go_on() => (SHORTER.to_owned(), 2),
-                _ => return Err(error.into()),
+                _ => return Err(error),
             },
         };
         let reply = self.fitting(&added, factor).await?;
@@ -210,14 +170,17 @@ impl<A> Asking<'_, A> {
     }
 
     /// Returns an answer that was read, with its text.
-    fn usable(&self, read: Result<A, String>, text: String) -> Result<(A, String), AskFault> {
+    fn usable(&self, read: Result<A, String>, text: String) -> Result<(A, String), LlmError> {
         match read {
             Ok(value) => Ok((value, text)),
-            Err(reason) => Err(AskFault::Unusable {
+            Err(reason) => Err(LlmError {
                 model: self.model.name().to_owned(),
-                question: self.question.request.schema_name.clone(),
-                reason,
-                text,
+                url: None,
+                fault: Fault::Unusable {
+                    question: self.question.request.schema_name.clone(),
+                    reason,
+                    text,
+                },
             }),
         }
     }

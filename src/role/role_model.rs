@@ -76,15 +76,15 @@ impl PlanQuestion<'_> {
                 }
                 Err(error) => error,
             };
-            let lost = format!("{error}. Hint: {}", error.hint());
+            let lost = format!("{error}. Hint: {}", error.why.hint());
             let why = lost.clone();
-            if !error.retryable() {
+            if !error.why.retryable() {
                 let keep = move |draft: &mut Draft<'_>, ask: &AskId| draft.lost_ask(ask, &why);
                 self.keep(&ask, error.spent, keep).await?;
                 self.count(error.spent, None).await;
                 return Err(RoleError::CannotPlan(lost));
             }
-            let wait = error.retry_after().unwrap_or_default();
+            let wait = error.why.retry_after().unwrap_or_default();
             let keep = move |draft: &mut Draft<'_>, ask: &AskId| draft.away_ask(ask, &why, wait);
             let away = self.keep(&ask, error.spent, keep).await?;
             // That it is still away is no news.
