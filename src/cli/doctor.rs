@@ -288,7 +288,7 @@ async fn team(app: &App, trusted: bool) -> Vec<Finding> {
     };
     let (_, found) = examine(file, &Ok(None), &AgentArgs::default(), app, &servers).await;
     problems.extend(found);
-    problems.sort_by_key(|problem| (problem.line, problem.column));
+    problems.sort_by_key(|problem| problem.place);
     let (roles, workflows) = (&file.team.roles, file.team.workflow_ids());
     let mut text = format!("{} in {shown}", counted(roles.len(), "role"));
     if !workflows.is_empty() {
@@ -306,8 +306,8 @@ async fn team(app: &App, trusted: bool) -> Vec<Finding> {
     findings.extend(unassigned.map(|problem| missing("team", problem.in_file(&shown)).hint(&*way)));
     // What is wrong with a role itself is among the problems.
     let sound = |role: &&RoleSpec| {
-        let place = role.problem("");
-        let its = |problem: &Problem| (problem.line, problem.column) == (place.line, place.column);
+        let place = role.problem("").place;
+        let its = |problem: &Problem| problem.place == place;
         file.problems.is_empty() && !problems.iter().any(its)
     };
     findings.extend(roles.iter().filter(sound).map(|role| works(role, app)));

@@ -113,7 +113,9 @@ pub(super) fn with_comments(problems: &[Problem], text: &str) -> String {
         let shown = problems.iter().flat_map(move |problem| {
             let hint = problem.hint.as_ref().map(|hint| format!("Hint: {hint}"));
             let mut problem = problem.clone();
-            problem.line = problem.line.map(|line| line + shift);
+            if problem.place.line > 0 {
+                problem.place.line += shift;
+            }
             [Some(problem.to_string()), hint].into_iter().flatten()
         });
         let one = |said: String| printable(&said).replace('\n', " ");

@@ -115,7 +115,7 @@ impl App {
             return Ok(file);
         }
         problems.extend(self.mismatches(&file, &self.config.workspace()));
-        problems.sort_by_key(|problem| (problem.line, problem.column));
+        problems.sort_by_key(|problem| problem.place);
         Err(Failure::problems(&path.display().to_string(), &problems))
     }
 

@@ -77,7 +77,7 @@ impl TeamFile {
     /// # Errors
     /// All of these problems, in the order of the file.
     pub fn refuse(&self, mut problems: Vec<Problem>) -> Result {
-        problems.sort_by_key(|problem| (problem.line, problem.column));
+        problems.sort_by_key(|problem| problem.place);
         if problems.is_empty() {
             return Ok(());
         }

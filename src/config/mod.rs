@@ -188,10 +188,7 @@ impl Config {
     /// Adds the place of a key in the file to a problem that is about it.
     fn placed(&self, key: &str, problem: Problem) -> Problem {
         let place = self.origin.places.get(key).copied().unwrap_or_default();
-        Problem {
-            hint: problem.hint,
-            ..place.problem(problem.message)
-        }
+        Problem { place, ..problem }
     }
 
     /// Returns the file that was read, if any.

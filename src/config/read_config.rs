@@ -38,16 +38,18 @@ pub struct ConfigError(pub Vec<Problem>);
 impl ConfigError {
     /// Says of the problems of a file where they are, in its order.
     pub(super) fn of(mut problems: Vec<Problem>, file: Option<&Path>) -> Self {
-        problems.sort_by_key(|problem| (problem.line.is_none(), problem.line, problem.column));
+        problems.sort_by_key(|problem| (problem.place.line == 0, problem.place));
         problems.truncate(MAX_ERRORS);
         let file = file.map_or(String::new(), |file| file.display().to_string());
-        let placed = problems.into_iter().map(|problem| match problem.line {
-            Some(_) => Problem {
-                hint: problem.hint.clone(),
-                ..Problem::new(problem.in_file(&file))
-            },
-            None => problem,
-        });
+        let placed = problems
+            .into_iter()
+            .map(|problem| match problem.place.line {
+                0 => problem,
+                _ => Problem {
+                    hint: problem.hint.clone(),
+                    ..Problem::new(problem.in_file(&file))
+                },
+            });
         Self(placed.collect())
     }
 

@@ -7,10 +7,8 @@ use std::fmt;
 /// One problem of a text. Parsers return all problems of a file together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Line of the file, counted from 1.
-    pub line: Option<usize>,
-    /// Character of the line, counted from 1.
-    pub column: Option<usize>,
+    /// Where it is, as far as that is known.
+    pub place: Place,
     /// Lower-case fragment that says what is wrong.
     pub message: String,
     /// How to repair it.
@@ -25,35 +23,26 @@ impl Problem {
 
     /// Creates a problem of the whole text.
     pub fn new(message: impl Into<String>) -> Self {
-        Self {
-            line: None,
-            column: None,
-            message: in_plain_words(&message.into()),
-            hint: None,
-        }
+        Place::default().problem(message)
     }
 
     /// Creates a problem of a line.
     pub fn on_line(line: usize, message: impl Into<String>) -> Self {
-        let mut problem = Self::new(message);
-        problem.line = Some(line);
-        problem
+        Self::at(line, 0, message)
     }
 
     /// Creates a problem of a place in a line.
     pub fn at(line: usize, column: usize, message: impl Into<String>) -> Self {
-        let mut problem = Self::on_line(line, message);
-        problem.column = Some(column);
-        problem
+        Place { line, column }.problem(message)
     }
 
     /// Returns the problem with its place in a file, in the form of compilers: `file:line:column: what`.
     pub fn in_file(&self, file: &str) -> String {
         let message = &self.message;
-        match (self.line, self.column) {
-            (Some(line), Some(column)) => format!("{file}:{line}:{column}: {message}"),
-            (Some(line), None) => format!("{file}:{line}: {message}"),
-            (None, _) => format!("{file}: {message}"),
+        match self.place {
+            Place { line: 0, .. } => format!("{file}: {message}"),
+            Place { line, column: 0 } => format!("{file}:{line}: {message}"),
+            Place { line, column } => format!("{file}:{line}:{column}: {message}"),
         }
     }
 
@@ -85,30 +74,29 @@ pub fn in_plain_words(message: &str) -> String {
 pub type Checked<T> = Result<T, Vec<Problem>>;
 
 /// A place in a text that was read: line and character, counted from 1; 0 stands for what is not known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
     pub line: usize,
     pub column: usize,
 }
 
 impl Place {
     /// Makes a problem of the place.
-    pub(crate) fn problem(self, message: impl Into<String>) -> Problem {
-        let known = |number: usize| (number > 0).then_some(number);
+    pub fn problem(self, message: impl Into<String>) -> Problem {
         Problem {
-            line: known(self.line),
-            column: known(self.column),
-            ..Problem::new(message)
+            place: self,
+            message: in_plain_words(&message.into()),
+            hint: None,
         }
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.line, self.column) {
-            (Some(line), Some(column)) => write!(f, "line {line}, column {column}: ")?,
-            (Some(line), None) => write!(f, "line {line}: ")?,
-            (None, _) => {}
+        match self.place {
+            Place { line: 0, .. } => {}
+            Place { line, column: 0 } => write!(f, "line {line}: ")?,
+            Place { line, column } => write!(f, "line {line}, column {column}: ")?,
         }
         f.write_str(&self.message)
     }
@@ -127,11 +115,11 @@ impl Problems {
 
     /// Returns a value that was read; a problem is collected with its line.
     pub(crate) fn take<T>(&self, line: usize, read: Result<T, Problem>) -> Option<T> {
-        let on_line = |problem| Problem {
-            line: Some(line),
-            ..problem
+        let on_line = |mut problem: Problem| {
+            problem.place.line = line;
+            self.add(problem);
         };
-        read.map_err(|problem| self.add(on_line(problem))).ok()
+        read.map_err(on_line).ok()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -149,7 +137,7 @@ impl Problems {
     /// Returns the problems in the order of the file.
     pub(crate) fn in_order(self) -> Vec<Problem> {
         let mut problems = self.0.into_inner();
-        problems.sort_by_key(|problem| (problem.line, problem.column));
+        problems.sort_by_key(|problem| problem.place);
         problems
     }
 }
@@ -176,11 +164,8 @@ mod tests {
         let problems = Problems::default();
         problems.add(Problem::at(7, 2, "b"));
         problems.add(Problem::on_line(2, "a"));
-        let lines: Vec<_> = problems
-            .in_order()
-            .iter()
-            .map(|problem| problem.line)
-            .collect();
-        assert_eq!(lines, [Some(2), Some(7)]);
+        let problems = problems.in_order();
+        let lines = problems.iter().map(|problem| problem.place.line);
+        assert_eq!(Vec::from_iter(lines), [2, 7]);
     }
 }

@@ -358,7 +358,7 @@ mod tests {
     fn rejects_what_is_no_answer() {
         for answer in ["yes", "[retry]", "retry skip"] {
             let problems = parse(&filled(answer, "")).unwrap_err();
-            assert_eq!(problems[0].line, Some(8), "{answer}");
+            assert_eq!(problems[0].place.line, 8, "{answer}");
         }
         let problems = parse(&filled("yes", "")).unwrap_err();
         assert_eq!(problems[0].to_string(), "line 8: `answer` is `yes`");
