@@ -141,12 +141,13 @@ impl App {
         Ok(())
     }
 
-    /// Returns what a daemon needs to know to carry a plan out.
+    /// Returns what a daemon needs to carry a plan out, under this handle of its store.
     pub fn settings(
         &self,
         prepared: &PreparedRun,
         head: &PlanHead,
         human_wait: HumanWait,
+        store: Store,
     ) -> DaemonSettings {
         let (config, team) = (&self.config, self.team.as_ref());
         let prompts = team.map(TeamFile::prompts_behind_files);
@@ -157,6 +158,8 @@ impl App {
         DaemonSettings {
             volumes: self.volumes.clone(),
             plan: head.id.clone(),
+            store,
+            clock: self.clock,
             workspace: PathBuf::from(&head.workspace),
             mission: config.mission_folder(Path::new(&head.workspace)),
             worktrees: self.worktrees(head),
@@ -184,9 +187,16 @@ impl App {
         Ok(store.carry_out(plan, &self.volumes.holder()).await?)
     }
 
-    /// Returns what all plans of a daemon in this folder share.
-    pub fn folder_settings(&self, lock: &DaemonLock, ends_when: EndsWhen) -> FolderSettings {
-        FolderSettings {
+    /// Returns what all plans of a daemon in this folder share. It takes up what is queued.
+    ///
+    /// # Errors
+    /// As [`App::store`].
+    pub async fn folder_settings(
+        &self,
+        lock: &DaemonLock,
+        ends_when: EndsWhen,
+    ) -> Result<FolderSettings> {
+        Ok(FolderSettings {
             volumes: self.volumes.clone(),
             lock: lock.place().clone(),
             info: DaemonInfo {
@@ -201,7 +211,10 @@ impl App {
             notice: notice(),
             ends_when,
             kept_workers: None,
-        }
+            store: self.store().await?.clone(),
+            clock: self.clock,
+            take_up: Some(queued_plans::take_up(self)),
+        })
     }
 
     /// Chooses what carries a plan out as it was begun, in a process that another one started; `confirmed` is the fingerprint of
@@ -262,24 +275,23 @@ impl Work {
     pub async fn start(&self, head: &PlanHead, human_wait: HumanWait) -> Result<PlanAtWork> {
         let (app, workers) = (&self.app, &self.workers);
         let store = app.carry_out(&head.id).await?;
-        let mut settings = app.settings(&self.prepared, head, human_wait);
+        let mut settings = app.settings(&self.prepared, head, human_wait, store);
         workers.configure(&mut settings)?;
         let kind = workers.general.as_ref().and_then(Agent::kind);
         settings.gives_files = kind.is_some_and(|kind| kind.needs_history);
-        let roles = in_process_roles::ready(&settings, app, &store, head.is_isolated());
+        let roles = in_process_roles::ready(&settings, app, head.is_isolated());
         let roles = Box::pin(roles).await?;
-        daemon::set_torn_aside(&settings, &store).await?;
+        daemon::set_torn_aside(&settings).await?;
         let (stop, stopping) = watch::channel(false);
         let tasks = workers.start_workers(&mut settings, &stopping);
         let (stop_roles, stopping) = watch::channel(false);
         let mut role_tasks = JoinSet::new();
         if let Some(roles) = roles {
-            let (held, stopped) = (store.clone(), stopped(&stopping));
+            let (held, stopped) = (settings.store.clone(), stopped(&stopping));
             role_tasks.spawn(async move { held.while_held(roles.run(stopped)).await });
         }
         Ok(PlanAtWork {
             settings,
-            store,
             end_workers: Box::new(|| Box::pin(end(stop, tasks))),
             end_roles: Box::new(|| Box::pin(end(stop_roles, role_tasks))),
         })
@@ -325,16 +337,9 @@ impl Work {
         let kept_workers = KeptWorkers::default();
         let folder = FolderSettings {
             kept_workers: Some(Arc::clone(&kept_workers)),
-            ..app.folder_settings(&lock, EndsWhen::FirstEnds)
+            ..app.folder_settings(&lock, EndsWhen::FirstEnds).await?
         };
-        let daemon = tokio::spawn(daemon::run(
-            folder,
-            Some(at_work),
-            Some(queued_plans::take_up(app)),
-            app.store().await?.clone(),
-            app.clock,
-            stopped(&stopping),
-        ));
+        let daemon = tokio::spawn(daemon::run(folder, Some(at_work), stopped(&stopping)));
         let followed = foreground.follow(daemon, &stop, ended).await;
         let (end, signal) = followed.map_err(|failure| match failure.exit() {
             Exit::Done => Failure::failed(anyhow!("nobody reads what is printed")).hint(kept),

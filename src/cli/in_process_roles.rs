@@ -14,7 +14,6 @@ use crate::role::{
     ASK, Abilities, Framework, McpServer, OtherRole, REQUEST_COLLABORATION, Role, RoleId,
     RoleModel, RoleSettings, StepChecker, Workplace, built_in, plan_tools,
 };
-use crate::store::Store;
 use crate::tools::Toolbox;
 use crate::volumes::Folder;
 use crate::wire::{Problem, RoleKind, RoleSpec, StepDoes, one_line};
@@ -101,10 +100,9 @@ pub async fn unusable_steps(file: &TeamFile, servers: &Servers) -> Vec<Problem> 
 pub async fn ready(
     settings: &DaemonSettings,
     app: &App,
-    store: &Store,
     worktrees: bool,
 ) -> Result<Option<InProcessRoles>> {
-    let (config, volumes) = (&app.config, &settings.volumes);
+    let (config, volumes, store) = (&app.config, &settings.volumes, &settings.store);
     tidy_internal(store, volumes, &settings.plan, app.clock.now()).await;
     let Some(team) = &app.team else {
         return Ok(None);

@@ -14,7 +14,7 @@ use super::{
     exit_of, queued_plans, remembered, run_terminal, secret_arguments, unless, web, worker_pools,
 };
 use crate::config::Planner;
-use crate::daemon::{self, EndsWhen, HumanWait, PlanAtWork};
+use crate::daemon::{self, EndsWhen, FolderSettings, HumanWait, PlanAtWork};
 use crate::plan::{
     Draft, Origin, PlanHead, PlanId, QueueEntry, Refusal, ReviewPolicy, RunOptions, TaskSpec,
 };
@@ -141,10 +141,10 @@ pub async fn plan(args: MakePlan, start: &CommandStart, mut ended: Ended) -> Res
     let (store, plan) = (app.store().await?, &head.id);
     let resume = format!("`{} resume {plan}`", app.program);
     if asks {
-        let settings = app.settings(&prepared, &head, HumanWait::Leave);
+        let settings = app.settings(&prepared, &head, HumanWait::Leave, store.clone());
         let kept = format!("the goal is kept: {resume} asks again");
         unless(&mut ended, &kept, async {
-            let made = daemon::make_plan(&settings, store).await;
+            let made = daemon::make_plan(&settings).await;
             made.map_err(|error| Failure::failed(error).hint(&kept))
         })
         .await?;
@@ -256,16 +256,18 @@ pub async fn abort(args: AbortArgs, start: &CommandStart, mut ended: Ended) -> R
         let lock = app.take(None).await?;
         let head = app.found(&plan).await?.head;
         daemon::end_left_behind(&app.volumes).await;
+        let store = app.carry_out(&plan).await?;
         let first = PlanAtWork {
-            store: app.carry_out(&plan).await?,
-            settings: app.settings(&prepared, &head, HumanWait::Leave),
+            settings: app.settings(&prepared, &head, HumanWait::Leave, store),
             end_workers: Box::new(|| Box::pin(async {})),
             end_roles: Box::new(|| Box::pin(async {})),
         };
-        let folder = app.folder_settings(&lock, EndsWhen::FirstEnds);
+        let folder = FolderSettings {
+            take_up: None,
+            ..app.folder_settings(&lock, EndsWhen::FirstEnds).await?
+        };
         let shutdown = async { _ = ended.await };
-        let store = app.store().await?.clone();
-        daemon::run(folder, Some(first), None, store, app.clock, shutdown).await?;
+        daemon::run(folder, Some(first), shutdown).await?;
     }
     app.say(&format!(
         "plan {plan} has ended for good; agents at work are asked to stop, their work stays\n\
@@ -344,15 +346,8 @@ pub async fn daemon(args: DaemonArgs, start: &CommandStart, mut ended: Ended) ->
         let signal = exit.insert(ended.await);
         tracing::info!(exit = ?signal, "asked to stop");
     };
-    let end = daemon::run(
-        app.folder_settings(&lock, ends_when),
-        at_work,
-        Some(queued_plans::take_up(app)),
-        app.store().await?.clone(),
-        app.clock,
-        shutdown,
-    );
-    let end = end.await;
+    let folder = app.folder_settings(&lock, ends_when).await?;
+    let end = daemon::run(folder, at_work, shutdown).await;
     if let Some((_, head)) = &first {
         app.leave_word(&lock, &head.id, &end);
     }

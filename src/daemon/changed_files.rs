@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{BY, DaemonSettings, EffectKey, EffectResult, ParsedReport, PlanRun};
+use super::{DaemonSettings, EffectKey, EffectResult, ParsedReport, PlanRun};
 use crate::agents::ran_commands;
 use crate::exec::{
     self, FileListing, Filters, Git, GitError, GitSnapshots, Project, examine, remove_folder,
@@ -14,8 +14,7 @@ use crate::plan::{
     Attempt, ChangedFiles, CommandId, Draft, IntegrationBranch, Plan, RanCommand, Refusal,
     Repository, TaskId, Time,
 };
-use crate::plan_time::Clock;
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 
 /// Up to this number of files, to list a folder takes less time than to wake another thread for it.
 const QUICK: usize = 64;
@@ -40,8 +39,9 @@ const INBOX: &str = ".plan-agent";
 const SHARED_GIT: &str = "shared-git";
 
 /// Which folder is inspected, and what earlier inspections found.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct ChangeWatch {
+    settings: Arc<DaemonSettings>,
     folder: PathBuf,
     /// The repository when the plan began; one that an agent makes later does not count.
     repository: Option<Repository>,
@@ -50,10 +50,6 @@ pub(super) struct ChangeWatch {
     left_out: Vec<PathBuf>,
     /// Where the trees of git are kept.
     aside: PathBuf,
-    /// The folder for git in a shared workspace: outside of it, because tools that walk through the project would follow its
-    /// links, and some fail at one that leads nowhere.
-    git: PathBuf,
-    clock: Clock,
     /// The last listing, if it is complete.
     pub before: Option<Arc<FileListing>>,
     /// Git took too long and is not called any more.
@@ -75,7 +71,6 @@ pub(super) struct Inspected {
 pub(super) struct QuickInspection {
     pub now: Arc<FileListing>,
     before: Option<Arc<FileListing>>,
-    clock: Clock,
     /// What agents printed, by the command that was reported.
     printed: BTreeMap<CommandId, Vec<String>>,
     settings: Arc<DaemonSettings>,
@@ -86,7 +81,7 @@ impl QuickInspection {
     pub fn record(&self, draft: &mut Draft<'_>, command: &CommandId) -> Result<(), Refusal> {
         let attempt = draft.attempt(command)?;
         let since = draft.plan().began(&attempt);
-        let wall = self.clock.to_wall(since);
+        let wall = self.settings.clock.to_wall(since);
         let changes = self.now.changes(self.before.as_deref(), since, wall);
         if let Some(printed) = self.printed.get(command) {
             let folder = draft.plan().workspace_of(attempt.task);
@@ -98,7 +93,7 @@ impl QuickInspection {
 }
 
 impl ChangeWatch {
-    pub fn new(settings: &DaemonSettings, clock: Clock) -> Self {
+    pub fn new(settings: &Arc<DaemonSettings>) -> Self {
         let folder = settings.workspace.clone();
         // In a folder of the person this name is theirs.
         let mission = MISSION.map(|name| settings.mission.join(name));
@@ -110,12 +105,11 @@ impl ChangeWatch {
         let name: String = id.chars().take(64).collect();
         Self {
             aside: exchange.join("trees").join(name),
-            git: settings.worktrees.join(SHARED_GIT),
+            settings: Arc::clone(settings),
             left_out: mission.into_iter().chain([inbox, exchange]).collect(),
             folder,
             repository: None,
             worktree_of: None,
-            clock,
             before: None,
             git_is_slow: false,
         }
@@ -134,13 +128,19 @@ impl ChangeWatch {
         }
     }
 
+    /// Returns the folder for git in a shared workspace: outside of it, because tools that walk through the project would follow its
+    /// links, and some fail at one that leads nowhere.
+    fn shared_git(&self) -> PathBuf {
+        self.settings.worktrees.join(SHARED_GIT)
+    }
+
     /// Returns the snapshots of git; `None` where the plan began without a repository, or the worktree is gone.
     pub async fn trees(&self) -> Result<Option<GitSnapshots>, GitError> {
         let Some(repository) = &self.repository else {
             return Ok(None);
         };
         let git = match &self.worktree_of {
-            None => Git::open(&self.folder, repository, &self.git).await?,
+            None => Git::open(&self.folder, repository, &self.shared_git()).await?,
             Some([root, worktrees]) => {
                 let project = Project::open(root, repository, worktrees).await?;
                 let Some(git) = project.worktree(&self.folder).await? else {
@@ -153,7 +153,7 @@ impl ChangeWatch {
     }
 
     /// Lists a folder that is small and no repository.
-    fn quick(&self, settings: &Arc<DaemonSettings>, now: Time) -> Option<QuickInspection> {
+    fn quick(&self, now: Time) -> Option<QuickInspection> {
         let before = self.before.as_ref()?;
         if before.files()? > QUICK || self.repository.is_some() {
             return None;
@@ -163,9 +163,8 @@ impl ChangeWatch {
         Some(QuickInspection {
             now: Arc::new(listing),
             before: Some(Arc::clone(before)),
-            clock: self.clock,
             printed: BTreeMap::new(),
-            settings: Arc::clone(settings),
+            settings: Arc::clone(&self.settings),
         })
     }
 
@@ -176,7 +175,7 @@ impl ChangeWatch {
     }
 
     fn list(&self, most: usize) -> Option<FileListing> {
-        FileListing::of(&self.folder, &self.left_out, most, self.clock.now())
+        FileListing::of(&self.folder, &self.left_out, most, self.settings.now())
     }
 
     fn keep(listing: FileListing) -> Option<Arc<FileListing>> {
@@ -230,7 +229,8 @@ impl ChangeWatch {
             let Some(now) = self.list(MOST) else {
                 return (ChangedFiles::default(), None);
             };
-            let changes = now.changes(self.before.as_deref(), since, self.clock.to_wall(since));
+            let wall = self.settings.clock.to_wall(since);
+            let changes = now.changes(self.before.as_deref(), since, wall);
             (changes, Self::keep(now))
         };
         let listed = tokio::task::spawn_blocking(list).await;
@@ -250,7 +250,8 @@ impl ChangeWatch {
         let Some(tree) = tree else {
             return Ok(Some((now, None)));
         };
-        match trees.changes(&tree, &now, self.clock.to_wall(since)).await {
+        let wall = self.settings.clock.to_wall(since);
+        match trees.changes(&tree, &now, wall).await {
             Ok(changes) => Ok(Some((now, Some(changes)))),
             Err(error) if error.late() => Err(error),
             Err(error) => {
@@ -262,7 +263,7 @@ impl ChangeWatch {
 
     /// Removes what was kept for a plan that has ended.
     pub async fn clear(&self) {
-        for folder in [&self.aside, &self.git] {
+        for folder in [self.aside.clone(), self.shared_git()] {
             if let Err(error) = remove_folder(folder.clone()).await {
                 tracing::warn!(%error, path = %folder.display(), "the trees of git stay behind");
             }
@@ -273,7 +274,7 @@ impl ChangeWatch {
 impl PlanRun {
     /// Records the state of the workspace before anything is dispatched.
     pub(super) async fn inspect_first(&mut self) -> anyhow::Result<()> {
-        let known = self.read(|plan, _| {
+        let known = self.settings.read(|plan, _| {
             let head = plan.head();
             // A worktree of a task is compared with what it began from.
             let needless = head.status.settled() || head.line.is_some();
@@ -304,8 +305,7 @@ impl PlanRun {
                 Ok(())
             };
             let why = "what git knows of the workspace";
-            let plan = &self.settings.plan;
-            self.store.change(plan, BY, why, record).await?;
+            self.settings.change(why, record).await?;
         }
         Ok(())
     }
@@ -317,7 +317,7 @@ impl PlanRun {
         reports: &[ParsedReport],
         now: Time,
     ) -> Result<Option<QuickInspection>, StoreError> {
-        let Some(mut quick) = self.proofs.change_watch.quick(&self.settings, now) else {
+        let Some(mut quick) = self.proofs.change_watch.quick(now) else {
             return Ok(None);
         };
         let log = |id: &CommandId| self.settings.volumes.log(id, "out");
@@ -327,7 +327,7 @@ impl PlanRun {
         if reported.iter().all(|id| length(id) == 0) {
             return Ok(Some(quick));
         }
-        let commands = self.read(move |plan, _| {
+        let commands = self.settings.read(move |plan, _| {
             let with = |id: CommandId| Some((commands_of(plan, plan.attempt(&id)?), id));
             reported.into_iter().filter_map(with).collect::<Vec<_>>()
         });
@@ -345,21 +345,16 @@ impl PlanRun {
 
     pub(super) fn inspect(&mut self, id: &CommandId) {
         let (change_watch, id) = (self.proofs.change_watch.clone(), id.clone());
-        let (settings, store) = self.handles();
         self.spawn(EffectKey::Inspect(id.clone()), async move {
-            let inspected = inspect(change_watch, &store, settings, id.clone()).await?;
+            let inspected = inspect(change_watch, id.clone()).await?;
             Ok(EffectResult::Inspected(id, Box::new(inspected)))
         });
     }
 }
 
-async fn inspect(
-    mut change_watch: ChangeWatch,
-    store: &Store,
-    settings: Arc<DaemonSettings>,
-    id: CommandId,
-) -> anyhow::Result<Inspected> {
-    let known = store.read(&settings.plan, move |plan, _| {
+async fn inspect(mut change_watch: ChangeWatch, id: CommandId) -> anyhow::Result<Inspected> {
+    let settings = Arc::clone(&change_watch.settings);
+    let known = settings.read(move |plan, _| {
         let (head, attempt) = (plan.head(), plan.attempt(&id)?);
         let worktree = head.line.clone().map(|line| (line, attempt.task));
         let repository = head.repository.clone().map(|repository| *repository);

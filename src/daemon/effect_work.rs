@@ -16,8 +16,7 @@ use crate::plan::{
     ModelQuestionKind, PendingMerge, Plan, PlanSpec, Refusal, ReplanEdit, Task, Time, Verdict,
     and_more,
 };
-use crate::plan_time::Clock;
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 use crate::view;
 use crate::volumes::Folder;
 use crate::wire::{CommandFile, Team, clip};
@@ -60,12 +59,12 @@ pub(super) struct NoAnswer {
 ///
 /// # Errors
 /// The model gave no usable plan; the goal is kept.
-pub async fn make_plan(settings: &DaemonSettings, store: &Store) -> Result<()> {
+pub async fn make_plan(settings: &DaemonSettings) -> Result<()> {
     anyhow::ensure!(settings.models.is_some(), "no language model is configured");
     make_workspace(&settings.workspace)?;
     let (first, mut said) = (settings.config.timing.plan.away, String::new());
     loop {
-        let asked = ask(settings, store, ModelQuestionKind::Plan).await?;
+        let asked = ask(settings, ModelQuestionKind::Plan).await?;
         let asked = asked.context("the budget allows no call")?;
         let failed = asked.said.as_ref().err().map(|no| no.error.clone());
         let (volumes, id) = (settings.volumes.clone(), asked.ask.clone());
@@ -77,8 +76,7 @@ pub async fn make_plan(settings: &DaemonSettings, store: &Store) -> Result<()> {
             let away = ask.and_then(|ask| Some((ask.away?, view::away(ask, first, &zone)?)));
             Ok((plan.counts().total(), away))
         };
-        let why = "the model answered";
-        let (tasks, away) = store.change(&settings.plan, BY, why, apply).await?;
+        let (tasks, away) = settings.change("the model answered", apply).await?;
         match (failed, away) {
             (Some(error), Some((away, when))) => {
                 if said != error {
@@ -99,7 +97,6 @@ pub async fn make_plan(settings: &DaemonSettings, store: &Store) -> Result<()> {
 /// budget allows no call.
 pub(super) async fn ask(
     settings: &DaemonSettings,
-    store: &Store,
     subject: ModelQuestionKind,
 ) -> Result<Option<ModelOutcome>> {
     let models = settings.models.as_ref();
@@ -118,7 +115,7 @@ pub(super) async fn ask(
         Ok((ask, was_away, plan.calls_left().min(left_of_day), question))
     };
     let why = [BY, "a model is asked"];
-    let begun = store.begin_call(&settings.plan, why, begin).await;
+    let begun = settings.store.begin_call(&settings.plan, why, begin).await;
     let (ask, was_away, left, question) = match begun {
         Ok(begun) => begun,
         Err(StoreError::Refused(Refusal::UsedUp(_))) => return Ok(None),
@@ -204,13 +201,9 @@ pub(super) struct CheckOutcome {
 
 /// Runs the checks of a reported attempt, one after the other: the files that its task is to produce, then the
 /// commands, where results are merged on what comes of merging this one.
-pub(super) async fn check(
-    runs: &ProofRuns,
-    clock: Clock,
-    command: &CommandId,
-) -> Result<CheckOutcome> {
+pub(super) async fn check(runs: &ProofRuns, command: &CommandId) -> Result<CheckOutcome> {
     let (settings, id, of) = (&runs.settings, command.clone(), runs.clone());
-    let known = runs.store.read(&settings.plan, move |plan, _| {
+    let known = settings.read(move |plan, _| {
         let attempt = plan.attempt(&id)?;
         let subject = of.subject(plan, attempt.task)?;
         let folder = plan.workspace_of(attempt.task);
@@ -226,19 +219,14 @@ pub(super) async fn check(
     let Some((subject, attempt, (own, texts), began)) = known.await? else {
         return Ok(checked);
     };
-    checked.results = produced(&subject.task, Path::new(&own), clock.to_wall(began)).await?;
+    let began = settings.clock.to_wall(began);
+    checked.results = produced(&subject.task, Path::new(&own), began).await?;
     let mut merged = None;
     if let Some(gathering) = &subject.gathering {
         let task = &subject.task;
         let given = settings.gives_files && task.assignee.is_none();
         let named = Some(texts.as_str()).filter(|_| given);
-        let aside = merge(
-            (settings, &runs.store),
-            gathering,
-            (task, attempt),
-            named,
-            &mut checked,
-        );
+        let aside = merge(settings, gathering, (task, attempt), named, &mut checked);
         let Some(aside) = aside.await? else {
             return Ok(checked);
         };
@@ -254,26 +242,27 @@ pub(super) async fn check(
     let without_git = merged.is_none() && !subject.is_in_git();
     subject.on_result(command, merged, results).await?;
     if without_git && results.iter().all(|result| result.passed) {
-        keep_files(runs, command, &subject.task, Path::new(&own)).await?;
+        keep_files(settings, command, &subject.task, Path::new(&own)).await?;
     }
     Ok(checked)
 }
 
 /// Keeps the files of a result that may be accepted where a daemon on another machine finds them.
 async fn keep_files(
-    runs: &ProofRuns,
+    settings: &DaemonSettings,
     command: &CommandId,
     task: &Task,
     folder: &Path,
 ) -> Result<()> {
     let files: Vec<String> = task.made_files().collect();
-    if !runs.store.is_shared() || files.is_empty() {
+    let store = &settings.store;
+    if !store.is_shared() || files.is_empty() {
         return Ok(());
     }
     match CarriedFiles::read(folder, files, Vec::new()).await {
         Ok(pack) => {
-            let plan = &runs.settings.plan;
-            Ok(runs.store.keep_work(plan, command.as_str(), &pack).await?)
+            let kept = store.keep_work(&settings.plan, command.as_str(), &pack);
+            Ok(kept.await?)
         }
         // The result counts all the same; a daemon on another machine finds that it is missing.
         Err(error) => {
@@ -286,7 +275,7 @@ async fn keep_files(
 /// Merges a result aside, if the files that its task is to produce exist. Returns the folder of the merge; `None` if
 /// something failed, which is among the results then.
 async fn merge(
-    (settings, store): (&DaemonSettings, &Store),
+    settings: &DaemonSettings,
     gathering: &Gathering,
     (task, attempt): (&Task, u32),
     named: Option<&str>,
@@ -304,7 +293,7 @@ async fn merge(
             return Ok(None);
         }
     };
-    worktrees::keep(store, plan, gathering, &merge).await?;
+    worktrees::keep(settings, gathering, &merge).await?;
     // A file that git ignores is in the task's folder, but not in the merge.
     let mut missing = produced(task, aside.folder(), Time::default()).await?;
     missing.retain(|result| !result.passed);

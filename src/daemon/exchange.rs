@@ -14,7 +14,6 @@ use super::{
     role_requests,
 };
 use crate::plan::{HumanQuestion, PlanId, QuestionId, Refusal, Time};
-use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
 use crate::volumes::{MOST_REPORTS, ReportDisposition, Scan, Scanner, UNSEEN, VolumesError, Watch};
 use crate::wire::question_file;
@@ -67,8 +66,6 @@ type FolderScan = (FoundInput, Scan, Time);
 
 pub(super) struct Exchange {
     settings: Arc<FolderSettings>,
-    store: Store,
-    clock: Clock,
     watch: Watch,
     /// Notified when something happened in the folders.
     pub wake: Arc<Notify>,
@@ -100,16 +97,14 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub fn new(settings: Arc<FolderSettings>, store: Store, clock: Clock) -> Self {
+    pub fn new(settings: Arc<FolderSettings>) -> Self {
         let (wake, stored) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let watch = Watch::start(&settings.volumes, Arc::clone(&wake), Arc::clone(&stored));
-        let now = clock.now();
+        let now = settings.now();
         Self {
-            effects: Effects::new(Arc::clone(&settings.notice), store.clone()),
+            effects: Effects::new(Arc::clone(&settings.notice), settings.store.clone()),
             scanner: Some(scanner(&settings, &watch)),
             settings,
-            store,
-            clock,
             watch,
             wake,
             stored,
@@ -184,7 +179,7 @@ impl Exchange {
         self.handed_over = names.map(|arrival| arrival.name.clone()).collect();
         self.more = scan.more;
         self.waiting = scan.waiting || postponed;
-        let now = self.clock.now();
+        let now = self.settings.now();
         if self.more {
             self.scan_by(now);
         } else if self.waiting {
@@ -210,7 +205,7 @@ impl Exchange {
         let questions: Vec<_> = self.routes.questions().cloned().collect();
         let quick = scanner.last_listed() <= QUICK_SCAN;
         let most = if quick { QUICK_REPORTS } else { MOST_REPORTS };
-        let clock = self.clock;
+        let clock = self.settings.clock;
         let scan = move || {
             let scan = scanner.scan(&commands, &questions, most);
             let scanned = scan.map(|mut scan| (parse(&mut scan, now, &clock), scan, now));
@@ -257,7 +252,7 @@ impl Exchange {
 
     /// Files reports that were applied. One that counts stays for a while where its agent left it.
     pub fn file(&mut self, filings: Vec<(String, ReportDisposition)>) {
-        let now = self.clock.now();
+        let now = self.settings.now();
         for (name, filed) in filings {
             let wait = match filed {
                 ReportDisposition::Processed => self.settings.config.timing.filing,
@@ -305,8 +300,7 @@ impl Exchange {
         for (arrival, owner) in strangers {
             let name = arrival.name.clone();
             let of_plan = owner.is_some() && arrival.content.is_ok();
-            let (store, volumes) = (&self.store, &self.settings.volumes);
-            let filed = match role_requests::pass_on(store, volumes, arrival, owner).await {
+            let filed = match role_requests::pass_on(&self.settings, arrival, owner).await {
                 Ok(filed) => {
                     asked |= of_plan;
                     filed
@@ -317,7 +311,7 @@ impl Exchange {
                     ReportDisposition::Stale
                 }
             };
-            self.filings.insert(name, (self.clock.now(), filed));
+            self.filings.insert(name, (self.settings.now(), filed));
         }
         Ok(asked)
     }
@@ -345,11 +339,11 @@ impl Exchange {
     fn show_questions(&mut self, now: Time) {
         for (plan, awaited) in &self.routes.0 {
             for id in awaited.questions.difference(&self.shown) {
-                let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
+                let settings = Arc::clone(&self.settings);
                 let (key, plan) = (ExchangeKey::ShowQuestion(id.clone()), plan.clone());
                 let (id, wanted, program) = (id.clone(), id.clone(), settings.program.clone());
                 self.effects.start(key, now, async move {
-                    let text = store.read(&plan, move |plan, _| {
+                    let text = settings.store.read(&plan, move |plan, _| {
                         let asked = plan.question(&wanted)?;
                         let task = asked.task.and_then(|id| plan.task(id));
                         Some(question_file::render(asked, plan.head(), task, &program))
@@ -370,11 +364,11 @@ impl Exchange {
     fn file_questions(&mut self, now: Time) {
         let open: BTreeSet<_> = self.routes.questions().cloned().collect();
         for id in self.shown.difference(&open) {
-            let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
+            let settings = Arc::clone(&self.settings);
             let plans: Vec<PlanId> = self.routes.0.keys().cloned().collect();
             let (key, id) = (ExchangeKey::FileQuestion(id.clone()), id.clone());
             self.effects.start(key, now, async move {
-                let asked = find_question(&store, &plans, &id).await?;
+                let asked = find_question(&settings.store, &plans, &id).await?;
                 let file = move || {
                     let volumes = &settings.volumes;
                     let reply = asked.zip(volumes.read_question(&id));
@@ -436,7 +430,7 @@ impl Exchange {
     }
 
     fn failed(&mut self, key: &ExchangeKey, error: &str) {
-        self.effects.failed(key, self.clock.now(), error);
+        self.effects.failed(key, self.settings.now(), error);
     }
 }
 

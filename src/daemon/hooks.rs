@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -16,7 +17,6 @@ use crate::config::HooksConfig;
 use crate::exec::{self, ChildExit, ChildSpec, MarkKind, ProcessMark, environment};
 use crate::own_files;
 use crate::plan::{Plan, QuestionId, Time};
-use crate::store::Store;
 use crate::view::EventView;
 use crate::view::hook_input::{ChangePart, HookCall, MOST_EVENTS};
 use crate::volumes::Folder;
@@ -111,10 +111,10 @@ impl PlanRun {
         let Some(argv) = command.cloned() else {
             return false;
         };
-        let (settings, store) = self.handles();
+        let settings = Arc::clone(&self.settings);
         let (now, since) = (self.world.now, self.hook_state.change);
         self.spawn(EffectKey::Hook(hook), async move {
-            let (hook_state, call) = call(&settings, &store, what, since, now).await?;
+            let (hook_state, call) = call(&settings, what, since, now).await?;
             if let Some(call) = call {
                 run(&settings, hook, argv, call.render(), now).await;
             }
@@ -127,7 +127,6 @@ impl PlanRun {
 /// Returns what is reported then, and the call; none where nothing is left to report.
 pub(super) async fn call(
     settings: &DaemonSettings,
-    store: &Store,
     what: HookNews,
     since: i64,
     now: Time,
@@ -137,18 +136,18 @@ pub(super) async fn call(
         HookNews::Question(id) => {
             let file = settings.volumes.question(&id).display().to_string();
             let wanted = id.clone();
-            let call = store.read(plan, move |plan, _| {
+            let call = settings.read(move |plan, _| {
                 let question = plan.question(&wanted).filter(|question| question.open())?;
                 Some(HookCall::question(plan, question, &file, now))
             });
             (HookNews::Question(id), call.await?)
         }
         HookNews::Finish => {
-            let call = store.read(plan, move |plan, _| HookCall::finish(plan, now));
+            let call = settings.read(move |plan, _| HookCall::finish(plan, now));
             (HookNews::Finish, Some(call.await?))
         }
         HookNews::Change(to) => {
-            let changes = store.since(plan, since, MOST_CHANGES).await?;
+            let changes = settings.store.since(plan, since, MOST_CHANGES).await?;
             let to = changes.last().map_or(to, |last| last.seq);
             let views = |change| EventView::all(change, plan);
             let mut events: Vec<EventView> = changes.iter().flat_map(views).collect();
@@ -164,7 +163,7 @@ pub(super) async fn call(
                 left_out,
             };
             let render = move |plan: &Plan, _| HookCall::change(plan, &change, now);
-            let call = store.read(plan, render);
+            let call = settings.read(render);
             (HookNews::Change(to), Some(call.await?))
         }
     })

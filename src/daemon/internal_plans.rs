@@ -25,13 +25,13 @@ impl PlanRun {
         let under_way = self.effects.under_way();
         if self.maintain_at <= self.world.now && !under_way.contains(&EffectKey::MaintainInternal) {
             self.maintain_at = self.world.now.plus(self.settings.config.timing.inside);
-            let ((settings, store), clock) = (self.handles(), self.clock);
+            let settings = Arc::clone(&self.settings);
             self.spawn(EffectKey::MaintainInternal, async move {
                 let maintenance = Maintenance {
-                    store: &store,
+                    store: &settings.store,
                     volumes: &settings.volumes,
                     settings: Some(&settings),
-                    now: clock.now(),
+                    now: settings.now(),
                 };
                 maintenance.run(&settings.plan).await?;
                 Ok(EffectResult::Maintained)
@@ -115,7 +115,6 @@ impl Maintenance<'_> {
             let is_own = |own: &&Arc<DaemonSettings>| chain.top.as_ref() == Some(&own.plan);
             if let Some(settings) = self.settings.filter(is_own).filter(|_| !settled) {
                 let requests = RoleRequests {
-                    store: self.store,
                     settings,
                     plan: &head.id,
                     chain: &chain,

@@ -45,8 +45,7 @@ use self::report_parsing::{AnswerFile, ParsedReport, UnreadableReport};
 use self::worktrees::{BranchReport, Gathering, WorktreeLayout};
 use crate::exec;
 use crate::plan::{PlanId, PlanState, Time};
-use crate::plan_time::Clock;
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 use crate::volumes::{DaemonInfo, Folder, Volumes};
 pub use effect_work::make_plan;
 use exchange::{Exchange, ExchangeKey};
@@ -73,26 +72,21 @@ const BY: &str = "daemon";
 pub async fn run(
     folder: FolderSettings,
     first: Option<PlanAtWork>,
-    take_up: Option<Arc<TakeUp>>,
-    store: Store,
-    clock: Clock,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<DaemonEnd> {
     tokio::pin!(shutdown);
-    for lost in store.lost() {
+    for lost in folder.store.lost() {
         tracing::error!("{lost}");
     }
     let folder = Arc::new(folder);
     let mut daemon = Daemon {
-        exchange: Exchange::new(Arc::clone(&folder), store.clone(), clock),
-        plans: PlansAtWork::new(Arc::clone(&folder), store.clone(), clock, take_up),
+        exchange: Exchange::new(Arc::clone(&folder)),
+        plans: PlansAtWork::new(Arc::clone(&folder)),
+        moved: folder.store.moved(),
+        look_at: folder.now(),
         folder,
-        moved: store.moved(),
-        store,
-        clock,
         first: None,
         stored: true,
-        look_at: clock.now(),
         announced: None,
     };
     // A shutdown waits for nothing, such as a busy store: what it cuts off is as after a kill.
@@ -127,8 +121,6 @@ pub async fn end_left_behind(volumes: &Volumes) {
 /// A folder, and the plans that are carried out through it.
 struct Daemon {
     folder: Arc<FolderSettings>,
-    store: Store,
-    clock: Clock,
     exchange: Exchange,
     plans: PlansAtWork,
     /// The plan with which the daemon ends.
@@ -147,7 +139,7 @@ impl Daemon {
     /// not find.
     async fn carry_out(&mut self, first: Option<PlanAtWork>) -> anyhow::Result<DaemonEnd> {
         if let Some(first) = first {
-            let run = open(first, self.clock).await?;
+            let run = open(first).await?;
             self.first = Some(run.settings.plan.clone());
             self.plans.begin_with(run);
         }
@@ -169,7 +161,7 @@ impl Daemon {
 
     /// Finds out which plans other processes have changed, and which ones they have queued.
     async fn look_around(&mut self) {
-        let now = self.clock.now();
+        let now = self.folder.now();
         if !self.stored && self.look_at > now {
             return;
         }
@@ -246,7 +238,7 @@ impl Daemon {
                 self.stored = true;
             }
         }
-        let now = self.clock.now();
+        let now = self.folder.now();
         self.take_scan_requests(now);
         // Nothing comes any more for which a report would have to stay where its agent left it.
         let settled = self.plans.runs.values().all(|run| run.demand.settled);
@@ -262,7 +254,7 @@ impl Daemon {
             return Ok(None);
         };
         run.due = false;
-        run.store.still_held()?;
+        run.settings.store.still_held()?;
         run.world.scan_began = self.exchange.scan_began;
         let view = run.decided_view().await?;
         let awaited = view.awaited.clone();
@@ -281,7 +273,7 @@ impl Daemon {
 
     /// Scans the folders if it is time to, and applies what is new. Returns whether a scan was applied.
     async fn scan(&mut self) -> bool {
-        let now = self.clock.now();
+        let now = self.folder.now();
         if !self.routes_are_known().await {
             return false;
         }
@@ -337,8 +329,8 @@ impl Daemon {
     /// Applies everything that was found to the plans that it is for.
     async fn apply(&mut self, found: FoundInput) -> Result<(), StoreError> {
         let table = &self.exchange.routes;
-        let volumes = &self.folder.volumes;
-        let (mut plans, strangers) = table.route(&self.store, volumes, found).await?;
+        let (store, volumes) = (&self.folder.store, &self.folder.volumes);
+        let (mut plans, strangers) = table.route(store, volumes, found).await?;
         for (id, run) in &mut self.plans.runs {
             let found = plans.remove(id);
             run.due |= found.is_some();
@@ -357,7 +349,7 @@ impl Daemon {
         if self.exchange.pass_on(strangers).await? {
             // A question to a role goes to a person immediately.
             for run in self.plans.runs.values_mut() {
-                (run.maintain_at, run.due) = (self.clock.now(), true);
+                (run.maintain_at, run.due) = (self.folder.now(), true);
             }
         }
         Ok(())
@@ -365,7 +357,7 @@ impl Daemon {
 
     /// Waits until something happens and applies it.
     async fn next(&mut self) {
-        let now = self.clock.now();
+        let now = self.folder.now();
         let runs = self.plans.runs.values().map(|run| run.wake_at);
         let exchange = self.exchange.wakes_at(now);
         let wake = runs.chain(exchange).chain([self.look_at]).min();
@@ -378,7 +370,7 @@ impl Daemon {
             biased;
             event = self.plans.next_event() => self.happened(event).await,
             (key, result) = self.exchange.effects.next() => self.exchange.apply(&key, result),
-            () = self.exchange.wake.notified() => self.exchange.scan_by(self.clock.now()),
+            () = self.exchange.wake.notified() => self.exchange.scan_by(self.folder.now()),
             () = self.exchange.stored.notified() => self.stored = true,
             Ok(()) = self.moved.changed() => self.stored = true,
             () = tokio::time::sleep(wait) => {}

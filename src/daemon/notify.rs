@@ -2,6 +2,7 @@
 //! queue. One try is an effect; a failed one is tried again, ever later, until it is given up. Only the process
 //! knows what was sent: after a kill, an open question and the end of a plan are sent again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Url;
@@ -107,9 +108,9 @@ impl PlanRun {
             let until = tried.until;
             return self.wake_by(until);
         }
-        let (settings, store) = self.handles();
+        let settings = Arc::clone(&self.settings);
         self.spawn(EffectKey::Notify, async move {
-            let (news, call) = hooks::call(&settings, &store, news, 0, now).await?;
+            let (news, call) = hooks::call(&settings, news, 0, now).await?;
             let sent = match &call {
                 Some(call) => send(&settings, call).await,
                 None => Ok(()),
@@ -120,7 +121,7 @@ impl PlanRun {
 
     /// Notes how a try ended.
     pub(super) fn note_notified(&mut self, news: &HookNews, sent: &Result<(), TryFailed>) {
-        let now = self.clock.now();
+        let now = self.settings.now();
         let Err(TryFailed { reason, for_good }) = sent else {
             self.notify_state.sent.note(news.clone());
             self.notify_state.tried = None;

@@ -21,8 +21,8 @@ use crate::plan::{
     CheckBefore, CheckResult, CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan,
     QuestionId, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
 };
-use crate::plan_time::{Clock, LATE};
-use crate::store::{Store, StoreError};
+use crate::plan_time::LATE;
+use crate::store::StoreError;
 use crate::volumes::{Unpublished, Volumes, Withdrawal, WorkerSign};
 
 /// A store that failed is tried again after this.
@@ -113,8 +113,6 @@ impl<T> Made<T> {
 
 pub(super) struct PlanRun {
     pub settings: Arc<DaemonSettings>,
-    pub store: Store,
-    pub clock: Clock,
     pub world: Observations,
     /// Something was under way when the plan was last read.
     works: bool,
@@ -160,17 +158,17 @@ impl PlanRun {
     ///
     /// # Errors
     /// The plan cannot be read or started, or the workspace cannot be made.
-    pub async fn begin(at_work: PlanAtWork, clock: Clock) -> anyhow::Result<Self> {
-        let (settings, store) = (Arc::new(at_work.settings), at_work.store);
-        if !worktrees::begin(&settings, &store).await? {
+    pub async fn begin(at_work: PlanAtWork) -> anyhow::Result<Self> {
+        let settings = Arc::new(at_work.settings);
+        if !worktrees::begin(&settings).await? {
             effect_work::make_workspace(&settings.workspace)?;
         }
-        let (plan, policy) = (settings.plan.clone(), settings.policy.clone());
+        let policy = settings.policy.clone();
         let workspace = settings.workspace.display().to_string();
         // The hooks get all changes of a plan that has just been made.
-        let before = store.read(&plan, |_, seq| seq).await?;
+        let before = settings.read(|_, seq| seq).await?;
         let before = if before == 1 { 0 } else { before };
-        let now = clock.now();
+        let now = settings.now();
         let start = move |draft: &mut Draft<'_>| {
             if draft.plan().status().settled() {
                 return Ok(false);
@@ -184,9 +182,9 @@ impl PlanRun {
             }
             draft.start(policy, &workspace)
         };
-        store.change(&plan, BY, "the daemon starts", start).await?;
-        let earlier = store.read(&plan, |plan, _| recorded_runs(plan)).await?;
-        tracing::info!(%plan, workspace = %settings.workspace.display(), "the daemon starts");
+        settings.change("the daemon starts", start).await?;
+        let earlier = settings.read(|plan, _| recorded_runs(plan)).await?;
+        tracing::info!(plan = %settings.plan, workspace = %settings.workspace.display(), "the daemon starts");
         let waits = settings.config.timing.plan;
         Ok(Self {
             world: Observations {
@@ -195,12 +193,11 @@ impl PlanRun {
                 started: now,
                 ..Observations::default()
             },
-            effects: Effects::new(Arc::clone(&settings.notice), store.clone()),
+            effects: Effects::new(Arc::clone(&settings.notice), settings.store.clone()),
             proofs: ProofRuns {
-                change_watch: ChangeWatch::new(&settings, clock),
+                change_watch: ChangeWatch::new(&settings),
                 earlier: Arc::new(earlier.into()),
                 settings: Arc::clone(&settings),
-                store: store.clone(),
             },
             hook_state: HookState {
                 change: before,
@@ -214,8 +211,6 @@ impl PlanRun {
             notify_state: NotifyState::default(),
             started_workers: settings.started_workers.clone(),
             settings,
-            store,
-            clock,
             works: false,
             signs: BTreeMap::new(),
             outgoing: BTreeMap::new(),
@@ -240,19 +235,6 @@ impl PlanRun {
         self.effects.start(key, self.world.now, effect);
     }
 
-    /// Returns what most effects need.
-    pub fn handles(&self) -> (Arc<DaemonSettings>, Store) {
-        (Arc::clone(&self.settings), self.store.clone())
-    }
-
-    /// Reads the plan as it is committed now.
-    pub async fn read<T: Send + 'static>(
-        &self,
-        read: impl FnOnce(&Plan, i64) -> T + Send + 'static,
-    ) -> Result<T, StoreError> {
-        self.store.read(&self.settings.plan, read).await
-    }
-
     /// Limits the lanes, as other plans need some; is turned once more if that makes a difference.
     pub fn set_lanes(&mut self, left: Option<usize>) {
         let before = std::mem::replace(&mut self.world.lanes, left);
@@ -262,14 +244,14 @@ impl PlanRun {
 
     /// Returns whether it is time for its next turn.
     pub fn is_due(&self) -> bool {
-        self.due || self.wake_at <= self.clock.now()
+        self.due || self.wake_at <= self.settings.now()
     }
 
     /// Reads the clock. If that is far later than planned, the process was stopped or the machine suspended, and
     /// perhaps its agents with it: the time since the last reading counts as no agent's silence, and a scan comes
     /// before any decision by time.
     pub fn advance_clock(&mut self) {
-        let (before, now) = (self.world.now, self.clock.now());
+        let (before, now) = (self.world.now, self.settings.now());
         self.world.now = now;
         if now.since(before.max(self.wake_at)) > LATE {
             let span = now.since(before);
@@ -328,11 +310,12 @@ impl PlanRun {
 
     /// Returns the plan as it is committed now.
     pub async fn view(&mut self) -> Result<LoopView, StoreError> {
-        self.world.held_locks = self.store.locks_beside(&self.settings.plan).await?;
+        let DaemonSettings { store, plan, .. } = &*self.settings;
+        self.world.held_locks = store.locks_beside(plan).await?;
         self.observe_day().await?;
         let world = self.world();
         let read = move |plan: &Plan, seq| LoopView::of(plan, seq, &world);
-        let view = self.read(read).await?;
+        let view = self.settings.read(read).await?;
         self.works = view.works();
         self.demand = view.demand;
         self.world.ends_published.clone_from(&view.ends_published);
@@ -344,7 +327,7 @@ impl PlanRun {
     async fn observe_day(&mut self) -> Result<(), StoreError> {
         self.world.day = match self.settings.policy.day.is_none() {
             true => None,
-            false => self.store.budget_day(self.world.now).await?,
+            false => self.settings.store.budget_day(self.world.now).await?,
         };
         Ok(())
     }
@@ -449,16 +432,17 @@ impl PlanRun {
     pub async fn apply(&mut self, key: EffectKey, result: anyhow::Result<EffectResult>) {
         match result {
             Ok(input) => self.apply_result(key, Arc::new(input)).await,
-            Err(error) => self
-                .effects
-                .failed(&key, self.clock.now(), &format!("{error:#}")),
+            Err(error) => {
+                let (now, error) = (self.settings.now(), format!("{error:#}"));
+                self.effects.failed(&key, now, &error);
+            }
         }
     }
 
     async fn apply_result(&mut self, key: EffectKey, input: Arc<EffectResult>) {
         if let Err(error) = self.commit(&input).await {
             // The result may have cost money: it is kept, and its effect stays under way, until it is committed.
-            self.kept_until = self.clock.now().plus(STORE_PAUSE);
+            self.kept_until = self.settings.now().plus(STORE_PAUSE);
             self.effects.trouble("the store", error);
             self.kept.push((key, input));
             return;
@@ -467,7 +451,7 @@ impl PlanRun {
             // Withdrawn from workers that have ended, and another one has claimed it: a scan finds its heartbeat.
             EffectResult::Withdrawn(_, Withdrawal::Taken) if !self.gone_at.is_empty() => {
                 self.scan_wanted = true;
-                self.effects.hold_back(&key, self.clock.now());
+                self.effects.hold_back(&key, self.settings.now());
             }
             _ => self.effects.succeeded(&key),
         }
@@ -485,7 +469,7 @@ impl PlanRun {
             EffectResult::HookCalled(news) => self.hook_state.note(news.clone()),
             EffectResult::Notified(news, sent) => self.note_notified(news, sent),
             EffectResult::MissionWritten(seq) => {
-                self.mission = (*seq, self.clock.now().plus(MISSION_INTERVAL));
+                self.mission = (*seq, self.settings.now().plus(MISSION_INTERVAL));
             }
             _ => {}
         }
@@ -524,12 +508,13 @@ impl PlanRun {
         change: impl Fn(&mut Draft<'_>) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
         self.observe_day().await?;
-        let (settings, plan) = (Arc::clone(&self.settings), &self.settings.plan);
+        let settings = Arc::clone(&self.settings);
+        let DaemonSettings { store, plan, .. } = &*self.settings;
         let mut world = world;
         world.day.clone_from(&self.world.day);
         // Read now: the other plans of this daemon decide before or after this one, never at the same time. A plan that no
         // daemon carries out now may have agents at work, too.
-        world.held_locks = self.store.locks_beside(plan).await?;
+        world.held_locks = store.locks_beside(plan).await?;
         let volumes = self.settings.volumes.clone();
         // The commands are written while the change is flushed. After the flush only a rename is left, which the
         // store's thread does: no other thread has to wake for it.
@@ -546,18 +531,18 @@ impl PlanRun {
                 ends,
             })
         };
-        let (to, store) = (volumes.clone(), self.store.clone());
+        let (to, held) = (volumes.clone(), store.clone());
         let publish = move |made: &mut Made<T>| {
-            if store.holds() {
+            if held.holds() {
                 made.publish(&written, &to);
             }
         };
-        let commit = self.store.change_ahead(plan, BY, why, change, publish);
+        let commit = store.change_ahead(plan, BY, why, change, publish);
         let files = async {
             while let Some(outgoing) = to_write.recv().await {
                 // A command that needs a worktree or checks first is published below, and so is one that is written too late.
                 let ready = outgoing.iter().filter(|command| command.is_ready());
-                for command in ready.filter(|_| self.store.holds()) {
+                for command in ready.filter(|_| store.holds()) {
                     if let Ok(file) = volumes.prepare(&command.id, &command.text) {
                         drop(write.send((command.id.clone(), file)));
                     }
@@ -572,7 +557,7 @@ impl PlanRun {
 
     /// Applies what was found for the plan as one change, if anything is new.
     pub async fn found(&mut self, mut found: FoundInput) -> Result<FollowUp, StoreError> {
-        let now = self.clock.now();
+        let now = self.settings.now();
         let signs = std::mem::take(&mut found.signs);
         found.signs = self.new_signs(&signs, now);
         if found.reports.is_empty() && found.replies.is_empty() && found.signs.is_empty() {
@@ -606,7 +591,7 @@ impl PlanRun {
     ) -> Option<EndWorkers> {
         self.effects.shut_down().await;
         // What another daemon carries out now is its own to clean up and to describe.
-        let held = self.store.holds();
+        let held = self.settings.store.holds();
         match held {
             true if settled => self.clean_up().await,
             true if own_folder => self.leave_mission().await,
@@ -620,17 +605,18 @@ impl PlanRun {
                 None
             }
         };
-        self.store.release().await;
+        self.settings.store.release().await;
         kept
     }
 
     async fn clean_up(&mut self) {
-        let (settings, store) = (&self.settings, &self.store);
+        let settings = &self.settings;
         effect_work::warn_of_unread_files(settings);
         self.proofs.change_watch.clear().await;
         proof_runs::clear(settings).await;
-        internal_plans::tidy(store, &settings.volumes, &settings.plan, self.clock.now()).await;
-        if let Err(error) = worktrees::clean_up(settings, store).await {
+        let (store, now) = (&settings.store, settings.now());
+        internal_plans::tidy(store, &settings.volumes, &settings.plan, now).await;
+        if let Err(error) = worktrees::clean_up(settings).await {
             tracing::warn!(error = format!("{error:#}"), "worktrees stay behind");
         }
     }
@@ -655,7 +641,8 @@ impl PlanRun {
             }
             let mut sign = sign.clone();
             // The agent reads the wall clock.
-            sign.life.blocked_until = sign.life.blocked_until.map(|at| self.clock.of_wall(at));
+            let until = sign.life.blocked_until;
+            sign.life.blocked_until = until.map(|at| self.settings.clock.of_wall(at));
             new.insert(id.clone(), sign);
         }
         self.world.signs.retain(|id, _| signs.contains_key(id));

@@ -14,11 +14,9 @@ use tokio::task::{Id, JoinError, JoinSet};
 use super::settings::EndWorkers;
 use super::{
     BY, DaemonEnd, DaemonSettings, EffectKey, EffectResult, FolderSettings, PlanAtWork, PlanRun,
-    TakeUp,
 };
 use crate::plan::{Plan, PlanHead, PlanId, PlanState};
-use crate::plan_time::Clock;
-use crate::store::{ListedPlan, Store, StoreError};
+use crate::store::{ListedPlan, StoreError};
 use crate::wire::one_line;
 
 /// The longest reason that is kept with a plan that waits.
@@ -31,11 +29,7 @@ const LOOKS: u32 = 20;
 /// The plans of a daemon.
 pub(super) struct PlansAtWork {
     folder: Arc<FolderSettings>,
-    store: Store,
-    clock: Clock,
     pub runs: BTreeMap<PlanId, PlanRun>,
-    /// Makes ready what a queued plan needs; `None` if this daemon takes none up.
-    take_up: Option<Arc<TakeUp>>,
     opening: JoinSet<Result<Option<PlanRun>>>,
     /// The plans that are being opened, with the tasks that open them.
     opened_by: BTreeMap<Id, PlanHead>,
@@ -71,18 +65,10 @@ pub(super) enum PlanEvent {
 }
 
 impl PlansAtWork {
-    pub fn new(
-        folder: Arc<FolderSettings>,
-        store: Store,
-        clock: Clock,
-        take_up: Option<Arc<TakeUp>>,
-    ) -> Self {
+    pub fn new(folder: Arc<FolderSettings>) -> Self {
         Self {
             folder,
-            store,
-            clock,
             runs: BTreeMap::new(),
-            take_up,
             opening: JoinSet::new(),
             opened_by: BTreeMap::new(),
             missions: Arc::default(),
@@ -161,10 +147,10 @@ impl PlansAtWork {
     /// # Errors
     /// A failure of the store.
     pub async fn take_up(&mut self) -> Result<(), StoreError> {
-        let Some(take_up) = self.take_up.clone() else {
+        let Some(take_up) = self.folder.take_up.clone() else {
             return Ok(());
         };
-        let mut queued = self.store.queued().await?;
+        let mut queued = self.folder.store.queued().await?;
         queued.extend(self.orphans().await?);
         queued.retain(|listed| self.is_new(listed));
         queued.sort_by_key(|ListedPlan { head, .. }| {
@@ -176,7 +162,7 @@ impl PlansAtWork {
                 self.note_wait(&listed.head, waits).await?;
                 continue;
             }
-            let (clock, head) = (self.clock, listed.head);
+            let head = listed.head;
             let prepared = take_up(head.clone(), self.in_folder_of(&head).next().is_some());
             let missions = Arc::clone(&self.missions);
             let opened = self.opening.spawn(async move {
@@ -184,7 +170,7 @@ impl PlansAtWork {
                     return Ok(None);
                 };
                 let mission = choose_mission(&mut at_work.settings, &missions)?;
-                let opened = open(at_work, clock).await;
+                let opened = open(at_work).await;
                 if opened.is_err() {
                     locked(&missions).remove(&mission);
                 }
@@ -200,7 +186,7 @@ impl PlansAtWork {
         let config = &self.folder.config;
         let mut orphans = match config.projects.is_empty() {
             true => Vec::new(),
-            false => self.store.orphans().await?,
+            false => self.folder.store.orphans().await?,
         };
         orphans.retain_mut(|ListedPlan { head, .. }| {
             let project = head.project.as_deref().and_then(|id| config.project(id));
@@ -218,7 +204,8 @@ impl PlansAtWork {
             || self.opened_by.values().any(|head| head.id == *id);
         let again = self.folder.config.timing.scan * LOOKS;
         let left = self.left.get(id).is_some_and(|left| {
-            let again = left.failed && self.store.is_shared() && left.since.elapsed() > again;
+            let again =
+                left.failed && self.folder.store.is_shared() && left.since.elapsed() > again;
             left.seq == listed.seq && !again
         });
         !at_work && !left
@@ -246,13 +233,14 @@ impl PlansAtWork {
         // What the budget of the day stopped goes on by itself at midnight, where it is at work.
         let asks_for_day = |plan: &Plan, _| plan.asks_for_day();
         if let PlanState::Paused(why) = &head.status
-            && !self.store.read(&head.id, asks_for_day).await?
+            && !self.folder.store.read(&head.id, asks_for_day).await?
         {
             return Ok(Some(format!("paused: {why}")));
         }
         let after = head.queue.as_ref().and_then(|entry| entry.after.as_ref());
         if let Some(after) = after {
-            let open = self.store.read(after, |plan, _| !plan.status().settled());
+            let store = &self.folder.store;
+            let open = store.read(after, |plan, _| !plan.status().settled());
             match open.await {
                 Ok(true) => return Ok(Some(format!("for plan {after} to end"))),
                 Ok(false) | Err(StoreError::UnknownPlan(_)) => {}
@@ -289,7 +277,7 @@ impl PlansAtWork {
         // A daemon that has just taken the plan over writes it alone.
         let holder = self.folder.volumes.holder();
         let note = async {
-            let leased = self.store.carry_out(&head.id, &holder).await?;
+            let leased = self.folder.store.carry_out(&head.id, &holder).await?;
             let noted = leased.change(&head.id, BY, "it waits", move |draft| {
                 draft.change_head(|head| {
                     if let Some(entry) = &mut head.queue {
@@ -310,14 +298,15 @@ impl PlansAtWork {
     async fn note_not_adopted(&self, id: &PlanId, reason: String) -> Result<String, StoreError> {
         let known = self.left.get(id).map(|left| left.reason.clone());
         let known = known.unwrap_or_default();
-        let orphans = self.store.orphans().await?;
+        let orphans = self.folder.store.orphans().await?;
         // Another daemon has it meanwhile, or it is this one's by now.
         if known == reason || !orphans.iter().any(|listed| listed.head.id == *id) {
             return Ok(known);
         }
-        let (by, text) = (self.folder.volumes.home(), reason.clone());
+        let FolderSettings { store, volumes, .. } = &*self.folder;
+        let (by, text) = (volumes.home(), reason.clone());
         let note = async {
-            let leased = self.store.lease(id, &self.folder.volumes.holder()).await?;
+            let leased = store.lease(id, &volumes.holder()).await?;
             let noted = leased.change(id, BY, "it is not taken over", move |draft| {
                 draft.not_adopted(by, text);
                 Ok(())
@@ -346,7 +335,7 @@ impl PlansAtWork {
             Err(error) => {
                 let reason = one_line(&format!("{error:#}"), REASON);
                 tracing::error!(plan = %head.id, reason, "a queued plan cannot begin");
-                let noted = match self.store.require_home(&head) {
+                let noted = match self.folder.store.require_home(&head) {
                     Ok(()) => {
                         let waits = format!("it cannot begin: {reason}");
                         self.note_wait(&head, waits).await.map(|()| reason)
@@ -355,7 +344,7 @@ impl PlansAtWork {
                 };
                 // Its own note is no reason to try again.
                 if let Ok(reason) = noted
-                    && let Ok(seq) = self.store.read(&head.id, |_, seq| seq).await
+                    && let Ok(seq) = self.folder.store.read(&head.id, |_, seq| seq).await
                 {
                     let left = LeftPlan {
                         seq,
@@ -410,8 +399,9 @@ impl PlansAtWork {
     pub async fn note_moved(&mut self) -> Result<(), StoreError> {
         let several = self.runs.len() > 1;
         for run in self.runs.values_mut().filter(|run| !run.due) {
-            run.due =
-                !several || run.demand.locked || run.read(|_, seq| seq).await? != run.demand.seq;
+            run.due = !several
+                || run.demand.locked
+                || run.settings.read(|_, seq| seq).await? != run.demand.seq;
         }
         Ok(())
     }
@@ -489,12 +479,12 @@ fn fair_shares(wants: &[usize], mut lanes: usize) -> Vec<usize> {
 ///
 /// # Errors
 /// The plan cannot be read or started, or the workspace cannot be made.
-pub(super) async fn open(at_work: PlanAtWork, clock: Clock) -> Result<PlanRun> {
-    let mut run = PlanRun::begin(at_work, clock).await?;
+pub(super) async fn open(at_work: PlanAtWork) -> Result<PlanRun> {
+    let mut run = PlanRun::begin(at_work).await?;
     run.inspect_first().await?;
     run.recover().await?;
     // The recovery of a large plan takes time; the process was not suspended.
-    run.wake_at = run.clock.now();
+    run.wake_at = run.settings.now();
     Ok(run)
 }
 

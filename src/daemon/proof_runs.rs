@@ -27,7 +27,6 @@ use crate::plan::{
     Attempt, AttemptState, Before, ChangeDetection, ChangedFiles, CheckBefore, CheckResult,
     CommandId, PendingMerge, Plan, Proof, Task, TaskId, Time, and_more, awaits_before,
 };
-use crate::store::Store;
 use crate::volumes::Folder;
 use crate::wire::text::sha256;
 
@@ -66,7 +65,6 @@ pub(super) fn recorded_runs(plan: &Plan) -> BTreeMap<String, CheckBefore> {
 #[derive(Clone)]
 pub(super) struct ProofRuns {
     pub settings: Arc<DaemonSettings>,
-    pub store: Store,
     pub change_watch: ChangeWatch,
     pub earlier: EarlierRuns,
 }
@@ -131,7 +129,7 @@ impl ProofRuns {
     pub async fn before(&self, task: TaskId, held: bool) -> Result<Vec<CheckBefore>> {
         let runs = self.clone();
         let read = move |plan: &Plan, _| runs.subject(plan, task);
-        let subject = self.store.read(&self.settings.plan, read).await?;
+        let subject = self.settings.read(read).await?;
         let subject = subject.context("no attempt of the task is in the plan")?;
         let mut before = match subject.tree.clone() {
             Some(tree) => subject.outcomes(&tree).await?,
@@ -176,11 +174,11 @@ impl ProofRuns {
 
     /// Waits until the checks have run on the state before, unless nothing waits for that any more.
     async fn await_before(&self, command: &CommandId, task: TaskId) -> Result<Vec<CheckBefore>> {
-        let mut moved = self.store.moved();
+        let mut moved = self.settings.store.moved();
         loop {
             moved.borrow_and_update();
             let command = command.clone();
-            let known = self.store.read(&self.settings.plan, move |plan, _| {
+            let known = self.settings.read(move |plan, _| {
                 let attempt = plan.attempt(&command);
                 let waits = attempt.is_some_and(|attempt| attempt.state == AttemptState::Reported);
                 let before = plan.task(task).map(|task| task.before.clone());

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{BY, DaemonSettings, OutgoingCommand, PlanRun, effect_work};
+use super::{DaemonSettings, OutgoingCommand, PlanRun, effect_work};
 use crate::plan::{CommandId, Draft, EndCommand, Plan, QuestionId, ROLE};
-use crate::store::Store;
 use crate::volumes::{CommandPlace, Volumes, VolumesError};
 use crate::wire::question_file;
 
@@ -14,7 +13,8 @@ use crate::wire::question_file;
 ///
 /// # Errors
 /// The store or the file system failed.
-pub async fn set_torn_aside(settings: &DaemonSettings, store: &Store) -> anyhow::Result<()> {
+pub async fn set_torn_aside(settings: &DaemonSettings) -> anyhow::Result<()> {
+    let store = &settings.store;
     let volumes = settings.volumes.clone();
     let waiting = effect_work::blocking(move || waiting(&volumes)).await?;
     let internal = store.in_use(ROLE).await?;
@@ -78,16 +78,16 @@ impl PlanRun {
     /// Resumes what an earlier daemon left: commands that were committed and not published, and commands that were
     /// withdrawn but not recorded as such.
     pub(super) async fn recover(&mut self) -> anyhow::Result<()> {
-        let lost = self.read(|plan, _| {
+        let lost = self.settings.read(|plan, _| {
             let open = plan.awaited_attempts();
             let open = open.map(|open| OutgoingCommand::of(plan, open));
             let ends = plan.sessions().filter_map(OutgoingCommand::of_end);
             open.chain(ends).collect()
         });
         for id in self.put_back(lost.await?)? {
-            let (plan, why) = (&self.settings.plan, "the command had been taken back");
+            let why = "the command had been taken back";
             let record = move |draft: &mut Draft<'_>| draft.withdrawn(&id);
-            self.store.change(plan, BY, why, record).await?;
+            self.settings.change(why, record).await?;
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ impl PlanRun {
     /// Publishes the commands again that no worker has claimed and that are in no folder. An agent works on those
     /// that were claimed.
     pub(super) async fn find_lost(&mut self) -> anyhow::Result<()> {
-        let waiting = self.read(|plan, _| {
+        let waiting = self.settings.read(|plan, _| {
             let awaited = plan.awaited_attempts();
             let unclaimed = awaited.filter(|attempt| attempt.claimed.is_none());
             let commands = unclaimed.map(|attempt| OutgoingCommand::of(plan, attempt));

@@ -16,15 +16,16 @@ use crate::store::{Store, StoreError};
 use crate::volumes::{Folder, ReportDisposition, Volumes};
 use crate::wire::CommandType;
 
-use super::{BY, DaemonSettings, ParsedReport, UnreadableReport, blocking, draw_question_ids};
+use super::{
+    BY, DaemonSettings, FolderSettings, ParsedReport, UnreadableReport, blocking, draw_question_ids,
+};
 
 /// Unreadable reports to one request, after which it has failed.
 const MOST_UNREADABLE: u32 = 2;
 
 /// Applies a report to the plan of its command, which is not carried out here. Returns where the report goes.
 pub(super) async fn pass_on(
-    store: &Store,
-    volumes: &Volumes,
+    folder: &FolderSettings,
     arrival: ParsedReport,
     owner: Option<PlanId>,
 ) -> Result<ReportDisposition, StoreError> {
@@ -33,7 +34,7 @@ pub(super) async fn pass_on(
         let explanation = content.err().map(|refused| refused.explanation);
         Ok(ReportDisposition::Rejected(explanation.unwrap_or_default()))
     };
-    let (Some(command), volumes) = (arrival.command, volumes.clone()) else {
+    let (Some(command), volumes) = (arrival.command, folder.volumes.clone()) else {
         return unknown(content);
     };
     let Some(plan) = owner else {
@@ -44,11 +45,11 @@ pub(super) async fn pass_on(
     };
     match content {
         Ok(report) => {
-            let applied = apply_report(store, volumes, &plan, command, report).await?;
+            let applied = apply_report(&folder.store, volumes, &plan, command, report).await?;
             Ok(applied.into())
         }
         Err(refused) => {
-            let (explanation, here) = (refused.explanation.clone(), store.clone());
+            let (explanation, here) = (refused.explanation.clone(), folder.store.clone());
             let reject = move |draft: &mut Draft<'_>| {
                 if here.require_home(draft.plan().head()).is_err() {
                     return Ok(());
@@ -66,7 +67,7 @@ pub(super) async fn pass_on(
                 draft.reject(&command, &refused.reason, &hash).map(drop)
             };
             let why = "a report for it cannot be read";
-            store.change(&plan, BY, why, reject).await?;
+            folder.store.change(&plan, BY, why, reject).await?;
             Ok(ReportDisposition::Rejected(explanation))
         }
     }
@@ -114,7 +115,6 @@ async fn apply_report(
 
 /// The requests of an internal plan that is awaited.
 pub(super) struct RoleRequests<'a> {
-    pub store: &'a Store,
     pub settings: &'a Arc<DaemonSettings>,
     pub plan: &'a PlanId,
     pub chain: &'a WaitChain,
@@ -123,7 +123,7 @@ pub(super) struct RoleRequests<'a> {
 impl RoleRequests<'_> {
     pub async fn maintain(&self, now: Time) -> Result<(), StoreError> {
         let repair = self.settings.config.timing.plan.repair;
-        let found = self.store.read(self.plan, move |plan, _| {
+        let found = self.settings.store.read(self.plan, move |plan, _| {
             let asked = plan.open_questions().filter_map(|question| {
                 let task = plan.task(question.task?)?;
                 let request = plan.current_attempt(task)?.id.clone();
@@ -161,7 +161,7 @@ impl RoleRequests<'_> {
         };
         // Each plan has its own ids of questions: the request links the two.
         let wanted = request.clone();
-        let asked = self.store.read(top, move |plan, _| {
+        let asked = self.settings.store.read(top, move |plan, _| {
             let mut questions = plan.questions();
             let asked = questions.find(|question| question.request.as_ref() == Some(&wanted));
             asked.cloned()
@@ -178,7 +178,7 @@ impl RoleRequests<'_> {
                 draft.ask_for_request(task, &request, &reason)
             };
             let why = "a role has a question";
-            return self.store.change(top, BY, why, ask).await;
+            return self.settings.store.change(top, BY, why, ask).await;
         };
         // Without a reply it is open, or the task ends without one.
         let answer = asked.answer;
@@ -191,7 +191,7 @@ impl RoleRequests<'_> {
             go_on(draft, &settings, &request, &question.id, said)
         };
         let why = "a person has answered";
-        let store = self.store;
+        let store = &self.settings.store;
         store.change_ahead(self.plan, BY, why, go_on, |()| {}).await
     }
 
@@ -211,8 +211,8 @@ impl RoleRequests<'_> {
             Ok(())
         };
         let why = "its report cannot be read";
-        let repaired = self.store.change_ahead(self.plan, BY, why, repair, |()| {});
-        repaired.await
+        let store = &self.settings.store;
+        store.change_ahead(self.plan, BY, why, repair, |()| {}).await
     }
 }
 

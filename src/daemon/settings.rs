@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
+use super::BY;
 use crate::config::Config;
 use crate::exec::JudgingFiles;
 use crate::llm::{Model, Prompts};
-use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState};
-use crate::store::Store;
+use crate::plan::{Draft, Plan, PlanHead, PlanId, PlanPolicy, PlanState, Refusal, Time};
+use crate::plan_time::Clock;
+use crate::store::{Store, StoreError};
 use crate::volumes::{DaemonInfo, LockPlace, Volumes};
 use crate::wire::Team;
 
@@ -33,6 +35,10 @@ pub struct FolderSettings {
     /// Where the workers are kept at work that the daemon has at its end, of plans that have not ended: who started the daemon ends
     /// them, or leaves their agents to another one. `None`: the daemon ends them.
     pub kept_workers: Option<KeptWorkers>,
+    pub store: Store,
+    pub clock: Clock,
+    /// Makes ready what a queued plan needs; `None` if this daemon takes none up.
+    pub take_up: Option<Arc<TakeUp>>,
 }
 
 /// When a daemon ends by itself.
@@ -55,8 +61,6 @@ pub type KeptWorkers = Arc<Mutex<Vec<(PlanId, EndWorkers)>>>;
 /// A plan with what carries it out.
 pub struct PlanAtWork {
     pub settings: DaemonSettings,
-    /// The handle under which the plan is carried out: of its lease, where daemons share the database.
-    pub store: Store,
     pub end_workers: EndWorkers,
     /// The same for the roles inside this process.
     pub end_roles: EndWorkers,
@@ -67,10 +71,13 @@ pub struct PlanAtWork {
 pub type TakeUp =
     dyn Fn(PlanHead, bool) -> BoxFuture<'static, anyhow::Result<Option<PlanAtWork>>> + Send + Sync;
 
-/// The settings of a plan that a daemon carries out.
+/// A plan that a daemon carries out, with its settings: all that its effects need.
 pub struct DaemonSettings {
     pub volumes: Volumes,
     pub plan: PlanId,
+    /// The handle under which the plan is carried out: of its lease, where daemons share the database.
+    pub store: Store,
+    pub clock: Clock,
     /// The folder that agents work in; absolute.
     pub workspace: PathBuf,
     /// The absolute folder for MISSION.md.
@@ -95,6 +102,35 @@ pub struct DaemonSettings {
     /// What a person types to call this program, as in `plan-agent --config my.toml`.
     pub program: String,
     pub notice: Notice,
+}
+
+impl FolderSettings {
+    pub(super) fn now(&self) -> Time {
+        self.clock.now()
+    }
+}
+
+impl DaemonSettings {
+    pub(super) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Reads the plan as it is committed now.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Plan, i64) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.store.read(&self.plan, read).await
+    }
+
+    /// Changes the plan, as [`Store::change`].
+    pub(super) async fn change<T: Send + 'static>(
+        &self,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.store.change(&self.plan, BY, why, change).await
+    }
 }
 
 /// The models for each kind of question.

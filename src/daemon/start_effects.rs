@@ -10,7 +10,6 @@ use super::{
     worktrees,
 };
 use crate::plan::{CommandId, DueStep, ModelQuestionKind, Plan, TaskId, Time};
-use crate::store::Store;
 use crate::view::mission;
 use crate::volumes::{Withdrawal, write_mission};
 
@@ -20,14 +19,13 @@ const LAST_MISSION: Duration = Duration::from_millis(300);
 /// Writes MISSION.md, and returns the number of the last change in it.
 async fn write_plan(
     settings: &DaemonSettings,
-    store: &Store,
     carried_out: bool,
     now: Time,
 ) -> anyhow::Result<i64> {
     let program = settings.program.clone();
     let read = move |plan: &Plan, seq| (mission::render(plan, carried_out, now, &program), seq);
-    let (text, seq) = store.read(&settings.plan, read).await?;
-    let (folder, store) = (settings.mission.clone(), store.clone());
+    let (text, seq) = settings.read(read).await?;
+    let (folder, store) = (settings.mission.clone(), settings.store.clone());
     let write = move || match store.holds() {
         true => write_mission(&folder, &text),
         // It stood still meanwhile, and another daemon has the plan.
@@ -42,10 +40,10 @@ impl PlanRun {
     /// that cannot be written now is kept for [`Self::publish`].
     pub(super) fn send(&mut self, outgoing: Vec<OutgoingCommand>) {
         if !outgoing.is_empty() {
-            self.began_task_at = self.clock.now();
+            self.began_task_at = self.settings.now();
         }
         for command in outgoing {
-            if command.is_ready() && self.store.holds() {
+            if command.is_ready() && self.settings.store.holds() {
                 let volumes = &self.settings.volumes;
                 let Err(error) = volumes.publish(&command.id, &command.text) else {
                     self.world.ends_published.extend(command.ends);
@@ -53,7 +51,7 @@ impl PlanRun {
                 };
                 let key = EffectKey::Publish(command.id.clone());
                 let error = format!("{:#}", anyhow::Error::from(error));
-                self.effects.failed(&key, self.clock.now(), &error);
+                self.effects.failed(&key, self.settings.now(), &error);
             }
             self.outgoing.insert(command.id.clone(), command);
         }
@@ -114,9 +112,9 @@ impl PlanRun {
         if merged && self.effects.under_way().iter().any(is_check) {
             return;
         }
-        let (runs, id, clock) = (self.proofs.clone(), id.clone(), self.clock);
+        let (runs, id) = (self.proofs.clone(), id.clone());
         self.spawn(EffectKey::Check(id.clone()), async move {
-            let checked = effect_work::check(&runs, clock, &id).await?;
+            let checked = effect_work::check(&runs, &id).await?;
             Ok(EffectResult::Checked(id, checked))
         });
     }
@@ -146,17 +144,17 @@ impl PlanRun {
         let Some(gathering) = view.gathering.clone() else {
             return;
         };
-        let ((settings, store), settled) = (self.handles(), view.status.settled());
+        let (settings, settled) = (Arc::clone(&self.settings), view.status.settled());
         self.spawn(EffectKey::Branch, async move {
-            let moved = worktrees::move_branch(&settings, &store, &gathering, settled).await;
+            let moved = worktrees::move_branch(&settings, &gathering, settled).await;
             moved.map(EffectResult::Branch)
         });
     }
 
     pub(super) fn ask(&mut self, subject: &ModelQuestionKind) {
-        let ((settings, store), subject) = (self.handles(), subject.clone());
+        let (settings, subject) = (Arc::clone(&self.settings), subject.clone());
         self.spawn(EffectKey::Ask(subject.clone()), async move {
-            let asked = effect_work::ask(&settings, &store, subject).await?;
+            let asked = effect_work::ask(&settings, subject).await?;
             Ok(EffectResult::Asked(asked.map(Box::new)))
         });
     }
@@ -169,9 +167,9 @@ impl PlanRun {
         if at > self.world.now && !view.status.settled() {
             return self.wake_by(at);
         }
-        let ((settings, store), now) = (self.handles(), self.world.now);
+        let (settings, now) = (Arc::clone(&self.settings), self.world.now);
         self.spawn(EffectKey::Mission, async move {
-            let seq = write_plan(&settings, &store, true, now).await?;
+            let seq = write_plan(&settings, true, now).await?;
             Ok(EffectResult::MissionWritten(seq))
         });
     }
@@ -179,8 +177,7 @@ impl PlanRun {
     /// Says in MISSION.md that no daemon works on the plan any more. A shutdown does not wait for it long: a busy store may
     /// answer late.
     pub(super) async fn leave_mission(&self) {
-        let (settings, store) = self.handles();
-        let written = write_plan(&settings, &store, false, self.clock.now());
+        let written = write_plan(&self.settings, false, self.settings.now());
         match timeout(LAST_MISSION, written).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::warn!(%error, "MISSION.md is not up to date"),

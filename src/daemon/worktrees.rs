@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
+use super::DaemonSettings;
 use super::proof_runs::check_mark;
-use super::{BY, DaemonSettings};
 use crate::agents::not_named;
 use crate::exec::{
     BranchMove, CheckFolder, GitError, MERGED, Merged, Project, TaskWorktree, UNTOUCHED,
@@ -18,7 +18,6 @@ use crate::plan::{
     Attempt, CheckResult, CommandId, Draft, IntegrationBranch, MERGE_CHECK, PendingMerge, Plan,
     PlanHead, PlanId, Repository, Task, TaskId,
 };
-use crate::store::Store;
 use crate::volumes::keep_out_of_git;
 use crate::wire::text::{one_line, printable};
 
@@ -156,8 +155,8 @@ pub(super) async fn prepare(
 ///
 /// # Errors
 /// The workspace is no project that can have worktrees.
-pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> Result<bool> {
-    let known = store.read(&settings.plan, |plan, _| {
+pub(super) async fn begin(settings: &DaemonSettings) -> Result<bool> {
+    let known = settings.read(|plan, _| {
         let (head, worked) = (plan.head(), plan.attempts().next().is_some());
         let isolated = head.line.is_some() || head.isolated == Some(true) && !worked;
         let begins = isolated && !head.status.settled();
@@ -191,8 +190,7 @@ pub(super) async fn begin(settings: &DaemonSettings, store: &Store) -> Result<bo
         draft.found_repository(&repository);
         draft.isolate(&base, began_on.as_deref(), &folder)
     };
-    let why = "each task has a worktree";
-    store.change(&settings.plan, BY, why, change).await?;
+    settings.change("each task has a worktree", change).await?;
     Ok(true)
 }
 
@@ -317,11 +315,11 @@ fn failed(finding: &str, reason: &str) -> CheckResult {
 
 /// Keeps a result that may be accepted where a daemon on another machine finds it.
 pub(super) async fn keep(
-    store: &Store,
-    plan: &PlanId,
+    settings: &DaemonSettings,
     gathering: &Gathering,
     merge: &PendingMerge,
 ) -> Result<()> {
+    let store = &settings.store;
     if !store.is_shared() || merge.commit == merge.onto {
         return Ok(());
     }
@@ -334,18 +332,19 @@ pub(super) async fn keep(
         }
         pack => pack?,
     };
-    Ok(store.keep_work(plan, &merge.commit, &pack).await?)
+    Ok(store
+        .keep_work(&settings.plan, &merge.commit, &pack)
+        .await?)
 }
 
 /// Moves the branch of the results to the accepted commit, unless it was moved from outside.
 pub(super) async fn move_branch(
     settings: &DaemonSettings,
-    store: &Store,
     gathering: &Gathering,
     settled: bool,
 ) -> Result<BranchReport> {
     let line = &gathering.line;
-    match try_move(settings, store, gathering).await {
+    match try_move(settings, gathering).await {
         // A plan that has ended does not wait until the branch can be moved.
         Err(error) if settled || !settings.workspace.is_dir() => {
             let (branch, tip) = (IntegrationBranch::branch(&settings.plan), &line.tip);
@@ -362,11 +361,7 @@ pub(super) async fn move_branch(
     }
 }
 
-async fn try_move(
-    settings: &DaemonSettings,
-    store: &Store,
-    gathering: &Gathering,
-) -> Result<BranchReport> {
+async fn try_move(settings: &DaemonSettings, gathering: &Gathering) -> Result<BranchReport> {
     let (project, line) = (gathering.project().await?, &gathering.line);
     let branch = IntegrationBranch::branch(&settings.plan);
     let shown = line.shown.as_deref();
@@ -399,7 +394,7 @@ async fn try_move(
                         commit,
                         put_back: String::new(),
                     };
-                    keep(store, plan, gathering, &joined).await?;
+                    keep(settings, gathering, &joined).await?;
                     return Ok(BranchReport::Joined(joined));
                 }
                 Merged::Conflict { text, .. } => {
@@ -415,8 +410,8 @@ async fn try_move(
 }
 
 /// Removes the worktrees whose work was all accepted. What cannot be removed stays.
-pub(super) async fn clean_up(settings: &DaemonSettings, store: &Store) -> Result<()> {
-    let known = store.read(&settings.plan, |plan, _| {
+pub(super) async fn clean_up(settings: &DaemonSettings) -> Result<()> {
+    let known = settings.read(|plan, _| {
         let worked = |task: &&Task| plan.attempts_of(task.number).next().is_some();
         let tasks = plan.tasks().filter(worked).map(|task| task.number);
         (Gathering::of(plan.head()), tasks.collect::<Vec<_>>())

@@ -18,7 +18,7 @@ impl ProofRuns {
             let subject = tasks.find_map(|task| runs.subject(plan, *task));
             (head.silent.later, names, state, subject)
         };
-        let (later, names, state, subject) = self.store.read(&self.settings.plan, read).await?;
+        let (later, names, state, subject) = self.settings.read(read).await?;
         let Some(subject) = subject else {
             return Ok((later, Vec::new()));
         };

@@ -63,7 +63,7 @@ impl Subject {
             (!others.is_empty())
                 .then(|| format!("at work in the same folder: task {}", others.join(", ")))
         };
-        Ok(self.runs.store.read(&self.runs.settings.plan, read).await?)
+        Ok(self.runs.settings.read(read).await?)
     }
 }
 
