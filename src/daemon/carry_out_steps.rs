@@ -189,14 +189,7 @@ impl DaemonSettings {
             }
             DueStep::Accept(command) => draft.accept_merged(command)?,
             // Recorded along with every decision, or done outside.
-            DueStep::RecordEnds
-            | DueStep::Withdraw(_)
-            | DueStep::Inspect(_)
-            | DueStep::Check(_)
-            | DueStep::CheckBefore(_)
-            | DueStep::CheckAgain
-            | DueStep::Ask(_)
-            | DueStep::MoveBranch => {}
+            DueStep::RecordEnds | DueStep::Effect(_) => {}
         }
         Ok(None)
     }

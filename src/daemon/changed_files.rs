@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{DaemonSettings, EffectKey, EffectResult, ParsedReport, PlanRun};
+use super::{DaemonSettings, ParsedReport, PlanRun};
 use crate::agents::ran_commands;
 use crate::exec::{
     self, FileListing, Filters, Git, GitError, GitSnapshots, Project, examine, remove_folder,
@@ -342,17 +342,13 @@ impl PlanRun {
         }
         Ok(Some(quick))
     }
-
-    pub(super) fn inspect(&mut self, id: &CommandId) {
-        let (change_watch, id) = (self.proofs.change_watch.clone(), id.clone());
-        self.spawn(EffectKey::Inspect(id.clone()), async move {
-            let inspected = inspect(change_watch, id.clone()).await?;
-            Ok(EffectResult::Inspected(id, Box::new(inspected)))
-        });
-    }
 }
 
-async fn inspect(mut change_watch: ChangeWatch, id: CommandId) -> anyhow::Result<Inspected> {
+/// Inspects what changed during a reported attempt, and what its agent ran.
+pub(super) async fn inspect(
+    mut change_watch: ChangeWatch,
+    id: CommandId,
+) -> anyhow::Result<Inspected> {
     let settings = Arc::clone(&change_watch.settings);
     let known = settings.read(move |plan, _| {
         let (head, attempt) = (plan.head(), plan.attempt(&id)?);

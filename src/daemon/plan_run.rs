@@ -18,8 +18,8 @@ use super::{
     recorded_runs, worktrees,
 };
 use crate::plan::{
-    CheckBefore, CheckResult, CommandId, Draft, DueStep, ModelQuestionKind, Observations, Plan,
-    QuestionId, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
+    CheckBefore, CheckResult, CommandId, Draft, DueEffect, DueStep, Observations, Plan, QuestionId,
+    SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
 };
 use crate::plan_time::LATE;
 use crate::store::StoreError;
@@ -35,13 +35,7 @@ const MISSION_INTERVAL: Duration = Duration::from_millis(250);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum EffectKey {
     Publish(CommandId),
-    Withdraw(CommandId),
-    Inspect(CommandId),
-    Check(CommandId),
-    CheckBefore(TaskId),
-    CheckAgain,
-    Branch,
-    Ask(ModelQuestionKind),
+    Due(DueEffect),
     Mission,
     /// By its key of the configuration.
     Hook(&'static str),
@@ -53,13 +47,13 @@ impl fmt::Display for EffectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Publish(_) => "publishing a command",
-            Self::Withdraw(_) => "taking a command back",
-            Self::Inspect(_) => "looking what changed",
-            Self::Check(_) => "running checks",
-            Self::CheckBefore(_) => "running checks on the state before",
-            Self::CheckAgain => "running checks again",
-            Self::Branch => "the branch of the results",
-            Self::Ask(_) => "asking the model",
+            Self::Due(DueEffect::Withdraw(_)) => "taking a command back",
+            Self::Due(DueEffect::Inspect(_)) => "looking what changed",
+            Self::Due(DueEffect::Check(_)) => "running checks",
+            Self::Due(DueEffect::CheckBefore(_)) => "running checks on the state before",
+            Self::Due(DueEffect::CheckAgain) => "running checks again",
+            Self::Due(DueEffect::MoveBranch) => "the branch of the results",
+            Self::Due(DueEffect::Ask(_)) => "asking the model",
             Self::Mission => "MISSION.md",
             Self::Hook(key) => key,
             Self::Notify => "notifying a person",
@@ -276,7 +270,7 @@ impl PlanRun {
     /// Returns what was observed outside the plan.
     fn world(&self) -> Observations {
         let asking = self.effects.under_way().iter().filter_map(|key| match key {
-            EffectKey::Ask(subject) => Some(subject.clone()),
+            EffectKey::Due(DueEffect::Ask(subject)) => Some(subject.clone()),
             _ => None,
         });
         Observations {
@@ -347,7 +341,7 @@ impl PlanRun {
     /// Returns whether something is under way or yet to be done. Checks on the state before begin again with the next daemon.
     pub fn is_busy(&self) -> bool {
         let mut under_way = self.effects.under_way().iter();
-        under_way.any(|key| !matches!(key, EffectKey::CheckBefore(_)))
+        under_way.any(|key| !matches!(key, EffectKey::Due(DueEffect::CheckBefore(_))))
             || !self.outgoing.is_empty()
             || !self.kept.is_empty()
     }
@@ -369,15 +363,8 @@ impl PlanRun {
         self.wake_at = self.world.now.plus(self.settings.config.timing.scan);
         self.publish(view);
         for step in &view.due.steps {
-            match step {
-                DueStep::Withdraw(id) => self.withdraw(id, view.recalls.contains(id)),
-                DueStep::Inspect(id) => self.inspect(id),
-                DueStep::Check(id) => self.check(id, view.gathering.is_some()),
-                DueStep::CheckBefore(task) => self.check_before(*task),
-                DueStep::CheckAgain => self.check_again(),
-                DueStep::MoveBranch => self.move_branch(view),
-                DueStep::Ask(subject) => self.ask(subject),
-                _ => {}
+            if let DueStep::Effect(effect) = step {
+                self.start_due(effect, view);
             }
         }
         self.write_mission(view);

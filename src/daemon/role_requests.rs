@@ -212,7 +212,9 @@ impl RoleRequests<'_> {
         };
         let why = "its report cannot be read";
         let store = &self.settings.store;
-        store.change_ahead(self.plan, BY, why, repair, |()| {}).await
+        store
+            .change_ahead(self.plan, BY, why, repair, |()| {})
+            .await
     }
 }
 

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use super::{
-    DaemonSettings, EffectKey, EffectResult, LoopView, OutgoingCommand, PlanRun, effect_work,
-    worktrees,
+    DaemonSettings, EffectKey, EffectResult, LoopView, OutgoingCommand, PlanRun, changed_files,
+    effect_work, worktrees,
 };
-use crate::plan::{CommandId, DueStep, ModelQuestionKind, Plan, TaskId, Time};
+use crate::plan::{CommandId, DueEffect, Plan, Time};
 use crate::view::mission;
 use crate::volumes::{Withdrawal, write_mission};
 
@@ -33,6 +34,27 @@ async fn write_plan(
     };
     effect_work::blocking(write).await?;
     Ok(seq)
+}
+
+/// Takes a command back; asks the agent that has claimed it to stop, if it is recalled.
+async fn withdraw(
+    settings: Arc<DaemonSettings>,
+    id: CommandId,
+    unpublished: bool,
+    recall: bool,
+) -> anyhow::Result<EffectResult> {
+    if unpublished {
+        return Ok(EffectResult::Withdrawn(id, Withdrawal::Withdrawn));
+    }
+    let withdraw = move || {
+        let volumes = &settings.volumes;
+        let done = volumes.withdraw(&id)?;
+        if recall && done == Withdrawal::Taken {
+            volumes.cancel(&id)?;
+        }
+        Ok(EffectResult::Withdrawn(id, done))
+    };
+    effect_work::blocking(withdraw).await
 }
 
 impl PlanRun {
@@ -59,7 +81,11 @@ impl PlanRun {
 
     /// Publishes the commands that are not published yet, unless checks are due first.
     pub(super) fn publish(&mut self, view: &LoopView) {
-        let waits = |task| view.due.steps.contains(&DueStep::CheckBefore(task));
+        let waits = |task| {
+            view.due
+                .steps
+                .contains(&DueEffect::CheckBefore(task).into())
+        };
         for command in self.outgoing.values().cloned() {
             if command.first.is_some_and(waits) {
                 continue;
@@ -83,80 +109,61 @@ impl PlanRun {
         }
     }
 
-    pub(super) fn withdraw(&mut self, id: &CommandId, recall: bool) {
-        let publish = EffectKey::Publish(id.clone());
-        if self.effects.under_way().contains(&publish) {
-            return;
-        }
-        let unpublished = self.outgoing.remove(id).is_some();
-        let (volumes, id) = (self.settings.volumes.clone(), id.clone());
-        self.spawn(EffectKey::Withdraw(id.clone()), async move {
-            if unpublished {
-                return Ok(EffectResult::Withdrawn(id, Withdrawal::Withdrawn));
-            }
-            effect_work::blocking(move || {
-                let done = volumes.withdraw(&id)?;
-                if recall && done == Withdrawal::Taken {
-                    volumes.cancel(&id)?;
-                }
-                Ok(EffectResult::Withdrawn(id, done))
-            })
-            .await
-        });
-    }
-
-    /// Runs the checks of a reported attempt; where results are merged, of one attempt at a time, as all merges use
-    /// one folder.
-    pub(super) fn check(&mut self, id: &CommandId, merged: bool) {
-        let is_check = |key: &EffectKey| matches!(key, EffectKey::Check(_));
-        if merged && self.effects.under_way().iter().any(is_check) {
-            return;
-        }
-        let (runs, id) = (self.proofs.clone(), id.clone());
-        self.spawn(EffectKey::Check(id.clone()), async move {
-            let checked = effect_work::check(&runs, &id).await?;
-            Ok(EffectResult::Checked(id, checked))
-        });
-    }
-
-    /// Runs the checks of a task on the state before its first attempt: beside its agent where git has that state, else before
-    /// its command goes out.
-    pub(super) fn check_before(&mut self, task: TaskId) {
-        let mut outgoing = self.outgoing.values();
-        let held = outgoing.any(|command| command.first == Some(task));
-        let runs = self.proofs.clone();
-        self.spawn(EffectKey::CheckBefore(task), async move {
-            let before = runs.before(task, held).await?;
-            Ok(EffectResult::CheckedBefore(task, before))
-        });
-    }
-
-    /// Runs the checks of completed tasks again that said nothing.
-    pub(super) fn check_again(&mut self) {
-        let runs = self.proofs.clone();
-        self.spawn(EffectKey::CheckAgain, async move {
-            let (later, results) = runs.again().await?;
-            Ok(EffectResult::CheckedAgain(later, results))
-        });
-    }
-
-    pub(super) fn move_branch(&mut self, view: &LoopView) {
-        let Some(gathering) = view.gathering.clone() else {
-            return;
+    /// Starts an effect that is due, unless it is under way or has to wait for another one.
+    pub(super) fn start_due(&mut self, effect: &DueEffect, view: &LoopView) {
+        let under_way = self.effects.under_way();
+        let is_check = |key: &EffectKey| matches!(key, EffectKey::Due(DueEffect::Check(_)));
+        let waits = match effect {
+            DueEffect::Withdraw(id) => under_way.contains(&EffectKey::Publish(id.clone())),
+            // All merges use one folder.
+            DueEffect::Check(_) => view.gathering.is_some() && under_way.iter().any(is_check),
+            _ => false,
         };
-        let (settings, settled) = (Arc::clone(&self.settings), view.status.settled());
-        self.spawn(EffectKey::Branch, async move {
-            let moved = worktrees::move_branch(&settings, &gathering, settled).await;
-            moved.map(EffectResult::Branch)
-        });
-    }
-
-    pub(super) fn ask(&mut self, subject: &ModelQuestionKind) {
-        let (settings, subject) = (Arc::clone(&self.settings), subject.clone());
-        self.spawn(EffectKey::Ask(subject.clone()), async move {
-            let asked = effect_work::ask(&settings, subject).await?;
-            Ok(EffectResult::Asked(asked.map(Box::new)))
-        });
+        let key = EffectKey::Due(effect.clone());
+        if waits || under_way.contains(&key) {
+            return;
+        }
+        let (settings, runs) = (Arc::clone(&self.settings), self.proofs.clone());
+        let work: BoxFuture<'static, anyhow::Result<EffectResult>> = match effect.clone() {
+            DueEffect::Withdraw(id) => {
+                let unpublished = self.outgoing.remove(&id).is_some();
+                let recall = view.recalls.contains(&id);
+                Box::pin(withdraw(settings, id, unpublished, recall))
+            }
+            DueEffect::Inspect(id) => Box::pin(async move {
+                let inspected = changed_files::inspect(runs.change_watch, id.clone()).await?;
+                Ok(EffectResult::Inspected(id, Box::new(inspected)))
+            }),
+            DueEffect::Check(id) => Box::pin(async move {
+                let checked = effect_work::check(&runs, &id).await?;
+                Ok(EffectResult::Checked(id, checked))
+            }),
+            DueEffect::CheckBefore(task) => {
+                let mut outgoing = self.outgoing.values();
+                let held = outgoing.any(|command| command.first == Some(task));
+                Box::pin(async move {
+                    let before = runs.before(task, held).await?;
+                    Ok(EffectResult::CheckedBefore(task, before))
+                })
+            }
+            DueEffect::CheckAgain => Box::pin(async move {
+                let (later, results) = runs.again().await?;
+                Ok(EffectResult::CheckedAgain(later, results))
+            }),
+            DueEffect::MoveBranch => {
+                let (gathering, settled) = (view.gathering.clone(), view.status.settled());
+                let Some(gathering) = gathering else { return };
+                Box::pin(async move {
+                    let moved = worktrees::move_branch(&settings, &gathering, settled).await;
+                    moved.map(EffectResult::Branch)
+                })
+            }
+            DueEffect::Ask(subject) => Box::pin(async move {
+                let asked = effect_work::ask(&settings, subject).await?;
+                Ok(EffectResult::Asked(asked.map(Box::new)))
+            }),
+        };
+        self.spawn(key, work);
     }
 
     pub(super) fn write_mission(&mut self, view: &LoopView) {

@@ -104,18 +104,8 @@ impl Observations {
 /// One thing that should be under way.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DueStep {
-    /// Ask the agent to stop, or withdraw the command.
-    Withdraw(CommandId),
-    /// Inspect what a reported attempt changed.
-    Inspect(CommandId),
-    /// Run the checks of a reported attempt.
-    Check(CommandId),
-    /// Run the checks of a task on the state before its first attempt.
-    CheckBefore(TaskId),
-    /// Run the checks of completed tasks again that said nothing.
-    CheckAgain,
-    /// Ask the language model.
-    Ask(ModelQuestionKind),
+    /// Have something done outside of the plan.
+    Effect(DueEffect),
     /// Make the next command of a task.
     Issue(TaskId),
     /// Ask for a readable report.
@@ -132,8 +122,6 @@ pub enum DueStep {
     AskHuman(HumanQuestionKind, Option<TaskId>, String),
     /// Complete the task of an attempt that was accepted and has been merged again since.
     Accept(CommandId),
-    /// Move the results' branch to the accepted commit.
-    MoveBranch,
     /// Stop where a limit of the budget is reached, and ask the human.
     StopAtBudget(BudgetLimit),
     /// Stop where a limit of the day's budget is reached, and ask the human.
@@ -150,19 +138,35 @@ pub enum DueStep {
     Settle,
 }
 
+/// What is done outside of the plan; its result comes back.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DueEffect {
+    /// Ask the agent to stop, or withdraw the command.
+    Withdraw(CommandId),
+    /// Inspect what a reported attempt changed.
+    Inspect(CommandId),
+    /// Run the checks of a reported attempt.
+    Check(CommandId),
+    /// Run the checks of a task on the state before its first attempt.
+    CheckBefore(TaskId),
+    /// Run the checks of completed tasks again that said nothing.
+    CheckAgain,
+    /// Ask the language model.
+    Ask(ModelQuestionKind),
+    /// Move the results' branch to the accepted commit.
+    MoveBranch,
+}
+
 impl DueStep {
     /// Returns whether the plan's own data decides the step: it is carried out within a change and needs nothing from outside.
     pub fn is_decision(&self) -> bool {
-        !matches!(
-            self,
-            Self::Withdraw(_)
-                | Self::Inspect(_)
-                | Self::Check(_)
-                | Self::CheckBefore(_)
-                | Self::CheckAgain
-                | Self::Ask(_)
-                | Self::MoveBranch
-        )
+        !matches!(self, Self::Effect(_))
+    }
+}
+
+impl From<DueEffect> for DueStep {
+    fn from(effect: DueEffect) -> Self {
+        Self::Effect(effect)
     }
 }
 
@@ -185,8 +189,8 @@ pub struct Due {
 }
 
 impl Due {
-    fn step(&mut self, step: DueStep) {
-        self.steps.push(step);
+    fn step(&mut self, step: impl Into<DueStep>) {
+        self.steps.push(step.into());
     }
 
     fn stops(&self) -> bool {
@@ -224,7 +228,7 @@ impl DueSearch<'_> {
         let head = plan.head();
         let settled = head.status.settled();
         for attempt in plan.recalls() {
-            self.due.step(DueStep::Withdraw(attempt.id.clone()));
+            self.due.step(DueEffect::Withdraw(attempt.id.clone()));
         }
         for session in plan.open_sessions() {
             let task = plan.task(session.task);
@@ -234,7 +238,7 @@ impl DueSearch<'_> {
             }
         }
         if self.branch_behind() {
-            self.due.step(DueStep::MoveBranch);
+            self.due.step(DueEffect::MoveBranch);
         }
         let unrecorded = |id: &SessionId| plan.ends_unpublished(id);
         if settled && world.ends_published.iter().any(unrecorded) {
@@ -250,9 +254,9 @@ impl DueSearch<'_> {
                 _ => self.decide(attempt),
             }
             // A command that waits for its checks may be taken back meanwhile.
-            let taken_back = DueStep::Withdraw(attempt.id.clone());
+            let taken_back = DueEffect::Withdraw(attempt.id.clone()).into();
             if awaits_before(plan, attempt.task) && self.due.steps.last() != Some(&taken_back) {
-                self.due.step(DueStep::CheckBefore(attempt.task));
+                self.due.step(DueEffect::CheckBefore(attempt.task));
             }
         }
         if head.status == PlanState::Running {
@@ -280,7 +284,7 @@ impl DueSearch<'_> {
             && (aside || counts.settled() == counts.total())
             && head.silent.tasks.iter().any(is_completed)
         {
-            self.due.step(DueStep::CheckAgain);
+            self.due.step(DueEffect::CheckAgain);
         }
     }
 
@@ -353,7 +357,7 @@ impl DueSearch<'_> {
             // tasks.
             self.due.held = true;
             if self.scanned_since(since) {
-                self.due.step(DueStep::Withdraw(attempt.id.clone()));
+                self.due.step(DueEffect::Withdraw(attempt.id.clone()));
             }
         } else if let Some(rejected) = &attempt.rejected {
             self.repair(attempt, rejected.at, pool);
@@ -385,7 +389,7 @@ impl DueSearch<'_> {
         // other.
         if *plan.status() != PlanState::Running && plan.stopped_at() != Some(BudgetLimit::Attempts)
         {
-            return self.due.step(DueStep::Withdraw(attempt.id.clone()));
+            return self.due.step(DueEffect::Withdraw(attempt.id.clone()));
         }
         if waits_for_checks(plan, attempt) {
             return;
@@ -486,12 +490,12 @@ impl DueSearch<'_> {
         } else if report.blocked_until.is_some() {
             DueStep::Park(id)
         } else if attempt.changes.is_none() {
-            DueStep::Inspect(id)
+            DueEffect::Inspect(id).into()
         } else if check && attempt.checks.is_none() {
             if merge && !is_next(self.plan, attempt) {
                 return;
             }
-            DueStep::Check(id)
+            DueEffect::Check(id).into()
         } else if attempt.verdict.is_some() {
             DueStep::Accept(id)
         } else if by_rules {
@@ -513,7 +517,7 @@ impl DueSearch<'_> {
         if self.world.asking.contains(&subject)
             || self.may_begin(self.plan.no_call(self.world.active_time()))
         {
-            self.due.step(DueStep::Ask(subject));
+            self.due.step(DueEffect::Ask(subject));
         }
     }
 
@@ -541,7 +545,7 @@ impl DueSearch<'_> {
         } else if counts.settled() == counts.total() {
             use HumanQuestionKind::{Budget, DayBudget};
             let budget = |q: &HumanQuestion| matches!(q.about, Budget(_) | DayBudget(_));
-            let again = self.due.steps.contains(&DueStep::CheckAgain);
+            let again = self.due.steps.contains(&DueEffect::CheckAgain.into());
             if plan.open_questions().all(budget) && !self.branch_behind() && !again {
                 self.finish();
             }

@@ -35,7 +35,9 @@ pub use draft::{
     AppliedReport, Delta, Draft, NewCommand, NewHome, Past, Refusal, RepeatableChange, TaskEdit,
     valid_key,
 };
-pub use due_steps::{Due, DueStep, Observations, Timeouts, awaits_before, due, waits_for_checks};
+pub use due_steps::{
+    Due, DueEffect, DueStep, Observations, Timeouts, awaits_before, due, waits_for_checks,
+};
 pub use event::Event;
 pub use locks::{HeldLocks, LockHolder, lock_problem};
 pub use model::*;

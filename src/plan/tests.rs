@@ -374,7 +374,9 @@ fn failed_judge_call_frees_lane() {
     });
     assert_eq!(
         due_now(&plan),
-        [DueStep::Ask(ModelQuestionKind::Judge(command(1)))]
+        [DueStep::Effect(DueEffect::Ask(ModelQuestionKind::Judge(
+            command(1)
+        )))]
     );
 }
 
@@ -450,7 +452,10 @@ fn aborted_plan_stops_its_attempts() {
         (attempt.state, attempt.recall),
         (AttemptState::Stopped, true)
     );
-    assert_eq!(due_now(&plan), [DueStep::Withdraw(command(1))]);
+    assert_eq!(
+        due_now(&plan),
+        [DueStep::Effect(DueEffect::Withdraw(command(1)))]
+    );
 }
 
 #[test]
@@ -484,7 +489,7 @@ fn replan_edits_only_unfinished_tasks_or_fails_whole() {
     assert!(
         due(&plan, &Observations::default())
             .steps
-            .contains(&DueStep::Ask(ModelQuestionKind::Replan))
+            .contains(&DueStep::Effect(DueEffect::Ask(ModelQuestionKind::Replan)))
     );
     let open = plan.clone();
     change(&mut plan, |draft| {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::testing::{command, running};
 use super::{apply, apply_at, asking, question, report_to_model};
-use crate::plan::{AnswerChoice, AskId, DueStep, ModelQuestionKind, Observations, Plan, Time, due};
+use crate::plan::{
+    AnswerChoice, AskId, DueEffect, DueStep, ModelQuestionKind, Observations, Plan, Time, due,
+};
 
 fn judging() -> ModelQuestionKind {
     ModelQuestionKind::Judge(command(1))
@@ -33,7 +35,11 @@ fn at(plan: &Plan, now: Time) -> (bool, Option<Time>) {
         ..Observations::default()
     };
     let due = due(plan, &world);
-    (due.steps.contains(&DueStep::Ask(judging())), due.look_again)
+    (
+        due.steps
+            .contains(&DueStep::Effect(DueEffect::Ask(judging()))),
+        due.look_again,
+    )
 }
 
 #[test]

@@ -64,7 +64,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), TestCaseError> {
     let due = due(plan, &Observations::default());
     for step in &due.steps {
         let stopped = match step {
-            DueStep::Ask(_) => plan.no_call(lived),
+            DueStep::Effect(DueEffect::Ask(_)) => plan.no_call(lived),
             DueStep::Issue(_) => plan.no_attempt(lived),
             DueStep::Repair(_) => plan.no_repair(lived),
             _ => None,
@@ -205,7 +205,9 @@ fn judge_call_waits_for_budget() {
     );
     assert_eq!(
         steps(&plan, &Observations::default()),
-        [DueStep::Ask(ModelQuestionKind::Judge(command(1)))]
+        [DueStep::Effect(DueEffect::Ask(ModelQuestionKind::Judge(
+            command(1)
+        )))]
     );
 }
 
@@ -227,7 +229,10 @@ fn running_llm_call_ends_before_budget_stop() {
         asking: [subject.clone()].into(),
         ..Observations::default()
     };
-    assert_eq!(steps(&plan, &asking), [DueStep::Ask(subject.clone())]);
+    assert_eq!(
+        steps(&plan, &asking),
+        [DueStep::Effect(DueEffect::Ask(subject.clone()))]
+    );
     assert!(
         change(&mut plan, |draft| draft
             .begin_ask(&ModelQuestionKind::Audit))

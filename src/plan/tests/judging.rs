@@ -125,7 +125,7 @@ fn tone_changes_no_decision_that_facts_settle() {
 fn model_is_asked_where_facts_do_not_settle() {
     let red = |passed| vec![("check 0".to_owned(), true, passed)];
     let green = vec![("check 0".to_owned(), false, true)];
-    let ask = DueStep::Ask(ModelQuestionKind::Judge(command(1)));
+    let ask = DueStep::Effect(DueEffect::Ask(ModelQuestionKind::Judge(command(1))));
     for (fact, settled) in [
         ((ReportStatus::Success, 1, red(true)), true),
         ((ReportStatus::PartialSuccess, 1, red(true)), false),

@@ -246,13 +246,19 @@ fn lost_role_has_unclaimed_commands_withdrawn() {
     // Of one that is worked on, a report may still come.
     let mut gone = lost("coder", WorkerPoolState::Gone(Time(5)), 9);
     gone.signs.insert(command(1), Time(3));
-    assert_eq!(due(&plan, &gone).steps, [DueStep::Withdraw(command(2))]);
+    assert_eq!(
+        due(&plan, &gone).steps,
+        [DueStep::Effect(DueEffect::Withdraw(command(2)))]
+    );
     gone.scan_began = Some(Time(4));
     let early = due(&plan, &gone);
     assert!(early.steps.is_empty() && early.rescan);
     // What went back is claimed in the plan and by nobody in the folders.
     let gone = lost("coder", WorkerPoolState::Gone(Time(5)), 9);
-    let both = [DueStep::Withdraw(command(1)), DueStep::Withdraw(command(2))];
+    let both = [
+        DueStep::Effect(DueEffect::Withdraw(command(1))),
+        DueStep::Effect(DueEffect::Withdraw(command(2))),
+    ];
     assert_eq!(due(&plan, &gone).steps, both);
     apply(&mut plan, |draft| {
         draft.withdrawn(&command(1))?;

@@ -37,7 +37,10 @@ fn results_merge_singly_in_report_order() {
         hear(draft, 1, report(ReportStatus::Success, Time(3)))
     });
     let steps = |plan: &Plan| due(plan, &Observations::default()).steps;
-    assert_eq!(steps(&plan), [DueStep::Check(command(2))]);
+    assert_eq!(
+        steps(&plan),
+        [DueStep::Effect(DueEffect::Check(command(2)))]
+    );
     apply(&mut plan, |draft| {
         merge(draft, &command(2), 2)?;
         draft.checked(&command(2), vec![])
@@ -47,7 +50,10 @@ fn results_merge_singly_in_report_order() {
         asking(draft, 1).judge(&command(2), &verdict(Decision::Next))
     });
     assert_eq!(tip(&plan), "commit 2");
-    let next = [DueStep::MoveBranch, DueStep::Check(command(1))];
+    let next = [
+        DueStep::Effect(DueEffect::MoveBranch),
+        DueStep::Effect(DueEffect::Check(command(1))),
+    ];
     assert!(steps(&plan).ends_with(&next));
     apply(&mut plan, |draft| draft.branch_moved("commit 2"));
     let stale = PendingMerge {
@@ -77,9 +83,9 @@ fn checks_run_once_on_state_before_first_attempt() {
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     let before = |plan: &Plan| {
         let steps = due(plan, &Observations::default()).steps;
-        steps.contains(&DueStep::CheckBefore(TaskId(1)))
+        steps.contains(&DueStep::Effect(DueEffect::CheckBefore(TaskId(1))))
     };
-    assert!(before(&plan) && !DueStep::CheckBefore(TaskId(1)).is_decision());
+    assert!(before(&plan) && !DueStep::Effect(DueEffect::CheckBefore(TaskId(1))).is_decision());
     let red = CheckBefore {
         name: "test".to_owned(),
         outcome: Before::Red,
@@ -149,7 +155,7 @@ fn late_accepted_result_is_merged_again() {
     let mut other = plan.clone();
     for (plan, passed) in [(&mut plan, true), (&mut other, false)] {
         let steps = due(plan, &Observations::default()).steps;
-        assert_eq!(steps, [DueStep::Check(command(1))]);
+        assert_eq!(steps, [DueStep::Effect(DueEffect::Check(command(1)))]);
         let result = CheckResult {
             name: "test".to_owned(),
             exit: Some(i32::from(!passed)),

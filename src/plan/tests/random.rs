@@ -264,8 +264,9 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                 ..Observations::default()
             };
             let asked = due(draft.plan(), &world).steps;
-            let Some(DueStep::Ask(subject)) =
-                asked.iter().find(|step| matches!(step, DueStep::Ask(_)))
+            let Some(DueStep::Effect(DueEffect::Ask(subject))) = asked
+                .iter()
+                .find(|step| matches!(step, DueStep::Effect(DueEffect::Ask(_))))
             else {
                 return Err(Refusal::UnknownAsk);
             };
@@ -335,14 +336,16 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                         );
                         asking(draft, n * 100 + 1).judge(&id, &verdict)?;
                     }
-                    DueStep::Inspect(id) => draft.inspected(&id, ChangedFiles::default(), None)?,
-                    DueStep::Withdraw(id) => draft.recalled(&id)?,
-                    DueStep::Check(id) => {
+                    DueStep::Effect(DueEffect::Inspect(id)) => {
+                        draft.inspected(&id, ChangedFiles::default(), None)?;
+                    }
+                    DueStep::Effect(DueEffect::Withdraw(id)) => draft.recalled(&id)?,
+                    DueStep::Effect(DueEffect::Check(id)) => {
                         merge(draft, &id, n)?;
                         draft.checked(&id, vec![])?;
                     }
                     DueStep::Accept(id) => asking(draft, n * 100 + 2).accept_merged(&id)?,
-                    DueStep::MoveBranch => {
+                    DueStep::Effect(DueEffect::MoveBranch) => {
                         let tip = draft.plan().head().line.clone().unwrap().tip;
                         draft.branch_moved(&tip)?;
                     }

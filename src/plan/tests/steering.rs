@@ -174,7 +174,10 @@ fn done_by_hand_withdraws_attempt_and_closes_question() {
     assert_eq!(stale, AppliedReport::Stale);
     assert_eq!(
         due_now(&plan),
-        [DueStep::Withdraw(command(1)), DueStep::Issue(TaskId(2))]
+        [
+            DueStep::Effect(DueEffect::Withdraw(command(1))),
+            DueStep::Issue(TaskId(2))
+        ]
     );
 }
 
