@@ -92,8 +92,8 @@ impl PlanRun {
         if let Some(id) = question {
             self.call_hook(HookNews::Question(id));
         }
-        if view.demand.seq > self.hook_state.change {
-            self.call_hook(HookNews::Change(view.demand.seq));
+        if view.seq > self.hook_state.change {
+            self.call_hook(HookNews::Change(view.seq));
         }
     }
 

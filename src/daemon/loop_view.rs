@@ -7,54 +7,21 @@ use crate::plan::{
     AttemptState, CommandId, Due, Lanes, Observations, Plan, PlanState, QuestionId, SessionId, due,
 };
 
-/// What a plan needs of the daemon beside other plans.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Demand {
+/// What the loop needs to know of the plan: small, whatever the size of the plan.
+#[derive(Default)]
+pub(super) struct LoopView {
     /// The change that it was read at.
     pub(super) seq: i64,
+    pub(super) status: PlanState,
+    pub(super) due: Due,
     /// Lanes that it has.
     pub(super) busy: usize,
     /// Lanes that it would have if there were no other plans.
     pub(super) wants: usize,
     /// It waits for a person, or is paused.
     pub(super) rests: bool,
-    pub(super) settled: bool,
-    /// A task of it waits for a lock that another plan has.
-    pub(super) locked: bool,
     /// Each of its tasks has a worktree.
     pub(super) isolated: bool,
-    /// Something of it is decided only after the next scan.
-    pub(super) awaits_scan: bool,
-}
-
-impl Demand {
-    fn of(plan: &Plan, seq: i64, due: &Due) -> Self {
-        let lanes = Lanes::of(plan);
-        let busy = lanes.busy();
-        let more = lanes.most.saturating_sub(busy);
-        let mut fresh = plan.startable();
-        let fresh = std::iter::from_fn(|| fresh.next(|_| false));
-        let asks = plan.open_questions().next().is_some();
-        let status = plan.status();
-        Self {
-            seq,
-            busy,
-            wants: busy + fresh.take(more).count(),
-            rests: matches!(status, PlanState::Paused(_))
-                || (asks && busy == 0 && due.steps.is_empty()),
-            settled: status.settled(),
-            locked: due.locked,
-            isolated: plan.head().is_isolated(),
-            awaits_scan: due.rescan || status.settled() || asks,
-        }
-    }
-}
-
-/// What the loop needs to know of the plan: small, whatever the size of the plan.
-pub(super) struct LoopView {
-    pub(super) status: PlanState,
-    pub(super) due: Due,
-    pub(super) demand: Demand,
     pub(super) awaited: AwaitedInputs,
     /// Attempts whose agents are to be asked to stop. An agent that has reported may end by itself.
     pub(super) recalls: BTreeSet<CommandId>,
@@ -79,10 +46,21 @@ impl LoopView {
         let of_requests = questions().filter(|question| question.request.is_some());
         let published = world.ends_published.iter();
         let published = published.filter(|id| plan.ends_unpublished(id));
-        let due = due(plan, world);
+        let (due, status) = (due(plan, world), plan.status().clone());
+        let lanes = Lanes::of(plan);
+        let busy = lanes.busy();
+        let more = lanes.most.saturating_sub(busy);
+        let mut fresh = plan.startable();
+        let fresh = std::iter::from_fn(|| fresh.next(|_| false));
+        let asks = questions().next().is_some();
         Self {
-            status: plan.status().clone(),
-            demand: Demand::of(plan, seq, &due),
+            seq,
+            busy,
+            wants: busy + fresh.take(more).count(),
+            rests: matches!(status, PlanState::Paused(_))
+                || (asks && busy == 0 && due.steps.is_empty()),
+            isolated: plan.head().is_isolated(),
+            status,
             due,
             awaited: AwaitedInputs {
                 commands: open.map(|attempt| attempt.id.clone()).collect(),
@@ -100,5 +78,10 @@ impl LoopView {
     /// Returns whether something is under way, or will be by itself: a plan that only waits for a human uses no time.
     pub(super) fn works(&self) -> bool {
         !self.status.settled() && !self.due.nothing()
+    }
+
+    /// Returns whether something of it is decided only after the next scan.
+    pub(super) fn awaits_scan(&self) -> bool {
+        self.due.rescan || self.status.settled() || !self.awaited.questions.is_empty()
     }
 }

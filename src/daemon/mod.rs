@@ -38,10 +38,10 @@ use self::changed_files::{ChangeWatch, Inspected, QuickInspection};
 use self::effect_work::{CheckOutcome, ModelDecision, ModelOutcome, NoAnswer, blocking};
 use self::hooks::{HookNews, HookState};
 use self::input_routing::{AwaitedInputs, FoundInput, RoutingTable, Stranger};
-use self::loop_view::{Demand, LoopView};
+use self::loop_view::LoopView;
 use self::plan_run::{EffectKey, EffectResult, PlanRun};
 use self::proof_runs::{ProofRuns, recorded_runs};
-use self::report_parsing::{AnswerFile, ParsedReport, UnreadableReport};
+use self::report_parsing::{AnswerFile, ParsedReport};
 use self::worktrees::{BranchReport, Gathering, WorktreeLayout};
 use crate::exec;
 use crate::plan::{PlanId, PlanState, Time};
@@ -208,7 +208,7 @@ impl Daemon {
         }
         let scanned = self.scan().await;
         for run in self.plans.runs.values_mut() {
-            run.due |= scanned && run.demand.awaits_scan;
+            run.due |= scanned && run.view.awaits_scan();
         }
         self.plans.share_lanes();
         let alone = self.plans.runs.len() == 1;
@@ -241,7 +241,11 @@ impl Daemon {
         let now = self.folder.now();
         self.take_scan_requests(now);
         // Nothing comes any more for which a report would have to stay where its agent left it.
-        let settled = self.plans.runs.values().all(|run| run.demand.settled);
+        let settled = self
+            .plans
+            .runs
+            .values()
+            .all(|run| run.view.status.settled());
         self.exchange.start(now, settled);
         let over = self.plans.is_empty() && self.folder.ends_when == EndsWhen::AllEnded;
         Ok((over && !self.stored).then_some(DaemonEnd::Idle))
@@ -308,7 +312,7 @@ impl Daemon {
                 continue;
             }
             match run.view().await {
-                Ok(view) => drop(routes.insert(id.clone(), view.awaited)),
+                Ok(view) => drop(routes.insert(id.clone(), view.awaited.clone())),
                 Err(error) => {
                     run.store_failed(error);
                     return false;
@@ -416,7 +420,7 @@ fn end_of(run: &PlanRun, exchange: &Exchange, view: &LoopView, others: bool) -> 
         return None;
     }
     let (now, started) = (run.world.now, run.world.started);
-    let reported = run.mission.0 == view.demand.seq && (others || exchange.filings.is_empty());
+    let reported = run.mission.0 == view.seq && (others || exchange.filings.is_empty());
     if view.status.settled() {
         // A report may exist that an earlier daemon applied and did not file, or that came late. What an agent
         // writes long after the end delays nothing.

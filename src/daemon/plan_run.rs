@@ -12,8 +12,8 @@ use super::apply_input::{FollowUp, apply_found, apply_result};
 use super::notify::{NotifyState, TryFailed};
 use super::settings::EndWorkers;
 use super::{
-    BY, BranchReport, ChangeWatch, CheckOutcome, DaemonSettings, Demand, Effects, FoundInput,
-    HookNews, HookState, HumanWait, Inspected, LoopView, ModelOutcome, OutgoingCommand, PlanAtWork,
+    BY, BranchReport, ChangeWatch, CheckOutcome, DaemonSettings, Effects, FoundInput, HookNews,
+    HookState, HumanWait, Inspected, LoopView, ModelOutcome, OutgoingCommand, PlanAtWork,
     ProofRuns, StartedWorkers, draw_question_ids, effect_work, internal_plans, proof_runs,
     recorded_runs, worktrees,
 };
@@ -108,8 +108,6 @@ impl<T> Made<T> {
 pub(super) struct PlanRun {
     pub settings: Arc<DaemonSettings>,
     pub world: Observations,
-    /// Something was under way when the plan was last read.
-    works: bool,
     /// Heartbeats as they were last read.
     signs: BTreeMap<CommandId, WorkerSign>,
     pub effects: Effects<EffectKey, EffectResult>,
@@ -122,8 +120,8 @@ pub(super) struct PlanRun {
     pub settled_at: Option<Time>,
     /// Something happened to it since its last turn.
     pub due: bool,
-    /// What it needs beside other plans, when it was last read.
-    pub demand: Demand,
+    /// The plan when it was last read.
+    pub view: Arc<LoopView>,
     /// When a command of it was last sent.
     pub began_task_at: Time,
     /// Ends its workers.
@@ -198,14 +196,13 @@ impl PlanRun {
                 ..HookState::default()
             },
             due: true,
-            demand: Demand::default(),
+            view: Arc::default(),
             began_task_at: now,
             end_workers: at_work.end_workers,
             end_roles: at_work.end_roles,
             notify_state: NotifyState::default(),
             started_workers: settings.started_workers.clone(),
             settings,
-            works: false,
             signs: BTreeMap::new(),
             outgoing: BTreeMap::new(),
             settled_at: None,
@@ -233,7 +230,7 @@ impl PlanRun {
     pub fn set_lanes(&mut self, left: Option<usize>) {
         let before = std::mem::replace(&mut self.world.lanes, left);
         let usable = |left: Option<usize>| left.unwrap_or(usize::MAX);
-        self.due |= usable(left) > usable(before) && self.demand.wants > self.demand.busy;
+        self.due |= usable(left) > usable(before) && self.view.wants > self.view.busy;
     }
 
     /// Returns whether it is time for its next turn.
@@ -252,7 +249,7 @@ impl PlanRun {
             tracing::warn!(?span, "stood still: this time counts for no time-out");
             self.world.stood_still(span);
             self.scan_wanted = true;
-        } else if self.works {
+        } else if self.view.works() {
             self.world.lived += now.since(before);
         }
     }
@@ -287,31 +284,26 @@ impl PlanRun {
 
     /// Returns how the workers are that this process started.
     fn pools(&self) -> WorkerPools {
-        let mut pools = WorkerPools::default();
-        for (role, unfit) in &self.started_workers.unfit {
+        let pools = self.started_workers.unfit.iter().map(|(role, unfit)| {
             let pool = match self.gone_at.get(role) {
                 Some(gone) => WorkerPoolState::Gone(*gone),
                 None if *unfit.borrow() => WorkerPoolState::Unfit,
                 None => WorkerPoolState::Works,
             };
-            match role {
-                Some(role) => drop(pools.roles.insert(role.clone(), pool)),
-                None => pools.others = Some(pool),
-            }
-        }
-        pools
+            (role.clone(), pool)
+        });
+        WorkerPools(pools.collect())
     }
 
     /// Returns the plan as it is committed now.
-    pub async fn view(&mut self) -> Result<LoopView, StoreError> {
+    pub async fn view(&mut self) -> Result<Arc<LoopView>, StoreError> {
         let DaemonSettings { store, plan, .. } = &*self.settings;
         self.world.held_locks = store.locks_beside(plan).await?;
         self.observe_day().await?;
         let world = self.world();
         let read = move |plan: &Plan, seq| LoopView::of(plan, seq, &world);
-        let view = self.settings.read(read).await?;
-        self.works = view.works();
-        self.demand = view.demand;
+        let view = Arc::new(self.settings.read(read).await?);
+        self.view = Arc::clone(&view);
         self.world.ends_published.clone_from(&view.ends_published);
         self.note_at_work(&view.at_work);
         Ok(view)
@@ -327,7 +319,7 @@ impl PlanRun {
     }
 
     /// Returns the plan after every decision that is due has been carried out.
-    pub async fn decided_view(&mut self) -> Result<LoopView, StoreError> {
+    pub async fn decided_view(&mut self) -> Result<Arc<LoopView>, StoreError> {
         let view = self.view().await?;
         if !view.due.steps.iter().any(DueStep::is_decision) {
             return Ok(view);

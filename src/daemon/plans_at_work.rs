@@ -106,7 +106,7 @@ impl PlansAtWork {
             locked(&self.missions).remove(&run.settings.mission);
             let settled = matches!(end, DaemonEnd::Settled(_));
             let left = LeftPlan {
-                seq: run.demand.seq,
+                seq: run.view.seq,
                 since: Instant::now(),
                 failed: matches!(end, DaemonEnd::NoPlan),
                 reason: String::new(),
@@ -215,7 +215,7 @@ impl PlansAtWork {
     fn in_folder_of(&self, head: &PlanHead) -> impl Iterator<Item = (&PlanId, bool)> {
         let own = Path::new(&head.workspace);
         let runs = self.runs.values().map(|run| {
-            let (settings, isolated) = (&run.settings, run.demand.isolated);
+            let (settings, isolated) = (&run.settings, run.view.isolated);
             (&settings.plan, settings.workspace.as_path(), isolated)
         });
         let opening = self.opened_by.values().map(|head| {
@@ -261,7 +261,7 @@ impl PlansAtWork {
                 }
             }));
         }
-        let busy = self.runs.values().filter(|run| !run.demand.rests).count();
+        let busy = self.runs.values().filter(|run| !run.view.rests).count();
         let busy = busy + self.opened_by.len();
         let most = usize::try_from(self.folder.config.run.max_plans).unwrap_or(usize::MAX);
         Ok((busy >= most.max(1)).then(|| {
@@ -400,8 +400,8 @@ impl PlansAtWork {
         let several = self.runs.len() > 1;
         for run in self.runs.values_mut().filter(|run| !run.due) {
             run.due = !several
-                || run.demand.locked
-                || run.settings.read(|_, seq| seq).await? != run.demand.seq;
+                || run.view.due.locked
+                || run.settings.read(|_, seq| seq).await? != run.view.seq;
         }
         Ok(())
     }
@@ -416,14 +416,14 @@ impl PlansAtWork {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut runs: Vec<&mut PlanRun> = self.runs.values_mut().collect();
         runs.sort_by_key(|run| run.began_task_at);
-        let wants: Vec<usize> = runs.iter().map(|run| run.demand.wants).collect();
-        let busy: usize = runs.iter().map(|run| run.demand.busy).sum();
+        let wants: Vec<usize> = runs.iter().map(|run| run.view.wants).collect();
+        let busy: usize = runs.iter().map(|run| run.view.busy).sum();
         let mut free = most.saturating_sub(busy);
         for (run, share) in runs.into_iter().zip(fair_shares(&wants, most)) {
             // A lane that another plan still has is not given twice.
-            let more = share.saturating_sub(run.demand.busy).min(free);
+            let more = share.saturating_sub(run.view.busy).min(free);
             free -= more;
-            run.set_lanes(Some(share.min(run.demand.busy) + more));
+            run.set_lanes(Some(share.min(run.view.busy) + more));
         }
     }
 }

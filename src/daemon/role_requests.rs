@@ -12,65 +12,71 @@ use crate::plan::{
     ReportStatus, Time,
 };
 use crate::role::WaitChain;
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 use crate::volumes::{Folder, ReportDisposition, Volumes};
 use crate::wire::CommandType;
 
-use super::{
-    BY, DaemonSettings, FolderSettings, ParsedReport, UnreadableReport, blocking, draw_question_ids,
-};
+use super::{BY, DaemonSettings, FolderSettings, ParsedReport, blocking, draw_question_ids};
 
 /// Unreadable reports to one request, after which it has failed.
 const MOST_UNREADABLE: u32 = 2;
 
-/// Applies a report to the plan of its command, which is not carried out here. Returns where the report goes.
+/// Applies a report to the plan of its command, which is not carried out here. Returns where the report goes. A report that
+/// asks a question is no answer to a request: a person is asked, where a daemon carries out the plan that the request is for.
 pub(super) async fn pass_on(
     folder: &FolderSettings,
     arrival: ParsedReport,
     owner: Option<PlanId>,
 ) -> Result<ReportDisposition, StoreError> {
+    let FolderSettings { store, volumes, .. } = folder;
     let (name, hash, content) = (arrival.name, arrival.hash, arrival.content);
-    let unknown = |content: Result<_, UnreadableReport>| {
-        let explanation = content.err().map(|refused| refused.explanation);
-        Ok(ReportDisposition::Rejected(explanation.unwrap_or_default()))
-    };
-    let (Some(command), volumes) = (arrival.command, folder.volumes.clone()) else {
-        return unknown(content);
+    let refused = content.as_ref().err();
+    let explanation = refused.map(|refused| refused.explanation.clone());
+    let rejected = ReportDisposition::Rejected(explanation.unwrap_or_default());
+    let Some(command) = arrival.command else {
+        return Ok(rejected);
     };
     let Some(plan) = owner else {
-        return match ends_session(&volumes, &command).await {
-            true => Ok(ReportDisposition::Processed),
-            false => unknown(content),
-        };
+        return Ok(match ends_session(volumes, &command).await {
+            true => ReportDisposition::Processed,
+            false => rejected,
+        });
     };
-    match content {
+    let (why, asks) = match &content {
+        Err(_) => ("a report for it cannot be read", false),
         Ok(report) => {
-            let applied = apply_report(&folder.store, volumes, &plan, command, report).await?;
-            Ok(applied.into())
+            let asks = report.question.is_some()
+                && WaitChain::of(store, Some(&plan)).await?.owner == DAEMON;
+            ("a report came for it", asks)
         }
-        Err(refused) => {
-            let (explanation, here) = (refused.explanation.clone(), folder.store.clone());
-            let reject = move |draft: &mut Draft<'_>| {
-                if here.require_home(draft.plan().head()).is_err() {
-                    return Ok(());
+    };
+    let (here, volumes) = (store.clone(), volumes.clone());
+    let apply = move |draft: &mut Draft<'_>| {
+        let head = draft.plan().head();
+        // Another folder has taken the plan over: nothing is written to it any more.
+        let (is_here, of_role) = (here.require_home(head).is_ok(), head.owner == ROLE);
+        let known = draft.plan().attempt(&command);
+        // The time within which its author may repair it has begun.
+        let known = known.is_some_and(|attempt| attempt.rejected.is_some());
+        draw_question_ids(draft, &volumes);
+        match content {
+            Ok(_) if !is_here => return Ok(ReportDisposition::Stale),
+            Ok(report) => {
+                let applied = draft.report(&command, report)?;
+                if asks && applied == AppliedReport::Counts {
+                    draft.agent_asks(&command)?;
                 }
-                if draft.plan().head().owner != ROLE {
-                    draft.reject_file(&name, &refused.reason);
-                    return Ok(());
-                }
-                let attempt = draft.plan().attempt(&command);
-                if attempt.is_some_and(|attempt| attempt.rejected.is_some()) {
-                    // The time within which its author may repair it has begun.
-                    return Ok(());
-                }
-                draw_question_ids(draft, &volumes);
-                draft.reject(&command, &refused.reason, &hash).map(drop)
-            };
-            let why = "a report for it cannot be read";
-            folder.store.change(&plan, BY, why, reject).await?;
-            Ok(ReportDisposition::Rejected(explanation))
+                return Ok(applied.into());
+            }
+            Err(refused) if is_here && !of_role => draft.reject_file(&name, &refused.reason),
+            Err(refused) if is_here && !known => {
+                draft.reject(&command, &refused.reason, &hash)?;
+            }
+            Err(_) => {}
         }
-    }
+        Ok(rejected)
+    };
+    store.change(&plan, BY, why, apply).await
 }
 
 /// Returns whether a command of no attempt ended a session: it asks for no report, and one that comes all the same is no fault.
@@ -85,32 +91,6 @@ pub(super) async fn ends_session(volumes: &Volumes, command: &CommandId) -> bool
         Ok(commands.any(|found| found.is_some_and(|found| found.kind == CommandType::End)))
     });
     read.await.unwrap_or(false)
-}
-
-/// Applies the report to a request. A report that asks a question is no answer: a person is asked, where a daemon
-/// carries out the plan that the request is for.
-async fn apply_report(
-    store: &Store,
-    volumes: Volumes,
-    plan: &PlanId,
-    request: CommandId,
-    report: Report,
-) -> Result<AppliedReport, StoreError> {
-    let asks = report.question.is_some() && WaitChain::of(store, Some(plan)).await?.owner == DAEMON;
-    let here = store.clone();
-    let change = move |draft: &mut Draft<'_>| {
-        // Another folder has taken the plan over: nothing is written to it any more.
-        if here.require_home(draft.plan().head()).is_err() {
-            return Ok(AppliedReport::Stale);
-        }
-        let applied = draft.report(&request, report)?;
-        if asks && applied == AppliedReport::Counts {
-            draw_question_ids(draft, &volumes);
-            draft.agent_asks(&request)?;
-        }
-        Ok(applied)
-    };
-    store.change(plan, BY, "a report came for it", change).await
 }
 
 /// The requests of an internal plan that is awaited.

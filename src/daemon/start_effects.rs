@@ -168,7 +168,7 @@ impl PlanRun {
 
     pub(super) fn write_mission(&mut self, view: &LoopView) {
         let (shown, at) = self.mission;
-        if shown == view.demand.seq {
+        if shown == view.seq {
             return;
         }
         if at > self.world.now && !view.status.settled() {

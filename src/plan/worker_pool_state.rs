@@ -16,25 +16,21 @@ pub enum WorkerPoolState {
     Gone(Time),
 }
 
-/// All worker pools of the process.
+/// The worker pools of the process: for a role, or under `None` for the tasks of all other roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WorkerPools {
-    /// The workers of roles that have their own.
-    pub roles: BTreeMap<String, WorkerPoolState>,
-    /// The workers that take all other tasks, if this process has some.
-    pub others: Option<WorkerPoolState>,
-}
+pub struct WorkerPools(pub BTreeMap<Option<String>, WorkerPoolState>);
 
 impl WorkerPools {
     /// Returns the state of the workers for the tasks of a role.
     pub fn of(&self, role: Option<&str>) -> WorkerPoolState {
-        let own = role.and_then(|role| self.roles.get(role));
-        own.copied().or(self.others).unwrap_or_default()
+        let own = self.0.get(&role.map(str::to_owned));
+        let pool = own.or_else(|| self.0.get(&None));
+        pool.copied().unwrap_or_default()
     }
 
     /// Returns whether no worker is left for any task.
     pub fn none_left(&self) -> bool {
-        let lost = |pool: WorkerPoolState| pool != WorkerPoolState::Works;
-        self.others.is_some_and(lost) && self.roles.values().all(|pool| lost(*pool))
+        let mut pools = self.0.values();
+        self.0.contains_key(&None) && pools.all(|pool| *pool != WorkerPoolState::Works)
     }
 }

@@ -202,10 +202,7 @@ fn role_sets_attempt_deadline() {
 fn lost(role: &str, pool: WorkerPoolState, scan: i64) -> Observations {
     Observations {
         scan_began: Some(Time(scan)),
-        pools: WorkerPools {
-            roles: [(role.to_owned(), pool)].into(),
-            others: None,
-        },
+        pools: WorkerPools([(Some(role.to_owned()), pool)].into()),
         ..Observations::default()
     }
 }
