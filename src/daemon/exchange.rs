@@ -75,7 +75,6 @@ pub(super) struct Exchange {
     scanner: Option<Scanner>,
     /// The result of a scan that has not been applied yet.
     scanned: Option<FolderScan>,
-    pub routes: RoutingTable,
     /// When the next scan begins at the latest.
     scan_at: Time,
     /// When the watches are checked next: not before each scan, which would delay the reports that wait.
@@ -109,7 +108,6 @@ impl Exchange {
             wake,
             stored,
             scanned: None,
-            routes: RoutingTable::default(),
             scan_at: now,
             check_at: now,
             listed_at: None,
@@ -169,9 +167,9 @@ impl Exchange {
 
     /// Scans the folders if it is time to, and returns what is new; a scan that takes long runs beside the loop, and
     /// a later call returns its result. The caller reports to [`Self::applied`] what became of it.
-    pub fn scan(&mut self, now: Time) -> Option<FoundInput> {
+    pub fn scan(&mut self, now: Time, routes: &RoutingTable) -> Option<FoundInput> {
         if self.scanned.is_none() && self.may_scan(now) {
-            self.begin_scan(now);
+            self.begin_scan(now, routes);
         }
         let (mut found, scan, began) = self.scanned.take()?;
         let postponed = self.postpone(&mut found);
@@ -196,13 +194,13 @@ impl Exchange {
         Some(found)
     }
 
-    fn begin_scan(&mut self, now: Time) {
+    fn begin_scan(&mut self, now: Time, routes: &RoutingTable) {
         let Some(mut scanner) = self.scanner.take() else {
             return;
         };
         self.scan_at = now.plus(self.settings.config.timing.scan);
-        let commands: Vec<_> = self.routes.commands().cloned().collect();
-        let questions: Vec<_> = self.routes.questions().cloned().collect();
+        let commands: Vec<_> = routes.commands().cloned().collect();
+        let questions: Vec<_> = routes.questions().cloned().collect();
         let quick = scanner.last_listed() <= QUICK_SCAN;
         let most = if quick { QUICK_REPORTS } else { MOST_REPORTS };
         let clock = self.settings.clock;
@@ -318,9 +316,9 @@ impl Exchange {
 
     /// Starts what is missing in the folders: shows and files questions, and files reports; all reports immediately
     /// when the last plan has ended.
-    pub fn start(&mut self, now: Time, at_once: bool) {
-        self.show_questions(now);
-        self.file_questions(now);
+    pub fn start(&mut self, now: Time, routes: &RoutingTable, at_once: bool) {
+        self.show_questions(now, routes);
+        self.file_questions(now, routes);
         self.file_reports(now, at_once);
     }
 
@@ -336,8 +334,8 @@ impl Exchange {
         filings.chain(scan).chain(ready).min()
     }
 
-    fn show_questions(&mut self, now: Time) {
-        for (plan, awaited) in &self.routes.0 {
+    fn show_questions(&mut self, now: Time, routes: &RoutingTable) {
+        for (plan, awaited) in &routes.0 {
             for id in awaited.questions.difference(&self.shown) {
                 let settings = Arc::clone(&self.settings);
                 let (key, plan) = (ExchangeKey::ShowQuestion(id.clone()), plan.clone());
@@ -361,11 +359,11 @@ impl Exchange {
         }
     }
 
-    fn file_questions(&mut self, now: Time) {
-        let open: BTreeSet<_> = self.routes.questions().cloned().collect();
+    fn file_questions(&mut self, now: Time, routes: &RoutingTable) {
+        let open: BTreeSet<_> = routes.questions().cloned().collect();
         for id in self.shown.difference(&open) {
             let settings = Arc::clone(&self.settings);
-            let plans: Vec<PlanId> = self.routes.0.keys().cloned().collect();
+            let plans: Vec<PlanId> = routes.0.keys().cloned().collect();
             let (key, id) = (ExchangeKey::FileQuestion(id.clone()), id.clone());
             self.effects.start(key, now, async move {
                 let asked = find_question(&settings.store, &plans, &id).await?;

@@ -1,6 +1,7 @@
 //! Which plan an input is for: one folder may serve many plans.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::role_requests::ends_session;
 use super::{AnswerFile, ParsedReport};
@@ -30,8 +31,7 @@ pub(super) struct FoundInput {
 pub(super) type Stranger = (ParsedReport, Option<PlanId>);
 
 /// What is awaited for each plan that is carried out through one folder.
-#[derive(Default)]
-pub(super) struct RoutingTable(pub BTreeMap<PlanId, AwaitedInputs>);
+pub(super) struct RoutingTable(pub BTreeMap<PlanId, Arc<AwaitedInputs>>);
 
 impl RoutingTable {
     pub fn commands(&self) -> impl Iterator<Item = &CommandId> {
@@ -157,7 +157,10 @@ mod tests {
         let of_b = awaits(&["task-new"], &["q1"]);
         let folder = tempfile::tempdir().unwrap();
         let volumes = Volumes::open(folder.path()).unwrap();
-        let table = RoutingTable(BTreeMap::from([(a.clone(), of_a), (b.clone(), of_b)]));
+        let table = RoutingTable(BTreeMap::from([
+            (a.clone(), of_a.into()),
+            (b.clone(), of_b.into()),
+        ]));
         let reports = ["task-a", "task-b", "task-c", "task-new", "task-nobodys"].map(Some);
         let found = FoundInput {
             reports: reports.into_iter().chain([None]).map(report).collect(),

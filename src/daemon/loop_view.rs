@@ -1,6 +1,7 @@
 //! What the loop needs to know of the plan.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::{AwaitedInputs, Gathering};
 use crate::plan::{
@@ -22,7 +23,7 @@ pub(super) struct LoopView {
     pub(super) rests: bool,
     /// Each of its tasks has a worktree.
     pub(super) isolated: bool,
-    pub(super) awaited: AwaitedInputs,
+    pub(super) awaited: Arc<AwaitedInputs>,
     /// Attempts whose agents are to be asked to stop. An agent that has reported may end by itself.
     pub(super) recalls: BTreeSet<CommandId>,
     /// Open questions of roles behind files, about the request of a role in the process.
@@ -62,10 +63,10 @@ impl LoopView {
             isolated: plan.head().is_isolated(),
             status,
             due,
-            awaited: AwaitedInputs {
+            awaited: Arc::new(AwaitedInputs {
                 commands: open.map(|attempt| attempt.id.clone()).collect(),
                 questions: questions().map(|question| question.id.clone()).collect(),
-            },
+            }),
             recalls: recalls.map(|attempt| attempt.id.clone()).collect(),
             of_requests: of_requests.map(|question| question.id.clone()).collect(),
             at_work: super::internal_plans::at_work(plan),

@@ -230,7 +230,7 @@ impl Daemon {
                 }
             };
             if let Some(end) = ended {
-                self.close(&id, &end);
+                self.plans.close(&id, &end);
                 if self.first.as_ref() == Some(&id) && self.folder.ends_when == EndsWhen::FirstEnds
                 {
                     return Ok(Some(end));
@@ -241,12 +241,9 @@ impl Daemon {
         let now = self.folder.now();
         self.take_scan_requests(now);
         // Nothing comes any more for which a report would have to stay where its agent left it.
-        let settled = self
-            .plans
-            .runs
-            .values()
-            .all(|run| run.view.status.settled());
-        self.exchange.start(now, settled);
+        let mut runs = self.plans.runs.values();
+        let settled = runs.all(|run| run.view.status.settled());
+        self.exchange.start(now, &self.plans.routes(), settled);
         let over = self.plans.is_empty() && self.folder.ends_when == EndsWhen::AllEnded;
         Ok((over && !self.stored).then_some(DaemonEnd::Idle))
     }
@@ -261,26 +258,15 @@ impl Daemon {
         run.settings.store.still_held()?;
         run.world.scan_began = self.exchange.scan_began;
         let view = run.decided_view().await?;
-        let awaited = view.awaited.clone();
-        self.exchange.routes.0.insert(id.clone(), awaited);
         run.start(&view, &self.exchange.shown);
         let end = end_of(run, &self.exchange, &view, others);
         let settled = matches!(end, Some(DaemonEnd::Settled(_)));
         Ok(end.filter(|_| !(settled && run.report_finish())))
     }
 
-    /// Lets go of a plan that has ended.
-    fn close(&mut self, id: &PlanId, end: &DaemonEnd) {
-        self.exchange.routes.0.remove(id);
-        self.plans.close(id, end, true);
-    }
-
     /// Scans the folders if it is time to, and applies what is new. Returns whether a scan was applied.
     async fn scan(&mut self) -> bool {
         let now = self.folder.now();
-        if !self.routes_are_known().await {
-            return false;
-        }
         self.take_scan_requests(now);
         if self.exchange.check_watches(now)
             && let Err(error) = self.restore_files().await
@@ -288,10 +274,11 @@ impl Daemon {
             let what = ExchangeKey::Scan;
             self.exchange.effects.trouble(what, format!("{error:#}"));
         }
-        let Some(found) = self.exchange.scan(now) else {
+        let routes = self.plans.routes();
+        let Some(found) = self.exchange.scan(now, &routes) else {
             return false;
         };
-        let applied = self.apply(found).await;
+        let applied = self.apply(found, &routes).await;
         self.exchange.applied(applied);
         true
     }
@@ -304,24 +291,6 @@ impl Daemon {
         }
     }
 
-    /// Notes what is awaited for plans that are new: a scan has to know it. Returns whether all of it is known.
-    async fn routes_are_known(&mut self) -> bool {
-        let routes = &mut self.exchange.routes.0;
-        for (id, run) in &mut self.plans.runs {
-            if routes.contains_key(id) {
-                continue;
-            }
-            match run.view().await {
-                Ok(view) => drop(routes.insert(id.clone(), view.awaited.clone())),
-                Err(error) => {
-                    run.store_failed(error);
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
     /// Puts back the files of folders that were removed.
     async fn restore_files(&mut self) -> anyhow::Result<()> {
         for run in self.plans.runs.values_mut() {
@@ -331,10 +300,9 @@ impl Daemon {
     }
 
     /// Applies everything that was found to the plans that it is for.
-    async fn apply(&mut self, found: FoundInput) -> Result<(), StoreError> {
-        let table = &self.exchange.routes;
+    async fn apply(&mut self, found: FoundInput, routes: &RoutingTable) -> Result<(), StoreError> {
         let (store, volumes) = (&self.folder.store, &self.folder.volumes);
-        let (mut plans, strangers) = table.route(store, volumes, found).await?;
+        let (mut plans, strangers) = routes.route(store, volumes, found).await?;
         for (id, run) in &mut self.plans.runs {
             let found = plans.remove(id);
             run.due |= found.is_some();

@@ -249,7 +249,8 @@ impl PlanRun {
             tracing::warn!(?span, "stood still: this time counts for no time-out");
             self.world.stood_still(span);
             self.scan_wanted = true;
-        } else if self.view.works() {
+        } else if self.view.works() && before > self.world.started {
+            // The time before its first turn is that of the daemon, which opened it.
             self.world.lived += now.since(before);
         }
     }

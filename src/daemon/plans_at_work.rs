@@ -14,6 +14,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use super::settings::EndWorkers;
 use super::{
     BY, DaemonEnd, DaemonSettings, EffectKey, EffectResult, FolderSettings, PlanAtWork, PlanRun,
+    RoutingTable,
 };
 use crate::plan::{Plan, PlanHead, PlanId, PlanState};
 use crate::store::{ListedPlan, StoreError};
@@ -84,6 +85,12 @@ impl PlansAtWork {
         self.runs.insert(run.settings.plan.clone(), run);
     }
 
+    /// Returns what is awaited for the plans that are carried out.
+    pub fn routes(&self) -> RoutingTable {
+        let awaited = |(id, run): (&PlanId, &PlanRun)| (id.clone(), Arc::clone(&run.view.awaited));
+        RoutingTable(self.runs.iter().map(awaited).collect())
+    }
+
     /// Returns whether no plan is carried out or about to be.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty() && self.opened_by.is_empty() && self.closes.is_empty()
@@ -97,8 +104,8 @@ impl PlansAtWork {
     }
 
     /// Lets go of a plan that has ended for now, and leaves it alone until it changes.
-    pub fn close(&mut self, id: &PlanId, end: &DaemonEnd, own_folder: bool) {
-        self.close_run(id, end, own_folder, false);
+    pub fn close(&mut self, id: &PlanId, end: &DaemonEnd) {
+        self.close_run(id, end, true, false);
     }
 
     fn close_run(&mut self, id: &PlanId, end: &DaemonEnd, own_folder: bool, keep: bool) {
@@ -483,6 +490,8 @@ pub(super) async fn open(at_work: PlanAtWork) -> Result<PlanRun> {
     let mut run = PlanRun::begin(at_work).await?;
     run.inspect_first().await?;
     run.recover().await?;
+    // A scan has to know what is awaited for it.
+    run.view().await?;
     // The recovery of a large plan takes time; the process was not suspended.
     run.wake_at = run.settings.now();
     Ok(run)

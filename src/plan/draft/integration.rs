@@ -97,6 +97,10 @@ impl Draft<'_> {
             command: attempt.id.clone(),
             commit: commit.clone(),
         });
+        self.move_tip(commit);
+    }
+
+    fn move_tip(&mut self, commit: String) {
         self.change_head(|head| {
             if let Some(line) = &mut head.line
                 && line.tip != commit
@@ -113,11 +117,10 @@ impl Draft<'_> {
     /// # Errors
     /// The plan has no such branch.
     pub fn branch_moved(&mut self, to: &str) -> Result {
-        let mut line = self.line()?;
-        line.shown = Some(to.to_owned());
-        line.elsewhere = None;
-        self.change_head(|head| head.line = Some(line));
-        Ok(())
+        self.change_line(|line| {
+            line.shown = Some(to.to_owned());
+            line.elsewhere = None;
+        })
     }
 
     /// Records that a person or another program has moved the branch (deleted it, if `found` is empty) or has it checked out,
@@ -126,9 +129,7 @@ impl Draft<'_> {
     /// # Errors
     /// The plan has no such branch.
     pub fn branch_elsewhere(&mut self, found: &str, reason: &str) -> Result {
-        let mut line = self.line()?;
-        line.elsewhere = Some(found.to_owned());
-        self.change_head(|head| head.line = Some(line));
+        self.change_line(|line| line.elsewhere = Some(found.to_owned()))?;
         match self.plan.status().settled() {
             true => Ok(()),
             false => self.ask(HumanQuestionKind::Branch, None, reason),
@@ -140,14 +141,8 @@ impl Draft<'_> {
     /// # Errors
     /// The plan has no such branch, or other results have been accepted since.
     pub fn branch_joined(&mut self, merge: &PendingMerge) -> Result {
-        let mut line = self.line()?;
-        refuse_if(line.tip != merge.onto, Refusal::Outdated)?;
-        line.tip.clone_from(&merge.commit);
-        self.change_head(|head| {
-            head.line = Some(line);
-            // There is something new to take over.
-            head.results = None;
-        });
+        refuse_if(self.line()?.tip != merge.onto, Refusal::Outdated)?;
+        self.move_tip(merge.commit.clone());
         Ok(())
     }
 
@@ -167,11 +162,17 @@ impl Draft<'_> {
 
     /// Reads the branch again, or continues from the commit to which it was moved.
     pub(super) fn release_branch(&mut self, go_on: bool) -> Result {
+        self.change_line(|line| {
+            let found = line.elsewhere.take();
+            if go_on {
+                line.shown = found.filter(|found| !found.is_empty());
+            }
+        })
+    }
+
+    fn change_line(&mut self, change: impl FnOnce(&mut IntegrationBranch)) -> Result {
         let mut line = self.line()?;
-        let found = line.elsewhere.take();
-        if go_on {
-            line.shown = found.filter(|found| !found.is_empty());
-        }
+        change(&mut line);
         self.change_head(|head| head.line = Some(line));
         Ok(())
     }
