@@ -271,14 +271,8 @@ impl Plan {
 
     /// Walks over the tasks that may start now, in the plan's order, and can leave out whole roles.
     pub fn startable(&self) -> Startable<'_> {
-        const END: Place = (i64::MAX, TaskId(u32::MAX));
-        const NOWHERE: Place = (i64::MIN, TaskId(0));
-        let order = self.head.order;
-        let last = match order {
-            TaskOrder::Sequential => self.ready().next().map_or(NOWHERE, place),
-            TaskOrder::Dependencies | TaskOrder::Free => END,
-        };
-        let free = order == TaskOrder::Dependencies;
+        let last = self.ready().next_back().map(place);
+        let free = self.head.order == TaskOrder::Dependencies;
         self.index.startable(&self.tasks, free, last)
     }
 

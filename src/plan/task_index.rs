@@ -175,7 +175,7 @@ impl TaskIndex {
         &'a self,
         rows: &'a BTreeMap<TaskId, Task>,
         free: bool,
-        last: Place,
+        last: Option<Place>,
     ) -> Startable<'a> {
         let at = usize::from(!free);
         Startable {
@@ -205,8 +205,8 @@ pub struct Startable<'a> {
     rows: &'a BTreeMap<TaskId, Task>,
     index: &'a TaskIndex,
     kinds: Kinds,
-    /// No task behind this place may start.
-    last: Place,
+    /// No task behind this place may start; none at all without one.
+    last: Option<Place>,
     /// The next task of each visited role, and the role's tasks after it.
     visited: BTreeMap<Place, Tasks<'a>>,
     /// The first tasks of roles that were not reached yet.
@@ -226,7 +226,7 @@ impl<'a> Startable<'a> {
                 self.visited.insert(*first, rest);
             }
             let (at, mut rest) = self.visited.pop_first()?;
-            if at > self.last {
+            if Some(at) > self.last {
                 return None;
             }
             let task = self.rows.get(&at.1)?;
