@@ -302,14 +302,9 @@ impl Relay {
     async fn beat(&mut self) -> Result<(), RelayError> {
         let held: Vec<HeldCommand> = self.options.notes.held().cloned().collect();
         let new = self.new.iter().map(|new| &new.claimed);
-        let new = new.map(|new| (&new.id, new.claim));
-        let beat = |(id, claim): (&CommandId, i64)| HeldBeat {
-            id: id.clone(),
-            claim,
-            life: self.life(id),
-        };
-        let all = held.iter().map(|held| (&held.id, held.claim)).chain(new);
-        let beats: Vec<HeldBeat> = all.map(beat).collect();
+        let new = new.map(|new| self.beat_of(&new.id, new.claim));
+        let beats = held.iter().map(|held| self.beat_of(&held.id, held.claim));
+        let beats: Vec<HeldBeat> = beats.chain(new).collect();
         let asked = since_boot();
         let kept = self.options.link.beat(&self.options.about, &beats).await?;
         self.new.retain(|new| kept.contains(&new.claimed.id));
@@ -340,7 +335,7 @@ impl Relay {
     }
 
     /// Returns what is said of the work on a command.
-    fn life(&self, id: &CommandId) -> String {
+    fn beat_of(&self, id: &CommandId, claim: i64) -> HeldBeat {
         let heard = |(sign, since): &(WorkerSign, Duration)| {
             let lately = since_boot() < *since + SILENT;
             !sign.claimed || sign.beat.is_some() && lately
@@ -353,7 +348,11 @@ impl Relay {
                 ..seen.map(|(sign, _)| sign.life.clone()).unwrap_or_default()
             },
         };
-        serde_json::to_string(&life).expect("texts and numbers only")
+        HeldBeat {
+            id: id.clone(),
+            claim,
+            life: serde_json::to_string(&life).expect("texts and numbers only"),
+        }
     }
 
     async fn claim(&mut self) -> Result<Option<ClaimedCommand>, RelayError> {
@@ -435,11 +434,7 @@ impl Relay {
             };
             self.until.forget(&claimed.id);
             let link = &self.options.link;
-            let beat = HeldBeat {
-                id: claimed.id.clone(),
-                claim: claimed.claim,
-                life: self.life(&claimed.id),
-            };
+            let beat = self.beat_of(&claimed.id, claimed.claim);
             if link.beat(&self.options.about, &[beat]).await?.is_empty() {
                 // It was taken back meanwhile, and so nothing came any more.
                 continue;
@@ -547,9 +542,7 @@ async fn ready(
     let mut file = CommandFile::parse(&command.text).map_err(unread)?;
     let task = file.task.unwrap_or_default();
     let marks = volumes.path(Folder::Active);
-    let prepare = (config.run.prepare.as_ref(), &*marks);
-    let how = (prepare, config.remotes.get(&command.project));
-    let work = own_clone::lay_out(link, command, task, &root, &worktrees, how).await?;
+    let work = own_clone::lay_out(config, &marks, link, command, task, &root, &worktrees).await?;
     file.id = command.id.clone();
     file.workspace = work.folder.display().to_string();
     file.report = volumes.report(&command.id).display().to_string();

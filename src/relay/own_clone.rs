@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RelayError;
 use crate::bounded_read;
-use crate::config::CheckConfig;
+use crate::config::Config;
 use crate::exec::{
     CarriedFiles, GitError, LandingPlace, Project, TaskWorktree, project_head, why_not_ready,
 };
@@ -62,23 +62,23 @@ async fn open(root: &Path, worktrees: &Path) -> Result<Project, RelayError> {
     Ok(project.one_at_a_time())
 }
 
-/// The command that makes a worktree ready, and the folder with the marks of what runs.
-type MakeReady<'a> = (Option<&'a CheckConfig>, &'a Path);
-
 /// Gets what a command needs into the clone, and lays out its worktree. The next attempt at a task finds there what was left.
+/// `marks` is the folder with the marks of what runs.
 pub(super) async fn lay_out(
+    config: &Config,
+    marks: &Path,
     link: &RelayLink,
     command: &ClaimedCommand,
     task: TaskId,
     root: &Path,
     worktrees: &Path,
-    ((prepare, marks), remote): (MakeReady<'_>, Option<&String>),
 ) -> Result<WorkFolder, RelayError> {
     let folder = worktrees.join(format!("task-{}", task.0));
     if command.head.is_empty() {
         return lay_out_files(link, command, root, folder).await;
     }
     let project = open(root, worktrees).await?;
+    let remote = config.remotes.get(&command.project);
     project.require_commit(&command.base, remote).await?;
     for (place, commit) in link.packs(&command.id, command.claim).await? {
         if !project.has_commit(&commit).await? {
@@ -105,7 +105,7 @@ pub(super) async fn lay_out(
     }
     if let Some(place) = project.check_folder(&work.folder).await? {
         let mark = (marks, &*format!("{}-prepare", command.id));
-        let ran = place.make_ready(prepare, mark).await;
+        let ran = place.make_ready(config.run.prepare.as_ref(), mark).await;
         if let Some(failed) = ran.map_err(GitError::from)?.filter(|ran| !ran.passed) {
             return Err(RelayError::Other(why_not_ready(&failed)));
         }

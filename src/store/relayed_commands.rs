@@ -40,8 +40,6 @@ pub struct OfferedCommand {
 /// What became of an offered command.
 #[derive(Clone, Debug)]
 pub struct RelayedCommand {
-    /// How often a relay claimed it.
-    pub claim: i64,
     /// A relay has it now, and was heard of lately.
     pub held: bool,
     /// What that relay says of the work, as JSON; a stranger's text.
@@ -206,7 +204,6 @@ impl Tables {
             });
         }
         Ok(Some(RelayedCommand {
-            claim,
             held: row.number(1)? == 1,
             life: row.text(2)?,
             report,
