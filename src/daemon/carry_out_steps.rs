@@ -219,12 +219,7 @@ impl DaemonSettings {
             body,
             ..CommandFile::default()
         };
-        let issue = NewCommand {
-            id: id.clone(),
-            kind,
-            session,
-            text: command.render(),
-        };
+        let issue = new_command(kind, command);
         if task.programs.is_none() {
             let names = plan.head().policy.checks.iter().chain(&task.checks);
             let checks = names.filter_map(|name| self.config.checks.get(name));
@@ -284,12 +279,7 @@ impl DaemonSettings {
             body,
             ..earlier
         };
-        Ok(NewCommand {
-            id,
-            kind,
-            session,
-            text: command.render(),
-        })
+        Ok(new_command(kind, command))
     }
 
     /// Renders the body of a command.
@@ -319,6 +309,16 @@ impl DaemonSettings {
 
     fn report_path(&self, id: &CommandId) -> String {
         self.volumes.report(id).display().to_string()
+    }
+}
+
+/// Makes a command of its file.
+fn new_command(kind: AttemptKind, file: CommandFile) -> NewCommand {
+    NewCommand {
+        text: file.render(),
+        id: file.id,
+        kind,
+        session: file.session,
     }
 }
 

@@ -476,8 +476,11 @@ impl Subject {
         Ok(results)
     }
 
+    /// Runs a check in a folder, in which no other check of this task runs now.
     async fn run(&self, check: &CheckConfig, folder: &Path) -> Result<CheckResult> {
-        run_check(&self.runs.settings, check, folder, &self.first).await
+        let (marks, name) = check_mark(&self.runs.settings, folder, &self.first);
+        let run = check_marked(check, folder, (&marks, MarkKind::Check, &name)).await;
+        run.with_context(|| format!("check `{}`", check.name))
     }
 
     async fn prepare(&self, place: &CheckFolder) -> Result<Option<CheckResult>> {
@@ -606,18 +609,6 @@ pub(super) fn check_mark(
     let place = folder.file_name().unwrap_or_default().display();
     let name = format!("{command}-{place}");
     (settings.volumes.path(Folder::Active), name)
-}
-
-/// Runs a check in a folder, in which no other check of this task runs now.
-pub(super) async fn run_check(
-    settings: &DaemonSettings,
-    check: &CheckConfig,
-    folder: &Path,
-    command: &CommandId,
-) -> Result<CheckResult> {
-    let (marks, name) = check_mark(settings, folder, command);
-    let run = check_marked(check, folder, (&marks, MarkKind::Check, &name)).await;
-    run.with_context(|| format!("check `{}`", check.name))
 }
 
 fn named(files: &[TreeFile]) -> String {
