@@ -135,7 +135,10 @@ fn reason_for_shared_workspace_is_said() {
         ),
         (
             "shell",
-            |_| {},
+            |scene| {
+                let plan = scene.scene.read("one.md") + "\n```sh\ntrue\n```\n";
+                scene.scene.write("one.md", &plan);
+            },
             "--agent shell",
             "`--agent shell` runs what the plan says",
         ),

@@ -414,8 +414,8 @@ fn run_reports_unusable_role_before_start() {
     let team = row(&["a"], "b") + "- {id: b, kind: files, description: Codes.}\n";
     let team = team.replace("actions: [ask]", "actions: [ask]\n  tools: [docs.search]");
     scene.write("team.yaml", &team);
-    scene.write("pass.md", &one_for("b"));
-    let args = "run --team team.yaml --plan pass.md --agent shell --allow-shell";
+    scene.write("pass.md", &(one_for("b") + "\n```sh\ntrue\n```\n"));
+    let args = "run --team team.yaml --plan pass.md --agent shell";
     for how in ["--no-input", "--detach"] {
         let ran = scene.run(format!("{args} {how}"));
         assert_ne!(ran.code, Some(0), "{ran:?}");
