@@ -8,6 +8,7 @@ mod claude;
 mod codex;
 mod coding_agent;
 mod command_line;
+mod files_named_in_task;
 mod gemini;
 mod opencode;
 mod permissions;
@@ -16,7 +17,6 @@ mod ran_commands;
 mod run_outcome;
 mod shell_blocks;
 mod substitute_report;
-mod task_files;
 
 use std::path::{Path, PathBuf};
 
@@ -36,12 +36,12 @@ pub use agent_acts::{AgentAct, ToolAnswer, acts};
 pub use agent_program::{CodingAgent, Login, ProgramVersion};
 pub use coding_agent::{AgentRun, RunOutput, RunSession};
 pub use command_line::CommandTemplate;
+pub use files_named_in_task::not_named;
 pub use permissions::{Commands, Permissions};
 pub use prompt::PromptKind;
 pub use ran_commands::ran_commands;
 pub use run_outcome::{ModelFault, NextRun, RunOutcome, RunReading, used_since};
 pub use shell_blocks::{Shell, script_problem};
-pub use task_files::not_named;
 
 /// An agent by its kind.
 #[derive(Clone, Debug)]

@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use super::AgentJob;
+use super::files_named_in_task::file_options;
 use super::shell_blocks::begins_task;
 use super::substitute_report::block;
-use super::task_files::file_options;
 use crate::wire::{CommandFile, clip, joined, printable};
 
 /// What an agent reads in addition to the command.

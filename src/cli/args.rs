@@ -1,6 +1,6 @@
 //! The command line: every subcommand with its flags, and the text of `--help`. Nothing is decided here.
 
-mod run_options;
+mod carry_out_flags;
 mod steering;
 mod value_parsers;
 mod web;
@@ -15,7 +15,7 @@ use crate::plan::TaskId;
 use crate::tools::Dialect;
 use value_parsers::{dialects, local_address, not_empty, param, task_number};
 
-pub use run_options::{AgentArgs, CarryOut, FILES, TeamArgs};
+pub use carry_out_flags::{AgentArgs, CarryOut, FILES, TeamArgs};
 pub use steering::{AddArgs, RetryArgs, SettleArgs, TellArgs};
 pub use web::WebArgs;
 
@@ -740,7 +740,7 @@ mod tests {
 
     #[test]
     fn accepts_every_agent_name() {
-        let names = run_options::AGENTS.map(|(name, _)| name);
+        let names = carry_out_flags::AGENTS.map(|(name, _)| name);
         assert_eq!(
             names.to_vec(),
             [crate::agents::names(), vec![FILES]].concat()

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::answer_words::Typed;
 use super::{
-    AnswerArgs, App, BY, Exit, Failure, OnPlan, RestoreArgs, Result, answer_words, plan_display,
+    AnswerArgs, App, BY, Exit, Failure, OnPlan, RestoreArgs, Result, answer_words, show_commands,
 };
 use crate::plan::{AnswerChoice, DAEMON, Draft, PlanId};
 use crate::steering;
@@ -66,7 +66,7 @@ pub async fn pause(args: &OnPlan, app: &App) -> Result {
 pub async fn restore(args: &RestoreArgs, app: &App) -> Result {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let at = args.at;
-    let earlier = plan_display::as_it_was(app, &plan, at).await?;
+    let earlier = show_commands::as_it_was(app, &plan, at).await?;
     let lock = free_of_daemons(&plan, app)?;
     let why = format!("restored to change {at}");
     let restored = app.change(&plan, &why, move |draft| {

@@ -4,7 +4,6 @@
 mod adopted_plans;
 mod agent_choice;
 mod answer_words;
-mod app;
 mod args;
 mod carry_out_plan;
 mod clean;
@@ -28,21 +27,22 @@ mod mcp;
 mod model_choice;
 mod new_plan;
 mod offer_checks;
+mod opened_app;
 mod outcomes;
 mod output;
 mod plan_by_name;
-mod plan_display;
 mod prompt;
 mod queued_plans;
+mod refuse_secret_arguments;
 mod relay;
 mod remembered;
 mod results;
 mod run;
 mod run_terminal;
-mod secret_arguments;
 mod service;
+mod show_commands;
 mod signals;
-mod steer;
+mod steering;
 mod store;
 mod suggestions;
 mod team_file;
@@ -59,7 +59,6 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 // The commands take these from here.
-use self::app::{Access, App, BY, CommandStart};
 use self::args::*;
 use self::carry_out_plan::{FoundPlan, Work, exit_of, stopped};
 use self::confirm::{can_ask, confirm};
@@ -69,6 +68,7 @@ use self::in_process_roles::{Servers, start_servers};
 use self::line_wrapping::{columns, wrap};
 use self::model_choice::{models, on_path};
 use self::new_plan::{NewPlan, Wanted};
+use self::opened_app::{Access, App, BY, CommandStart};
 use self::output::{Output, complain, shown_from_here, terminal_size};
 use self::run_terminal::Foreground;
 use self::signals::{Ended, LentTerminal, beside, ended, lend_terminal, unless};
@@ -176,27 +176,27 @@ async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
         CliCommand::Clean { yes } => clean::clean(yes, &control().await?).await,
         CliCommand::Stop => control::stop(&control().await?).await,
         CliCommand::Edit(args) => return edit_plan::edit(&args, start, ended()).await,
-        CliCommand::Tell(args) => steer::tell(&args, &control().await?).await,
-        CliCommand::Retry(args) => steer::retry(&args, &control().await?).await,
-        CliCommand::Skip(args) => steer::settle(&args, false, &control().await?).await,
-        CliCommand::Done(args) => steer::settle(&args, true, &control().await?).await,
-        CliCommand::Add(args) => steer::add(&args, &control().await?).await,
-        CliCommand::Questions { json } => plan_display::questions(json, &read().await?).await,
+        CliCommand::Tell(args) => steering::tell(&args, &control().await?).await,
+        CliCommand::Retry(args) => steering::retry(&args, &control().await?).await,
+        CliCommand::Skip(args) => steering::settle(&args, false, &control().await?).await,
+        CliCommand::Done(args) => steering::settle(&args, true, &control().await?).await,
+        CliCommand::Add(args) => steering::add(&args, &control().await?).await,
+        CliCommand::Questions { json } => show_commands::questions(json, &read().await?).await,
         CliCommand::Workers { json } => workers::list(json, &read().await?).await,
         CliCommand::Answer(args) => control::answer(&args, &control().await?).await,
         CliCommand::Restore(args) => control::restore(&args, &control().await?).await,
         CliCommand::Pause(args) => control::pause(&args, &control().await?).await,
-        CliCommand::Plans(args) => plan_display::plans(&args, &read().await?).await,
-        CliCommand::Status(args) => plan_display::status(&args, &read().await?).await,
-        CliCommand::Show(args) => plan_display::show(&args, &read().await?).await,
-        CliCommand::Why(args) => plan_display::why(&args, &read().await?).await,
+        CliCommand::Plans(args) => show_commands::plans(&args, &read().await?).await,
+        CliCommand::Status(args) => show_commands::status(&args, &read().await?).await,
+        CliCommand::Show(args) => show_commands::show(&args, &read().await?).await,
+        CliCommand::Why(args) => show_commands::why(&args, &read().await?).await,
         CliCommand::Diff(args) => diff::diff(&args, &read().await?).await,
         CliCommand::Merge(args) => results::merge(&args, &control().await?).await,
         CliCommand::Discard(args) => results::discard(&args, &control().await?).await,
         CliCommand::Prune(args) => results::prune(&args, &control().await?).await,
         CliCommand::Logs(args) => logs::logs(&args, &read().await?).await,
         CliCommand::Outcomes(args) => outcomes::outcomes(&args, &read().await?).await,
-        CliCommand::Log(args) => plan_display::log(&args, &read().await?).await,
+        CliCommand::Log(args) => show_commands::log(&args, &read().await?).await,
     };
     done.map(|()| Exit::Done)
 }

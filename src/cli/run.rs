@@ -11,7 +11,8 @@ use super::web::Said;
 use super::{
     AbortArgs, Access, App, BY, CarryOut, CommandStart, DaemonArgs, Ended, Exit, Failure, MakePlan,
     Result, ResumeArgs, RunArgs, Wanted, Work, WorkerArgs, can_ask, complain, confirm, detach,
-    exit_of, queued_plans, remembered, run_terminal, secret_arguments, unless, web, worker_pools,
+    exit_of, queued_plans, refuse_secret_arguments, remembered, run_terminal, unless, web,
+    worker_pools,
 };
 use crate::config::Planner;
 use crate::daemon::{self, EndsWhen, FolderSettings, HumanWait, PlanAtWork};
@@ -32,7 +33,7 @@ const NO_PLAN: &str = "no plan was made";
 pub async fn run(args: RunArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
     let how = args.carry_out;
     let opened = async {
-        secret_arguments::refuse(&how.agent.argv)?;
+        refuse_secret_arguments::refuse(&how.agent.argv)?;
         let mut app = App::open(start, Access::Run).await?;
         let may_ask = run_terminal::may_ask(&how);
         let file = app.goal_file(args.goal.as_deref(), may_ask).await?;
@@ -166,7 +167,7 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
     let (named, mut how) = (args.on.plan.as_deref(), args.carry_out);
     let goes_on = start.program().goes_on(named.unwrap_or_default());
     let opened = async {
-        secret_arguments::refuse(&how.agent.argv)?;
+        refuse_secret_arguments::refuse(&how.agent.argv)?;
         let mut app = App::open(start, Access::Run).await?;
         // Nothing is made in a folder without plans.
         let plan = app.plan_to_carry_out(named).await?;

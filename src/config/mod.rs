@@ -4,15 +4,15 @@
 
 mod budget_limit;
 mod environment;
-mod home;
 mod internal_waits;
 mod model_choice;
 mod notify;
+mod plan_agent_folder;
 mod read_config;
-mod remembered;
 mod sections;
 mod sensitive;
 mod service_url;
+mod settings_kept_by_plan;
 mod store_url;
 
 use std::collections::BTreeMap;
@@ -26,10 +26,10 @@ use crate::wire::{Place, Problem};
 use self::read_config::{FileContent, duration_text, leaves, variable_of, wrong_variable};
 pub use budget_limit::ConfiguredLimit;
 pub use environment::Environment;
-pub use home::{Home, Layout};
 pub use internal_waits::Timing;
 pub use model_choice::{Api, Candidates, FoundAgent, ModelEndpoint, Planner};
 pub use notify::{NotifyConfig, NotifyFormat, NotifyUrl};
+pub use plan_agent_folder::{Home, Layout};
 pub use read_config::{ConfigError, absolute, is_loopback};
 pub use sections::{
     BeforeWork, BudgetConfig, CheckConfig, HooksConfig, Isolation, JudgeConfig, LanguageChoice,

@@ -12,13 +12,13 @@ mod exchange;
 mod hooks;
 mod input_routing;
 mod internal_plans;
-mod loop_view;
 mod notify;
+mod plan_demand;
 mod plan_run;
 mod plans_at_work;
 mod proof_runs;
-mod recovery;
 mod report_parsing;
+mod restore_files;
 mod role_requests;
 mod settings;
 mod start_effects;
@@ -38,7 +38,7 @@ use self::changed_files::{ChangeWatch, Inspected, QuickInspection};
 use self::effect_work::{CheckOutcome, ModelDecision, ModelOutcome, NoAnswer, blocking};
 use self::hooks::{HookNews, HookState};
 use self::input_routing::{AwaitedInputs, FoundInput, RoutingTable, Stranger};
-use self::loop_view::LoopView;
+use self::plan_demand::LoopView;
 use self::plan_run::{EffectKey, EffectResult, PlanRun};
 use self::proof_runs::{ProofRuns, recorded_runs};
 use self::report_parsing::{AnswerFile, ParsedReport};
@@ -51,7 +51,7 @@ pub use effect_work::make_plan;
 use exchange::{Exchange, ExchangeKey};
 pub use internal_plans::tidy as tidy_internal;
 use plans_at_work::{PlanEvent, PlansAtWork, open};
-pub use recovery::set_torn_aside;
+pub use restore_files::set_torn_aside;
 pub use settings::{
     DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, KeptWorkers, Models, Notice,
     PlanAtWork, StartedWorkers, TakeUp,

@@ -8,7 +8,7 @@ use super::tree_changes::tree_changes;
 use super::worktree::literal;
 use super::{
     Git, GitError, JudgingFiles, MarkKind, Project, Result, TreeChange, check_marked, inline_tests,
-    manifests,
+    manifest_changes,
 };
 use crate::config::CheckConfig;
 use crate::own_files::remove_if_there;
@@ -225,7 +225,7 @@ impl CheckFolder {
         if change.status == "D" || !is_file(&change.modes[1]) || change.status == "T" {
             return Ok(true);
         }
-        let found = match change.status == "M" && manifests::is_searched(&change.path) {
+        let found = match change.status == "M" && manifest_changes::is_searched(&change.path) {
             true => self.names_tests(trees, &change.path).await,
             false => self.differs(change, files).await,
         };
@@ -243,7 +243,7 @@ impl CheckFolder {
             _ => self.git.bytes("cat-file blob", &[old]).await?,
         };
         let new = self.git.bytes("cat-file blob", &[new]).await?;
-        Ok(manifests::differ(&change.path, [&old, &new], files))
+        Ok(manifest_changes::differ(&change.path, [&old, &new], files))
     }
 
     /// Returns whether a section that a file changes names tests.

@@ -2,7 +2,6 @@
 //! Their output goes to files that outlive the process that started them. Also the checks of results: commands, and files that
 //! must exist.
 
-mod carried_files;
 mod changed_files;
 mod check_folder;
 mod check_programs;
@@ -12,18 +11,18 @@ mod git;
 mod inline_tests;
 mod judging_files;
 pub mod link_free_access;
-mod manifests;
+mod manifest_changes;
 mod process_group;
 mod process_mark;
 mod produced_files;
 mod repository_config;
 mod task_diff;
 mod test_summary;
+mod transported_files;
 mod tree_changes;
 mod worktree;
 
 pub use crate::config::CheckConfig;
-pub use carried_files::{CarriedFiles, LandingPlace};
 pub use changed_files::{FileListing, GitSnapshots, NOT_OF_THE_WORK};
 pub use check_folder::{CheckFolder, JudgingChanges, TreeFile, why_not_ready};
 pub use check_programs::{programs, replaced};
@@ -40,6 +39,7 @@ pub use produced_files::{UNTOUCHED, changed_at, leads_out, produced, with_proper
 pub use repository_config::{Filters, examine, own_filters};
 pub use task_diff::{DiffSource, diff_of, diff_project, find_diff, find_diff_after, worktree_of};
 pub use test_summary::tests_failed;
+pub use transported_files::{CarriedFiles, LandingPlace};
 pub use worktree::{
     AGENT_FOLDER, BEFORE, BranchMove, DiffDetail, MERGED, Merged, Project, ProjectError, TakeOver,
     TaskWorktree, difference, project_head, remove_folder,

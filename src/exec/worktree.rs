@@ -3,10 +3,10 @@
 //! not merged anywhere is never deleted.
 
 mod integration;
-mod packs;
 mod project_check;
 mod ready_for_work;
 mod take_over;
+mod transported_commits;
 mod unmergeable_content;
 
 use std::fs;

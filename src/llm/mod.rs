@@ -6,7 +6,7 @@ mod answer_extraction;
 mod answer_schema;
 mod api_answers;
 mod coding_agent_model;
-mod command_body;
+mod command_file_text;
 mod error;
 mod event_stream;
 mod http;
@@ -20,7 +20,7 @@ mod typed_questions;
 
 pub use answer_schema::Schema;
 pub use coding_agent_model::AgentModel;
-pub use command_body::{CommandContent, CommandContext, CommandKind};
+pub use command_file_text::{CommandContent, CommandContext, CommandKind};
 pub use error::{Fault, LlmError};
 pub use futures_util::future::BoxFuture;
 pub use http::{chain as error_chain, client_builder, install_crypto};

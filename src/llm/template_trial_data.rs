@@ -5,7 +5,7 @@ use minijinja::value::Value;
 
 use super::prompt_context::{DoneStep, Offer, OfferKind, PlanContext, RoleContext};
 use super::{
-    CommandContent, CommandContext, CommandKind, PromptTemplate, command_body, prompt_context,
+    CommandContent, CommandContext, CommandKind, PromptTemplate, command_file_text, prompt_context,
 };
 use crate::plan::{
     Attempt, AttemptState, ChangeDetection, ChangedFiles, CheckResult, CommandId, Criteria,
@@ -90,7 +90,7 @@ fn filled(template: PromptTemplate, fill: Fill) -> Vec<Value> {
             let view = |kind, language| {
                 let content = content(kind, fill);
                 let known = CommandContext::new(&plan, task, content, language, "report.md");
-                command_body::view(&known)
+                command_file_text::view(&known)
             };
             let both = |kind| [Language::En, Language::Zh].map(|language| view(kind, language));
             return CommandKind::ALL.into_iter().flat_map(both).collect();

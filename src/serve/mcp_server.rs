@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use super::line_transport::LineTransport;
 use super::notifications::Announcer;
 use super::progress::FOLLOWED;
-use super::{agent_hint, progress};
+use super::{next_step_text, progress};
 use crate::plan::Plan;
 use crate::plan_time::Clock;
 use crate::store::StoreError;
@@ -172,7 +172,7 @@ impl SharedState {
         let served = Arc::clone(&self.served);
         self.read_plan(move |plan| match is_notebook(plan, &served.dialects) {
             true => notebook::hint_of(plan),
-            false => agent_hint::next(plan),
+            false => next_step_text::next(plan),
         })
         .await
     }

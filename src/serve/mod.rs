@@ -2,10 +2,10 @@
 //! module decides nothing: a call goes to the [`crate::tools::Toolbox`] as it came, and the state of a connection ends with it.
 //! Only the store holds plans, so any number of servers may serve the same ones.
 
-mod agent_hint;
 mod http;
 mod line_transport;
 mod mcp_server;
+mod next_step_text;
 mod notifications;
 mod progress;
 

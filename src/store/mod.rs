@@ -5,12 +5,12 @@
 //! conflict.
 
 mod budget_day;
-mod committed_notes;
 mod copied_plans;
 mod database_drivers;
 mod lease;
+mod lost_change_detection;
 mod place;
-mod relay_link;
+mod relay_client;
 mod relayed_commands;
 mod sql_statements;
 mod store_thread;
@@ -30,12 +30,12 @@ use crate::own_files;
 use crate::plan::{
     CommandId, DAEMON, Delta, Draft, HeldLocks, Plan, PlanHead, PlanId, Refusal, Spent, Tally, Time,
 };
-pub use committed_notes::Lost;
-use committed_notes::Notes;
 use database_drivers::{DatabaseError, DatabasePlace, NOT_OURS, beside};
 use lease::Lease;
+pub use lost_change_detection::Lost;
+use lost_change_detection::Notes;
 pub use place::{StoreFinding, StorePlace};
-pub use relay_link::{AboutRelay, ClaimedCommand, HeldBeat, MOST_WORK, RelayLink};
+pub use relay_client::{AboutRelay, ClaimedCommand, HeldBeat, MOST_WORK, RelayLink};
 pub use relayed_commands::{KnownRelay, OfferedCommand, RelayedCommand, RelayedReport};
 use sql_statements::Tables;
 use store_thread::{Owner, StoreJob, guarded};

@@ -1,6 +1,6 @@
 //! The thread that owns the connection and the plans in memory. Only this thread blocks on a disk or a server.
 
-mod database_file;
+mod database_file_check;
 mod plan_lookup;
 mod row_updates;
 
@@ -13,9 +13,9 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
-use super::committed_notes::{Lost, Notes};
 use super::database_drivers::{DatabaseError, DatabasePlace};
 use super::lease::Lease;
+use super::lost_change_detection::{Lost, Notes};
 use super::sql_statements::{LogRecord, Lookup, Tables};
 use super::stored_delta;
 use super::text_store::{Texts, pack};
@@ -23,7 +23,7 @@ use super::{Change, OnlyWhile, Result, StoreError};
 use crate::plan::{
     ArchiveState, DAEMON, Delta, Draft, Plan, PlanHead, PlanId, Refusal, Row, RowKey, Spent, Time,
 };
-use database_file::DatabaseFile;
+use database_file_check::DatabaseFile;
 use plan_lookup::write_lookup;
 
 /// The most changes that are committed with one flush, so that no change waits long for the others.

@@ -13,7 +13,7 @@ pub mod notebook;
 mod paging;
 pub mod plan_manager;
 pub mod plan_tool;
-mod set_status;
+mod status_changes;
 mod tasks;
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::paging::weight;
 use super::{
     ArgumentError, ChangeSubject, Dialect, Functions, Page, PagePart, Result, Tool, ToolAnswer,
-    ToolError, Toolbox, new_plan_id, set_status,
+    ToolError, Toolbox, new_plan_id, status_changes,
 };
 use crate::plan::{
     ArchiveState, Draft, Origin, Plan, PlanHead, PlanId, PlanSpec, Refusal, Task, TaskOrder,
@@ -320,7 +320,7 @@ impl PlanTool {
                     "task `{name}` is not optional: say in result_summary why it is skipped"
                 )));
             }
-            set_status::set(draft, id, to.into(), result.as_deref())?;
+            status_changes::set(draft, id, to.into(), result.as_deref())?;
             let now = draft.plan().task(id).map(|task| task.status.into());
             Ok(now != Some(to))
         };

@@ -11,7 +11,7 @@ use crate::plan::{
     Attempt, AttemptState, BudgetLimit, CommandId, ModelQuestionKind, Plan, Task, TaskId, Time,
     counted,
 };
-use crate::wire::{CommandFile, role_text};
+use crate::wire::{CommandFile, role_phrases};
 
 /// Rows that are made; a terminal shows fewer.
 const MOST_ROWS: usize = 50;
@@ -210,7 +210,7 @@ fn doing(attempt: &Attempt) -> (String, Option<Time>) {
         (AttemptState::Open, None, _) => {
             return ("waits for a worker".to_owned(), Some(attempt.issued));
         }
-        (AttemptState::Open, since, Some(wait)) => return (role_text::waits(wait), since),
+        (AttemptState::Open, since, Some(wait)) => return (role_phrases::waits(wait), since),
         (AttemptState::Open, since, None) => return ("an agent works on it".to_owned(), since),
         (AttemptState::Reported, ..) => "is checked and judged",
         _ => "the next attempt comes",

@@ -8,7 +8,7 @@ use crate::plan::{
     Decision, HeldLocks, IntegrationBranch, Language, Plan, PlanHead, RoleRequest, Task, TaskState,
     Time, counted,
 };
-use crate::wire::{clip, one_line, printable_start, role_text, time_text};
+use crate::wire::{clip, one_line, printable_start, role_phrases, time_text};
 
 /// The most bytes of the whole text; the sum of its parts is smaller.
 pub const MAX_BYTES: usize = 64 * 1024;
@@ -150,7 +150,7 @@ pub fn window(plan: &Plan, size: usize, before: usize) -> Vec<&Task> {
 fn task(task: &TaskView, language: Language) -> String {
     let mark = if task.status.satisfies() { 'x' } else { ' ' };
     let name = inline(&task.name, MAX_NAME);
-    let role = task.assignee.as_deref().map(role_text::role);
+    let role = task.assignee.as_deref().map(role_phrases::role);
     let role = role.map(|role| format!(" ({})", inline(&role, MAX_NAME)));
     let role = role.unwrap_or_default();
     let (id, standing) = (task.id, standing(task, language));
@@ -182,11 +182,11 @@ fn waits_since(wait: &RoleRequest, language: Language) -> String {
     match language {
         Language::En => format!(
             "{} since {since}",
-            inline(&role_text::waits(wait), MAX_NAME)
+            inline(&role_phrases::waits(wait), MAX_NAME)
         ),
         Language::Zh => {
             let [role, on] =
-                [&wait.role, &wait.on].map(|role| inline(&role_text::role(role), MAX_NAME));
+                [&wait.role, &wait.on].map(|role| inline(&role_phrases::role(role), MAX_NAME));
             format!("{role} 自 {since} 起等待 {on}")
         }
     }

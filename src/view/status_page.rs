@@ -7,7 +7,7 @@ use super::{
 };
 use crate::plan::{AttemptState, Language, PlanState, RoleRequest, TaskState, Time, counted};
 use crate::view::LastDaemon;
-use crate::wire::{ONLY_ITS_OWN, joined, meaning, one_line, parse_time, role_text};
+use crate::wire::{ONLY_ITS_OWN, joined, meaning, one_line, parse_time, role_phrases};
 
 /// The longest result that stands beside a task.
 const RESULT: usize = 120;
@@ -128,7 +128,7 @@ fn more(count: usize, word: &str) -> Option<String> {
 
 /// Returns that a role at work on a task waits for another one, on a line below the task.
 fn wait_text(wait: &RoleRequest, now: Time) -> String {
-    let (waits, since) = (role_text::waits(wait), span(now.since(wait.since)));
+    let (waits, since) = (role_phrases::waits(wait), span(now.since(wait.since)));
     format!("{:19}{waits} · {since}", "")
 }
 
@@ -136,7 +136,7 @@ impl TaskView {
     fn line(&self, plan: &PlanState, stopped: bool, now: Time, paint: Paint) -> String {
         let word = paint.text(self.state.style(), &format!("{:<11}", self.state.as_str()));
         let line = format!("{:>4}  {word}  {}", self.id, name(&self.name));
-        let role = self.assignee.as_deref().map(role_text::role);
+        let role = self.assignee.as_deref().map(role_phrases::role);
         let no_worker = self.no_worker.then(|| "for no role".to_owned());
         let details = [role, no_worker].into_iter().flatten();
         let details = details.map(|detail| (detail, Style::Plain));

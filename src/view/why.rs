@@ -50,7 +50,7 @@ pub fn why(
         lines.push(format!("  it has no assignee: {why}"));
     }
     lines.extend(task.waits.iter().map(|wait| {
-        let (waits, waited) = (wire::role_text::waits(wait), span(now.since(wait.since)));
+        let (waits, waited) = (wire::role_phrases::waits(wait), span(now.since(wait.since)));
         let (what, request) = (line(&wait.what), name(wait.request.as_str()));
         format!("  {waits} · {waited}: {what} ({request})")
     }));
@@ -164,7 +164,7 @@ fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -
     if let Some((role, own)) = role.and_then(|role| lanes.roles.get_key_value(role))
         && own.busy.len() >= own.most
     {
-        let role = wire::role_text::role(role);
+        let role = wire::role_phrases::role(role);
         let busy = lanes_full(&own.busy, own.most);
         return format!("it waits for a free lane of `{role}`: {busy}");
     }
@@ -185,7 +185,7 @@ fn lanes_full(busy: &[TaskId], most: usize) -> String {
 /// Returns who does a task, as the subject of a sentence.
 fn worker(task: &TaskView) -> String {
     match &task.assignee {
-        Some(role) => format!("`{}`", wire::role_text::role(role)),
+        Some(role) => format!("`{}`", wire::role_phrases::role(role)),
         None => "an agent".to_owned(),
     }
 }

@@ -5,7 +5,7 @@
 mod actions;
 mod api_error;
 mod assets;
-mod bounded;
+mod bounded_answers;
 mod connections;
 mod events;
 mod gate;
@@ -22,7 +22,7 @@ pub use gate::{Gate, PublicUrl};
 pub use state::{Parts, WebState};
 
 use self::api_error::{Answer, ApiError, ApiResult};
-use self::bounded::{MOST, clip_texts, fit, prefix, size, take_rows};
+use self::bounded_answers::{MOST, clip_texts, fit, prefix, size, take_rows};
 use self::gate::{MAX_BODY, Pass};
 use self::plans::{TASKS_OF_A_CHANGE, Wanted, no_task, task_id};
 use self::state::Web;

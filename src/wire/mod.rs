@@ -10,7 +10,7 @@ pub mod plan_file;
 pub mod problem;
 pub mod question_file;
 pub mod report_file;
-pub mod role_text;
+pub mod role_phrases;
 pub mod team_file;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -23,7 +23,7 @@ pub use plan_file::{EditedPlan, PlanFile, PlanToEdit, Structure};
 pub use problem::{Checked, Place, Problem, in_plain_words};
 pub use question_file::meaning;
 pub use report_file::ReportFile;
-pub use role_text::role;
+pub use role_phrases::role;
 pub use team_file::{
     ONLY_ITS_OWN, OnTimeout, RoleFolder, RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec,
     StepTemplate, Team, Workflow,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::coding_agent_run::SessionRun;
+use super::coding_agent_session::SessionRun;
 use super::{
     Claim, Doer, Finished, HeartbeatSource, LOOK, RUNS_ON, Result, RunVitals, WorkStop, Worker,
     WorkerEvent, chain,
@@ -58,7 +58,7 @@ impl Doer for AgentDoer {
     }
 
     async fn end_session(&self, worker: &Worker, command: &CommandFile) -> Result<()> {
-        super::coding_agent_run::forget(&worker.volumes, command);
+        super::coding_agent_session::forget(&worker.volumes, command);
         Ok(())
     }
 }

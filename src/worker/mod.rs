@@ -1,15 +1,15 @@
 //! The side of the CodingAgent: takes commands from the volumes, runs an agent for each, and writes the report. It
 //! speaks through the files alone, inside the daemon's process as well as in one of its own.
 
-mod agent_activity;
 mod agent_doer;
+mod agent_liveness;
 mod agent_log;
 mod allowed_commands;
-mod coding_agent_run;
+mod coding_agent_session;
 mod command_claim;
 pub mod in_process;
 pub mod readable_output;
-mod relayed_command;
+mod relay_doer;
 mod role_filter;
 mod worker_loop;
 pub mod workers_at_work;
@@ -33,8 +33,8 @@ use crate::store::StorePlace;
 use crate::volumes::{Volumes, VolumesError};
 pub use agent_log::{AgentLog, AgentNow};
 pub use command_claim::{Claim, left_behind};
-use relayed_command::RelayDoer;
-pub use relayed_command::{RelayedLife, RelayedPlans};
+use relay_doer::RelayDoer;
+pub use relay_doer::{RelayedLife, RelayedPlans};
 pub use role_filter::RoleFilter;
 
 /// What a worker works with.

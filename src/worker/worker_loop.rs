@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::agent_activity::Pulse;
+use super::agent_liveness::Pulse;
 use super::command_claim::{Claimer, PassedOver};
 use super::{Claim, RoleFilter, WorkerError, WorkerEvent, WorkerHealth, end_left_behind};
 use crate::agents::{CodingAgent, MOST_PRINTED};

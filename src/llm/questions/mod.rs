@@ -3,25 +3,25 @@
 //! answer once more; the plan itself decides what is allowed in the end.
 
 mod answer_fields;
+mod edits_in_answer;
 mod goal_audit;
 mod judgement;
-mod new_tasks;
 mod plan_problems;
-mod replan_edits;
 pub mod role_steps;
-mod workflows;
+mod tasks_in_answer;
+mod workflow_in_answer;
 
 use minijinja::value::Value;
 use serde::Deserialize;
 
 use self::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name, pairs};
+use self::edits_in_answer::{ReplanAnswer, ReplanScope, edit_schema};
 pub use self::goal_audit::{Audit, audit};
 pub use self::judgement::judge;
-use self::new_tasks::{NO_CHECK, TaskNames, at_most};
-use self::replan_edits::{ReplanAnswer, ReplanScope, edit_schema};
-use self::workflows::PlanOrWorkflow;
+use self::tasks_in_answer::{NO_CHECK, TaskNames, at_most};
+use self::workflow_in_answer::PlanOrWorkflow;
 use super::answer_extraction;
-pub use super::command_body::command_body;
+pub use super::command_file_text::command_body;
 use super::prompt_context;
 pub use super::prompt_context::PlanContext;
 use super::prompts::{PromptTemplate, Prompts};
@@ -51,7 +51,7 @@ pub fn plan(context: &PlanContext<'_>) -> Unrendered<PlanSpec> {
         ("description", Schema::Text("how the goal is reached")),
     ];
     if team.is_some() {
-        properties.extend(workflows::schema());
+        properties.extend(workflow_in_answer::schema());
     }
     properties.push(("tasks", Schema::list(words.task_schema())));
     let schema = Schema::Object(properties);

@@ -1,6 +1,6 @@
 //! Operations on attempts: dispatch, heartbeats, reports, checks, timeouts, withdrawals.
 
-use super::without_daemon::BY_HAND;
+use super::carried_out_by_caller::BY_HAND;
 use super::*;
 use crate::plan::waits_for_checks;
 

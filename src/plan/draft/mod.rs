@@ -1,9 +1,10 @@
 //! The only code that changes a plan. The files in this folder group the operations by subject. Each operation checks before it
 //! writes; the owner of a refused change undoes what it had already written (see [`Draft::undo`]).
 
-mod adoption;
+mod adopt_from_other_daemon;
 mod attempts;
 mod budget;
+mod carried_out_by_caller;
 mod human_questions;
 mod imported_history;
 mod integration;
@@ -17,17 +18,16 @@ mod silent_checks;
 mod steering;
 mod task_structure;
 mod verdicts;
-mod without_daemon;
 
 use std::collections::BTreeSet;
 
 use super::event::Event;
 use super::model::*;
 use super::plan_in_memory::{Plan, Row, RowKey};
-use super::produced_files::MAX_PRODUCED;
+use super::produced_path::MAX_PRODUCED;
 
 use crate::plan::unless_empty;
-pub use adoption::NewHome;
+pub use adopt_from_other_daemon::NewHome;
 pub use attempts::{AppliedReport, NewCommand};
 pub use imported_history::Past;
 pub use repeatable_changes::RepeatableChange;

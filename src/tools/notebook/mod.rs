@@ -27,7 +27,7 @@ use super::current_plan::{finished, interrupted};
 use super::paging::{DEFAULT_LIMIT, MAX_LIMIT, weight};
 use super::{
     ChangeSubject, Dialect, Functions, Nothing, Page, Tool, ToolAnswer, ToolError, Toolbox,
-    new_plan_id, set_status,
+    new_plan_id, status_changes,
 };
 use crate::llm::BoxFuture;
 use crate::plan::{

@@ -304,7 +304,7 @@ fn set(
     let keeps = state == SubTaskState::Abandoned && draft.plan().head().owner != DAEMON;
     go_on(draft)?;
     let text = (!keeps).then_some(text);
-    set_status::set(draft, task.number, state.task_status(), text)?;
+    status_changes::set(draft, task.number, state.task_status(), text)?;
     Ok(reported.then(|| {
         format!(
             "The subtask {called}, is reported as '{state}'. The daemon that carries the plan out decides what follows."

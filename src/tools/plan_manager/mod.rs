@@ -4,7 +4,7 @@
 mod error;
 mod queries;
 mod response_types;
-mod tool_functions;
+mod tool_table;
 mod whole_plan_views;
 
 #[cfg(test)]
@@ -16,7 +16,7 @@ pub use response_types::{
     PlanCreated, PlanDocument, PlanProgress, PlanReset, PlanSwitched, PlannedTask, TaskAdded,
     TaskDone, TaskFailed, TaskFound, TaskList, TaskStarted, Updates,
 };
-pub(super) use tool_functions::TOOLS;
+pub(super) use tool_table::TOOLS;
 
 pub use whole_plan_views::{DependencyGraph, GraphFormat, ParallelTasks, PlanPrompt};
 
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::paging::weight;
-use super::{Dialect, Page, PagePart, ToolError, Toolbox, new_plan_id, set_status};
+use super::{Dialect, Page, PagePart, ToolError, Toolbox, new_plan_id, status_changes};
 use crate::plan::{
     self, ArchiveState, DAEMON, Draft, Plan, PlanHead, PlanState, Refusal, TaskChanges, TaskId,
     TaskRef, TaskSpec, TaskState, Time, is_default, unless_empty, word,
@@ -164,7 +164,7 @@ impl PlanManager {
         let result = result.to_owned();
         self.change("completeTask", "", move |draft| {
             let task = under_way(draft.plan(), task_id)?;
-            set_status::set(draft, task, TaskState::Completed, Some(&result))?;
+            status_changes::set(draft, task, TaskState::Completed, Some(&result))?;
             Ok(match draft.carried_out() {
                 true => done(task, REPORTED),
                 false => done(task, "Task completed successfully"),
@@ -280,7 +280,7 @@ impl PlanManager {
             if task.status.satisfies() || draft.carried_out() {
                 editable(draft.plan(), task_id)?;
             }
-            set_status::set(draft, number, TaskState::Skipped, Some(&reason))?;
+            status_changes::set(draft, number, TaskState::Skipped, Some(&reason))?;
             let message = format!("Task skipped: {}", clip(&reason, GOAL));
             Ok(done(number, &message))
         })

@@ -4,7 +4,7 @@ use serde_json::Map;
 
 use super::*;
 use crate::plan::{TaskChanges, TaskRef, TaskSpec};
-use crate::tools::set_status;
+use crate::tools::status_changes;
 
 type Result<T> = std::result::Result<T, Refusal>;
 
@@ -99,7 +99,7 @@ pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdateArguments) -> Resu
         && back
     {
         // The task is restored first: a settled task cannot be edited.
-        set_status::set(draft, id, TaskState::Pending, result)?;
+        status_changes::set(draft, id, TaskState::Pending, result)?;
     }
     let mut fields = amend(draft, &task, update)?;
     if block(draft, id, update.add_blocks.as_deref())? {
@@ -114,7 +114,7 @@ pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdateArguments) -> Resu
         fields.push("result");
     }
     if let Some(to) = to.filter(|to| *to != from) {
-        set_status::set(draft, id, to, result)?;
+        status_changes::set(draft, id, to, result)?;
         let now = draft.plan().task(id).map_or(from, |task| task.status);
         reported = now != to;
         if now != from {

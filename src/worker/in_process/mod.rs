@@ -2,7 +2,7 @@
 //! does. A command is a task of the plan or the request of another role; it is handed to the role as a message, and what comes
 //! of it becomes the report. What a lane was at when the process was killed is taken up again by the command's lock.
 
-mod lane_work;
+mod lane_registry;
 mod request_timeout;
 mod role_doer;
 mod role_link;
@@ -27,7 +27,7 @@ use crate::plan_time::Clock;
 use crate::role::{Framework, OtherRole, Role, RoleId};
 use crate::store::Store;
 use crate::volumes::Volumes;
-use lane_work::Lane;
+use lane_registry::Lane;
 use request_timeout::RequestWait;
 use role_doer::RoleDoer;
 use role_link::RoleLink;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::lane_work::LaneRegistry;
+use super::lane_registry::LaneRegistry;
 use super::request_timeout::last_lives;
 use super::{InProcessRole, RoleHost};
 use crate::plan::{Attempt, AttemptState, CommandId, DAEMON, ROLE, Time};

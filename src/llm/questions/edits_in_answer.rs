@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::new_tasks::produced;
+use super::tasks_in_answer::produced;
 use super::{MAX_NAME, MAX_REASON, NO_CHECK, Result, TaskNames, at_most, bounded, cut};
 use crate::llm::prompt_context::editable;
 use crate::llm::{Schema, one_line};
