@@ -3,16 +3,74 @@
 
 use std::path::Path;
 
-use reqwest::StatusCode;
 use serde_json::Value;
 
 use super::{
-    CodingAgent, CodingAgentSetup, ModelFault, RunOutcome, RunReading, aider, claude, codex,
-    gemini, opencode, plausible,
+    AgentAct, AgentProcess, CodingAgentSetup, Login, Permissions, ProgramVersion, RunOutcome,
+    RunReading, Variables, aider, claude, codex, events, gemini, number_at, opencode, plausible,
+    session_named, text_at,
 };
 use crate::exec;
-use crate::plan::{ModelCost, SessionId, Time};
-use crate::wire::{joined, one_line, printable, safe_session};
+use crate::plan::{SessionId, Time};
+use crate::wire::{Problem, joined, one_line, printable};
+
+/// A coding agent: what differs from agent to agent, as facts, and functions for its command line and its output.
+#[derive(Debug)]
+pub struct CodingAgent {
+    /// The name under which a person chooses the agent, which is that of its program on the PATH.
+    pub name: &'static str,
+    /// Older versions lack options that the worker uses.
+    pub least: ProgramVersion,
+    /// The variables that it gets although the configuration does not name them: its key, its address, its own folder;
+    /// separated by blanks.
+    pub env: &'static str,
+    /// How it is installed.
+    pub install: &'static str,
+    /// What it complains of on standard error where a run has no last event, by words that it uses for nothing else: that a
+    /// session is missing, or in use, or that its command line or its configuration is wrong.
+    pub(super) missing: &'static [&'static str],
+    pub(super) in_use: &'static [&'static str],
+    pub(super) usage: &'static [&'static str],
+    /// Whether a session could be one of this agent, by the form of its name. One that cannot must not be resumed: some agents
+    /// do not report an unknown session but begin another one instead.
+    pub knows: fn(&str) -> bool,
+    /// A new session gets the name that the caller chooses, a UUID.
+    pub takes_names: bool,
+    /// It has no sessions and runs no tools: it remembers only what is in a file that it is given, sees only the files that it is
+    /// given, and gets nothing to read but the task.
+    pub needs_history: bool,
+    /// What a run used is counted from the beginning of the session.
+    pub counts_from_the_beginning: bool,
+    /// It can answer questions without being able to change anything.
+    pub answers: bool,
+    /// As [`CodingAgentSetup::call`](super::CodingAgentSetup::call), with permissions that the agent takes one by one.
+    pub(super) call: fn(&AgentRun<'_>) -> Result<AgentProcess, Problem>,
+    /// Reads how a run ended from the agent's own words alone. `None` if there is no last event, so that only the way the
+    /// process ended gives information.
+    pub(super) read: fn(&RunOutput<'_>) -> Option<RunReading>,
+    /// Returns why a command cannot be allowed word for word; `None` if the agent takes no single commands at all.
+    pub(super) exact: Option<ExactRule>,
+    /// Where its events name the session, as a path of names, if it names one that the caller does not know.
+    pub(super) session_at: Option<&'static str>,
+    /// Returns what a line of its output, an event, says that it does; `None` if the event is of another agent.
+    pub(super) acts: fn(&Value) -> Option<Vec<AgentAct>>,
+    /// Returns whether a line says that the agent asks the model again after a failure, or belongs to such a message.
+    pub(super) asks_again: fn(&str) -> bool,
+    /// Checks whether the agent would start with these permissions, as root or not and with these variables.
+    pub fits: fn(&Permissions, bool, Variables<'_>) -> Result<(), Problem>,
+    /// Finds out whether the agent can reach a model, as far as this shows without asking the model.
+    pub login: fn(Variables<'_>) -> Login,
+}
+
+impl CodingAgent {
+    /// Returns whether the agent reports the commands that were refused to it, so that a person can allow them.
+    pub fn reports_refusals(&self) -> bool {
+        self.exact.is_some()
+    }
+}
+
+/// Says why a command cannot be allowed word for word.
+pub(super) type ExactRule = fn(&str) -> Result<(), &'static str>;
 
 /// The session that a run is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,91 +268,4 @@ pub(super) fn last_words(err: &str) -> String {
     let lines: Vec<&str> = err.lines().filter(|line| !line.trim().is_empty()).collect();
     let from = lines.len().saturating_sub(WORDS);
     printable(&lines[from..].join("\n"))
-}
-
-/// Returns the objects of a stream with one JSON object a line; lines that are none are left out.
-pub(super) fn events(out: &str) -> impl DoubleEndedIterator<Item = Value> {
-    let lines = out.lines().map(str::trim);
-    let objects = lines.filter(|line| line.starts_with('{'));
-    objects.filter_map(|line| serde_json::from_str(line).ok())
-}
-
-/// Returns whether an event is of a kind.
-pub(super) fn is(event: &Value, kind: &str) -> bool {
-    text_at(event, "/type") == kind
-}
-
-/// Returns the last event of a kind.
-pub(super) fn last_event(out: &str, kind: &str) -> Option<Value> {
-    events(out).rev().find(|event| is(event, kind))
-}
-
-/// Returns a text of an event by its path of names; empty if the event has none there.
-pub(super) fn text_at<'a>(event: &'a Value, pointer: &str) -> &'a str {
-    let text = event.pointer(pointer).and_then(Value::as_str);
-    text.unwrap_or_default()
-}
-
-/// Returns a whole number of an event by its path of names.
-pub(super) fn number_at<N: TryFrom<i64>>(event: &Value, pointer: &str) -> Option<N> {
-    event.pointer(pointer)?.as_i64()?.try_into().ok()
-}
-
-/// Returns an amount of dollars of an event by its path of names.
-pub(super) fn dollars_at(event: &Value, pointer: &str) -> Option<f64> {
-    event.pointer(pointer).and_then(Value::as_f64)
-}
-
-/// Returns the tokens of an event, `input_tokens` and `output_tokens` below a path.
-pub(super) fn tokens_at(event: &Value, pointer: &str) -> ModelCost {
-    let tokens = |name| number_at(event, &format!("{pointer}/{name}_tokens")).unwrap_or(0);
-    ModelCost::new(tokens("input"), tokens("output"), 0.0)
-}
-
-/// Returns a session's name if it can be passed to an agent.
-pub(super) fn session_named(name: &str) -> Option<SessionId> {
-    safe_session(name).then(|| SessionId::new(name))
-}
-
-/// Returns whether a name is a UUID in the one form that every agent accepts.
-pub(super) fn is_uuid(name: &str) -> bool {
-    uuid::Uuid::try_parse(name).is_ok_and(|uuid| uuid.to_string() == name)
-}
-
-/// Finds an HTTP status in an agent's words: a number counts if the text calls it a status or if the name of that status
-/// follows.
-pub(super) fn status_in(said: &str) -> Option<u16> {
-    let said = said.to_lowercase();
-    let said: Vec<&str> = words_in(&said).collect();
-    said.iter().enumerate().find_map(|(at, word)| {
-        let status = StatusCode::from_bytes(word.as_bytes()).ok()?;
-        let (before, after) = (&said[..at], &said[at + 1..]);
-        let called = matches!(
-            before,
-            [.., "status" | "statuscode" | "code" | "http"] | [.., "api", "error"]
-        ) || matches!(after, ["status", ..]);
-        let name = status.canonical_reason().unwrap_or("Overloaded");
-        let name = name.to_lowercase();
-        let named = after.starts_with(&words_in(&name).collect::<Vec<_>>());
-        let fails = status.is_client_error() || status.is_server_error();
-        (fails && (called || named)).then_some(status.as_u16())
-    })
-}
-
-fn words_in(text: &str) -> impl Iterator<Item = &str> {
-    let words = text.split(|c: char| !c.is_alphanumeric());
-    words.filter(|word| !word.is_empty())
-}
-
-/// Returns a fault of the model from words alone, where the agent gives no status.
-pub(super) fn fault_by_words(said: &str) -> ModelFault {
-    const WORDS_OF: [(u16, &str); 3] = [
-        (429, "rate limit|ratelimit|quota|usage limit"),
-        (401, "unauthorized|authentication|invalid_api_key|api key"),
-        (400, "invalid_request|badrequest|not_found_error"),
-    ];
-    let lower = said.to_lowercase();
-    let mut known = WORDS_OF.into_iter();
-    let named = known.find(|(_, words)| words.split('|').any(|word| lower.contains(word)));
-    ModelFault::new(status_in(said).or(named.map(|(status, _)| status)), said)
 }

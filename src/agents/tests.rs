@@ -543,7 +543,7 @@ fn finds_http_status_only_where_named() {
         ("status 4290, code 42, http 999, status 200 OK", None),
         ("", None),
     ] {
-        assert_eq!(coding_agent::status_in(said), status, "{said}");
+        assert_eq!(status_in(said), status, "{said}");
     }
 }
 

@@ -3,18 +3,19 @@
 
 mod adopted_plans;
 mod agent_choice;
+mod answer;
 mod answer_words;
 mod args;
 mod carry_out_plan;
 mod clean;
 mod completions;
 mod confirm;
-mod control;
 mod detach;
 mod diff;
 mod doctor;
 mod edit_plan;
 mod editor;
+mod estimate;
 mod failure;
 mod in_process_roles;
 mod init;
@@ -31,6 +32,7 @@ mod opened_app;
 mod outcomes;
 mod output;
 mod plan_by_name;
+mod plan_control;
 mod prompt;
 mod queued_plans;
 mod refuse_secret_arguments;
@@ -42,13 +44,14 @@ mod run_terminal;
 mod service;
 mod show_commands;
 mod signals;
-mod steering;
+mod steer;
 mod store;
 mod suggestions;
 mod team_file;
 mod tool;
 mod trust;
 mod web;
+mod worker;
 mod worker_pools;
 mod workers;
 mod workspace_choice;
@@ -166,26 +169,26 @@ async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
         CliCommand::Plan(args) => return Box::pin(run::plan(args, start, ended())).await,
         CliCommand::Resume(args) => return Box::pin(run::resume(args, start, ended())).await,
         CliCommand::Daemon(args) => return Box::pin(run::daemon(args, start, ended())).await,
-        CliCommand::Worker(args) => return run::worker(args, start, ended()).await,
+        CliCommand::Worker(args) => return worker::worker(args, start, ended()).await,
         CliCommand::Relay(args) => return Box::pin(relay::relay(args, start, ended())).await,
-        CliCommand::Abort(args) => return run::abort(args, start, ended()).await,
+        CliCommand::Abort(args) => return plan_control::abort(args, start, ended()).await,
         CliCommand::Tools(args) => tool::list(&args, out),
         CliCommand::Tool(args) => return tool::call(args, start, ended()).await,
         CliCommand::Mcp(args) => return mcp::serve(args, start, ended()).await,
         CliCommand::Web(args) => return Box::pin(web::web(args, start, ended())).await,
         CliCommand::Clean { yes } => clean::clean(yes, &control().await?).await,
-        CliCommand::Stop => control::stop(&control().await?).await,
+        CliCommand::Stop => plan_control::stop(&control().await?).await,
         CliCommand::Edit(args) => return edit_plan::edit(&args, start, ended()).await,
-        CliCommand::Tell(args) => steering::tell(&args, &control().await?).await,
-        CliCommand::Retry(args) => steering::retry(&args, &control().await?).await,
-        CliCommand::Skip(args) => steering::settle(&args, false, &control().await?).await,
-        CliCommand::Done(args) => steering::settle(&args, true, &control().await?).await,
-        CliCommand::Add(args) => steering::add(&args, &control().await?).await,
+        CliCommand::Tell(args) => steer::tell(&args, &control().await?).await,
+        CliCommand::Retry(args) => steer::retry(&args, &control().await?).await,
+        CliCommand::Skip(args) => steer::settle(&args, false, &control().await?).await,
+        CliCommand::Done(args) => steer::settle(&args, true, &control().await?).await,
+        CliCommand::Add(args) => steer::add(&args, &control().await?).await,
         CliCommand::Questions { json } => show_commands::questions(json, &read().await?).await,
         CliCommand::Workers { json } => workers::list(json, &read().await?).await,
-        CliCommand::Answer(args) => control::answer(&args, &control().await?).await,
-        CliCommand::Restore(args) => control::restore(&args, &control().await?).await,
-        CliCommand::Pause(args) => control::pause(&args, &control().await?).await,
+        CliCommand::Answer(args) => answer::answer(&args, &control().await?).await,
+        CliCommand::Restore(args) => plan_control::restore(&args, &control().await?).await,
+        CliCommand::Pause(args) => plan_control::pause(&args, &control().await?).await,
         CliCommand::Plans(args) => show_commands::plans(&args, &read().await?).await,
         CliCommand::Status(args) => show_commands::status(&args, &read().await?).await,
         CliCommand::Show(args) => show_commands::show(&args, &read().await?).await,

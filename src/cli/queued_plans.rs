@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::remembered::Marks;
 use super::{
     Access, App, CarryOut, CommandStart, Ended, Exit, Failure, Foreground, Result, TeamWorkers,
-    Work, complain, control, exit_of, run_terminal, stopped,
+    Work, complain, exit_of, plan_control, run_terminal, stopped,
 };
 use crate::config::Planner;
 use crate::daemon::{DaemonEnd, HumanWait, PlanAtWork, TakeUp};
@@ -110,7 +110,7 @@ pub async fn end_other_version(app: &App, start: &CommandStart) -> Result {
             left.push(plan);
         }
     }
-    if let Err(failure) = control::end(&daemon, app).await {
+    if let Err(failure) = plan_control::end(&daemon, app).await {
         // They stay with the terminal that began them.
         for plan in left {
             app.set_queue(&plan, None).await?;

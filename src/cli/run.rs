@@ -4,27 +4,20 @@
 use std::path::Path;
 
 use anyhow::anyhow;
-use jiff::tz::TimeZone;
-use tokio::sync::mpsc;
 
 use super::web::Said;
 use super::{
-    AbortArgs, Access, App, BY, CarryOut, CommandStart, DaemonArgs, Ended, Exit, Failure, MakePlan,
-    Result, ResumeArgs, RunArgs, Wanted, Work, WorkerArgs, can_ask, complain, confirm, detach,
-    exit_of, queued_plans, refuse_secret_arguments, remembered, run_terminal, unless, web,
-    worker_pools,
+    Access, App, BY, CarryOut, CommandStart, DaemonArgs, Ended, Exit, Failure, MakePlan, Result,
+    ResumeArgs, RunArgs, Wanted, Work, complain, detach, exit_of, queued_plans,
+    refuse_secret_arguments, remembered, run_terminal, unless, web,
 };
-use crate::config::Planner;
-use crate::daemon::{self, EndsWhen, FolderSettings, HumanWait, PlanAtWork};
+use crate::daemon::{self, EndsWhen, HumanWait};
 use crate::plan::{
-    Draft, Origin, PlanHead, PlanId, QueueEntry, Refusal, ReviewPolicy, RunOptions, TaskSpec,
+    Origin, PlanHead, PlanId, QueueEntry, Refusal, ReviewPolicy, RunOptions, TaskSpec,
 };
-use crate::plan_time::Clock;
 use crate::steering;
 use crate::store::StoreError;
-use crate::view::clock_time;
-use crate::wire::{one_line, plan_file};
-use crate::worker::{self, RoleFilter, WorkerEvent};
+use crate::wire::plan_file;
 
 /// Printed when a signal comes first.
 const NO_PLAN: &str = "no plan was made";
@@ -236,65 +229,6 @@ async fn go_on(app: &App, plan: &PlanId) -> Result<Option<String>> {
     Err(Failure::new(error, Exit::Budget).hint(hint))
 }
 
-/// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, stops agents.
-pub async fn abort(args: AbortArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
-    let opened = async {
-        let mut app = App::open(start, Access::Control).await?;
-        app.hooks_if_trusted().await;
-        let plan = match &args.plan {
-            Some(_) => app.plan_to_carry_out(args.plan.as_deref()).await?,
-            None => app.plan_to_abort().await?,
-        };
-        Ok((app, plan))
-    };
-    let (app, plan) = unless(&mut ended, "the plan is as it was", opened).await?;
-    let abandon = |draft: &mut Draft<'_>| draft.abandon("on the command line");
-    app.change(&plan, "aborted", abandon).await?;
-    // A daemon of this plan does it; one of another plan keeps the folder, and a later `resume` of this one does.
-    if app.daemon().is_none() {
-        let why = "only what is left is done".to_owned();
-        let prepared = app.prepare(&Planner::Rules { why })?;
-        let lock = app.take(None).await?;
-        let head = app.found(&plan).await?.head;
-        daemon::end_left_behind(&app.volumes).await;
-        let store = app.carry_out(&plan).await?;
-        let first = PlanAtWork {
-            settings: app.settings(&prepared, &head, HumanWait::Leave, store),
-            end_workers: Box::new(|| Box::pin(async {})),
-            end_roles: Box::new(|| Box::pin(async {})),
-        };
-        let folder = FolderSettings {
-            take_up: None,
-            ..app.folder_settings(&lock, EndsWhen::FirstEnds).await?
-        };
-        let shutdown = async { _ = ended.await };
-        daemon::run(folder, Some(first), shutdown).await?;
-    }
-    app.say(&format!(
-        "plan {plan} has ended for good; agents at work are asked to stop, their work stays\n\
-         `{} status {plan}`, `log {plan}` and `diff {plan}` go on showing it",
-        app.program
-    ))?;
-    Ok(Exit::Done)
-}
-
-impl App {
-    /// Returns the only unfinished plan, once the person has agreed: what cannot be undone is done to none unnamed.
-    async fn plan_to_abort(&self) -> Result<PlanId> {
-        let plan = self.only_unfinished_plan().await?;
-        let goal = self.read(&plan, |plan, _| one_line(&plan.head().name, 60));
-        let what = format!("plan {plan} · {}", goal.await?);
-        if !can_ask() {
-            let failure = Failure::usage(anyhow!("which plan is to end for good?"));
-            return Err(failure.hint(format!("`{} abort {plan}` ends {what}", self.program)));
-        }
-        match confirm(&format!("End {what} for good?")).await? {
-            true => Ok(plan),
-            false => Err(Failure::failed(anyhow!("the plan is as it was"))),
-        }
-    }
-}
-
 /// A daemon: the one that `run` leaves behind without a terminal, for a plan or for those that are queued, until all have ended; or
 /// one for all that is queued, until it is stopped.
 pub async fn daemon(args: DaemonArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
@@ -353,63 +287,6 @@ pub async fn daemon(args: DaemonArgs, start: &CommandStart, mut ended: Ended) ->
         app.leave_word(&lock, &head.id, &end);
     }
     Ok(exit_of(&end?, exit))
-}
-
-/// Takes commands and runs an agent for each.
-pub async fn worker(args: WorkerArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
-    let opened = async {
-        let mut app = App::open(start, Access::Run).await?;
-        app.load_sound_team(&args.team).await?;
-        app.require_trust(true).await?;
-        app.quiet()?;
-        let options = worker_pools::alone(&args, &app).await?;
-        Ok((app, options))
-    };
-    let (app, mut options) = unless(&mut ended, "no command was taken", opened).await?;
-    let (events, received) = mpsc::unbounded_channel();
-    options.events = Some(events);
-    let of_role = match &options.role {
-        RoleFilter::Only(role) => format!(" of `{role}`"),
-        _ => String::new(),
-    };
-    let root = app.config.root().display().to_string();
-    let taking = format!("taking commands{of_role} in `{root}`");
-    complain(&format!("{taking}; Ctrl-C ends\n"));
-    let shown = tokio::spawn(show_work(received));
-    let mut exit = Exit::Done;
-    let worked = worker::run(options, async { exit = ended.await }).await;
-    // It ends with the worker, which held the other end.
-    drop(shown.await);
-    worked?;
-    Ok(exit)
-}
-
-/// Prints what a worker does, a line for each beginning and each end.
-async fn show_work(mut events: mpsc::UnboundedReceiver<WorkerEvent>) {
-    let (clock, zone) = (Clock::start(), TimeZone::system());
-    let mut title = String::new();
-    while let Some(event) = events.recv().await {
-        let ends = matches!(event, WorkerEvent::Reported(_));
-        let what = match event {
-            WorkerEvent::Begun(begun) => {
-                title = begun;
-                "begun".to_owned()
-            }
-            WorkerEvent::Waits { said, until } => {
-                format!("{said}; it is asked again at {}", clock_time(until, &zone))
-            }
-            WorkerEvent::Reported(Some(status)) => format!("reported {}", status.as_str()),
-            WorkerEvent::Reported(None) => "reported by the agent".to_owned(),
-        };
-        // A command that only ends a session was not begun.
-        if !title.is_empty() {
-            let time = clock_time(clock.now(), &zone);
-            complain(&format!("{time} {title}: {what}\n"));
-        }
-        if ends {
-            title.clear();
-        }
-    }
 }
 
 /// Stores a new plan and returns its head.

@@ -10,6 +10,7 @@ mod due_steps;
 mod event;
 mod locks;
 pub mod model;
+mod phrases;
 mod plan_in_memory;
 mod produced_path;
 pub mod proof;
@@ -22,11 +23,6 @@ pub mod test_commands;
 pub(crate) mod tests;
 mod words_against_facts;
 mod worker_pool_state;
-
-use std::fmt::Display;
-
-use serde::Serialize;
-use serde_json::{Value, json};
 
 pub use concurrency::{Lanes, RoleLanes};
 pub use day_budget::{BudgetDay, DayBudget, DayGrant};
@@ -41,6 +37,7 @@ pub use due_steps::{
 pub use event::Event;
 pub use locks::{HeldLocks, LockHolder, lock_problem};
 pub use model::*;
+pub use phrases::{and_more, counted, unless_empty, word};
 pub use plan_in_memory::{Plan, Row, RowKey};
 pub use produced_path::{MAX_PRODUCED, within_workspace};
 pub use ranked_set::Tasks;
@@ -54,41 +51,9 @@ use self::ranked_set::{
     UNSETTLED, WANTED,
 };
 
-/// Returns a number with its noun: `1 task`, `2 tasks`.
-pub fn counted(number: impl Copy + Display + PartialEq + From<u8>, word: &str) -> String {
-    let plural = if number == 1.into() { "" } else { "s" };
-    format!("{number} {word}{plural}")
-}
-
 /// Returns whether a value is the default one, which files and answers may leave out.
 pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
-}
-
-/// Returns what stands behind a list of which so many entries are hidden: ` and 3 more`, or nothing.
-pub fn and_more(hidden: usize) -> String {
-    match hidden {
-        0 => String::new(),
-        hidden => format!(" and {hidden} more"),
-    }
-}
-
-/// Returns what is said with a text, or nothing where it is empty.
-pub fn unless_empty(text: &str, say: impl FnOnce(&str) -> String) -> String {
-    match text {
-        "" => String::new(),
-        text => say(text),
-    }
-}
-
-/// Returns the word with which serde writes a value of an enum.
-pub fn word(value: &impl Serialize) -> String {
-    match json!(value) {
-        Value::String(word) => word,
-        // The variant has data.
-        Value::Object(variant) => variant.keys().map(String::as_str).collect(),
-        _ => String::new(),
-    }
 }
 
 /// The owner of a plan that the daemon carries out.

@@ -13,7 +13,9 @@ use crate::store::{Result, Store, StoreError};
 use crate::tools::new_plan_id;
 use crate::wire::{StepDoes, StepSpec, one_line, time_text};
 
-use super::{CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage};
+use super::{
+    CollaborationStatus, MessageKind, PlanningStrategy, RequestId, RoleId, StructuredMessage,
+};
 
 /// A request is made once, and again after so many time-outs.
 const MAX_REQUESTS: u32 = 3;
@@ -23,36 +25,6 @@ const MAX_REPLANS: u32 = 1;
 
 /// Characters of a step's result in the list of what was done.
 const LINE: usize = 200;
-
-/// How a role plans a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PlanningStrategy {
-    /// One step: its language model does it.
-    Simple,
-    /// The steps of the template of this name.
-    Template(String),
-    /// Its language model breaks the task down.
-    FreeForm,
-}
-
-impl PlanningStrategy {
-    /// Returns the words by which the internal plan keeps it.
-    pub fn text(&self) -> String {
-        match self {
-            Self::Simple => "simple".to_owned(),
-            Self::Template(name) => format!("template {name}"),
-            Self::FreeForm => "free_form".to_owned(),
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "simple" => Some(Self::Simple),
-            "free_form" => Some(Self::FreeForm),
-            _ => Some(Self::Template(text.strip_prefix("template ")?.to_owned())),
-        }
-    }
-}
 
 /// One step of an internal plan.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,6 +5,7 @@
 mod abilities;
 mod agent_base_role;
 mod built_in_actions;
+mod framework;
 mod internal_plan;
 mod mcp_tools;
 mod messages;
@@ -16,24 +17,27 @@ mod recorded_waits;
 mod request_collaboration;
 mod role_assignments;
 mod role_model;
+mod role_settings;
 mod role_state;
 
 pub use abilities::{Abilities, Ability, ability};
 pub use agent_base_role::{AgentBaseRole, ChosenStrategy};
 pub use built_in_actions::{ACTIONS, Workplace, built_in};
-pub use internal_plan::{InternalPlan, InternalStep, PendingAnswer, PlanningStrategy, asks_person};
+pub use framework::{Framework, FrameworkError, OtherRole, RequestRefused};
+pub use internal_plan::{InternalPlan, InternalStep, PendingAnswer, asks_person};
 pub use mcp_tools::{McpError, McpServer};
 pub use messages::{
-    BadRoleId, CollaborationStatus, Framework, FrameworkError, MessageKind, OtherRole, RequestId,
-    RequestRefused, RoleId, StructuredMessage, TaskUpdate, new_request,
+    BadRoleId, CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
+    new_request,
 };
 pub use plan_tools::plan_tools;
-pub use planning_strategy::{ASK, StepChecker};
+pub use planning_strategy::{ASK, PlanningStrategy, StepChecker};
 pub use recorded_waits::{WaitChain, end_waits, with_person};
 pub use request_collaboration::{REQUEST_COLLABORATION, request_collaboration};
 pub use role_assignments::{MAX_WAITING, Role};
 pub use role_model::{RoleModel, StepContext};
-pub use role_state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
+pub use role_settings::{RoleFaults, RoleSettings};
+pub use role_state::{AgentState, RoleError, RoleStatus};
 
 pub use crate::wire::team_file::{OnTimeout, StepDoes, StepSpec, StepTemplate};
 

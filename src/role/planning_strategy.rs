@@ -13,6 +13,36 @@ use super::request_collaboration::as_request;
 use super::role_model::NO_MODEL;
 use super::*;
 
+/// How a role plans a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanningStrategy {
+    /// One step: its language model does it.
+    Simple,
+    /// The steps of the template of this name.
+    Template(String),
+    /// Its language model breaks the task down.
+    FreeForm,
+}
+
+impl PlanningStrategy {
+    /// Returns the words by which the internal plan keeps it.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Simple => "simple".to_owned(),
+            Self::Template(name) => format!("template {name}"),
+            Self::FreeForm => "free_form".to_owned(),
+        }
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "simple" => Some(Self::Simple),
+            "free_form" => Some(Self::FreeForm),
+            _ => Some(Self::Template(text.strip_prefix("template ")?.to_owned())),
+        }
+    }
+}
+
 /// The action that every role with a language model should have: the model does it.
 pub const ASK: &str = "ask";
 

@@ -7,6 +7,7 @@ pub mod mission;
 
 mod at_work;
 mod colours;
+mod estimate;
 mod event;
 mod event_lines;
 mod lanes;
@@ -28,9 +29,10 @@ pub(crate) mod tests;
 
 pub use at_work::{AgentSays, AtWork, Screen, WorkRow};
 pub use colours::{Mark, Paint, Style};
+pub use estimate::PastTasks;
 pub use event::EventView;
 pub use event_lines::{events, lines};
-pub use outcomes::{Outcomes, PastTasks, agent_of};
+pub use outcomes::{Outcomes, agent_of};
 pub use place_of_work::{place_of_agents, place_of_results};
 pub use plan::{LastDaemon, ListedView, PlanView, QuestionView};
 pub use program_name::ProgramName;

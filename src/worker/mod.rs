@@ -4,6 +4,7 @@
 mod agent_doer;
 mod agent_liveness;
 mod agent_log;
+mod agent_now;
 mod allowed_commands;
 mod coding_agent_session;
 mod command_claim;
@@ -31,7 +32,8 @@ use crate::config::Config;
 use crate::plan::{PlanId, ReportStatus, Time};
 use crate::store::StorePlace;
 use crate::volumes::{Volumes, VolumesError};
-pub use agent_log::{AgentLog, AgentNow};
+pub use agent_log::AgentLog;
+pub use agent_now::AgentNow;
 pub use command_claim::{Claim, left_behind};
 use relay_doer::RelayDoer;
 pub use relay_doer::{RelayedLife, RelayedPlans};

@@ -3,14 +3,104 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{
-    MAX_ENTRIES, OnTimeout, RoleFolder, RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec,
-    StepTemplate, bounded, id, placeholders,
-};
+use super::{MAX_ENTRIES, OnTimeout, RoleFolder, RoleKind, bounded, id, placeholders};
 use crate::wire::yaml_tree::YamlFields;
 use crate::wire::{Place, Problems, YamlNode, has_word, parse_span, quote};
+
+/// A role that does tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoleSpec {
+    /// `[A-Za-z0-9][A-Za-z0-9_-]{0,63}`; tasks name it as their assignee.
+    pub id: String,
+    pub kind: RoleKind,
+    pub description: String,
+    pub folder: RoleFolder,
+    /// The worker that takes the commands of a role of kind `files`; `None` means the agent that `--agent` names.
+    pub worker: Option<RoleWorker>,
+    /// A file with instructions for the role, relative to the team file.
+    pub prompt: Option<PathBuf>,
+    /// The actions that it may carry out, in addition to `ask`, which every role inside the process has.
+    pub actions: Vec<String>,
+    /// The tools that it may use: `plan.<tool>`, or `<server>.<tool>`.
+    pub tools: Vec<String>,
+    pub templates: Vec<StepTemplate>,
+    /// The most tasks that it does simultaneously; at least one.
+    pub concurrency: u32,
+    /// How long a task may take; `None` means the deadline of the plan.
+    pub timeout: Option<Duration>,
+    /// How long it waits for another role.
+    pub collaboration_timeout: Duration,
+    pub on_timeout: OnTimeout,
+    /// Whether its kind is a known one; otherwise nothing is derived from it.
+    pub(super) kind_known: bool,
+    pub(super) place: Place,
+    /// The places of the steps of all its templates.
+    pub(super) step_places: Vec<Place>,
+}
+
+/// The worker that takes the commands of a role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoleWorker {
+    /// An agent by its name, as `--agent` knows it, and the arguments that would follow `--`.
+    Agent { name: String, argv: Vec<String> },
+    /// A worker that is started elsewhere.
+    External,
+}
+
+/// A prepared list of steps for tasks of a kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepTemplate {
+    pub name: String,
+    /// Words that must all occur in the name or the description of the task, in upper or lower case; at least one.
+    pub matches: Vec<String>,
+    pub steps: Vec<StepSpec>,
+}
+
+/// A step that is to be done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepSpec {
+    pub name: String,
+    pub does: StepDoes,
+}
+
+/// A step of a template of a role, and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct PlacedStep<'a> {
+    pub template: &'a StepTemplate,
+    /// Counts the steps of the template from 1.
+    pub number: usize,
+    pub spec: &'a StepSpec,
+    pub(super) place: Place,
+}
+
+/// What a step does. Texts in `params`, `description` and `context` may name `{{task.name}}`, `{{task.description}}`,
+/// `{{context}}` and the result of an earlier step, `{{steps.1.result}}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum StepDoes {
+    /// Carries out one of the role's own actions.
+    ExecuteAction {
+        action: String,
+        #[serde(default)]
+        params: Map<String, Value>,
+    },
+    /// Uses one of its tools.
+    UseTool {
+        tool: String,
+        #[serde(default)]
+        params: Map<String, Value>,
+    },
+    /// Sends another role a request, and waits for the answer.
+    RequestCollaboration {
+        target: String,
+        description: String,
+        #[serde(default)]
+        context: String,
+    },
+}
 
 /// How long a role waits for another one if the file does not state it.
 const COLLABORATION: Duration = Duration::from_secs(600);

@@ -1,5 +1,7 @@
 //! Team files: what is read of them, what is refused, and plans made from workflows.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::*;

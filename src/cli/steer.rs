@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 
-use super::control::free_of_daemons;
+use super::plan_control::free_of_daemons;
 use super::{
     AddArgs, App, BY, Exit, Failure, Result, RetryArgs, SettleArgs, TellArgs, can_ask, confirm,
 };

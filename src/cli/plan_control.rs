@@ -6,11 +6,13 @@ use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
-use super::answer_words::Typed;
 use super::{
-    AnswerArgs, App, BY, Exit, Failure, OnPlan, RestoreArgs, Result, answer_words, show_commands,
+    AbortArgs, Access, App, CommandStart, Ended, Exit, Failure, OnPlan, RestoreArgs, Result,
+    can_ask, confirm, show_commands, unless,
 };
-use crate::plan::{AnswerChoice, DAEMON, Draft, PlanId};
+use crate::config::Planner;
+use crate::daemon::{self, EndsWhen, FolderSettings, HumanWait, PlanAtWork};
+use crate::plan::{DAEMON, Draft, PlanId};
 use crate::steering;
 use crate::volumes::{DaemonInfo, DaemonLock, LockError};
 use crate::wire::one_line;
@@ -19,40 +21,6 @@ use crate::wire::one_line;
 const END_WITHIN: Duration = Duration::from_secs(15);
 /// How often the lock of an ending daemon is tried.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
-
-/// Answers a question.
-pub async fn answer(args: &AnswerArgs, app: &App) -> Result {
-    let (plan, question) = app.question(args.question.as_deref()).await?;
-    let note = args.note.clone().unwrap_or_default();
-    let typed = match AnswerChoice::parse(&args.choice) {
-        Some(choice) => Typed::Answer(choice, note),
-        None => answer_words::read(&format!("{} {note}", args.choice), &question),
-    };
-    let no_answer = |why: String| {
-        let hint = format!("`{} answer {} '?'` explains each", app.program, question.id);
-        Failure::usage(anyhow!(why)).hint(hint)
-    };
-    let (choice, note) = match typed {
-        Typed::Answer(choice, note) => (choice, note),
-        Typed::Explain => {
-            let note = "`--note TEXT` adds a note";
-            return app.say(&answer_words::explanation(&question, note));
-        }
-        Typed::Edit => {
-            let hint = format!("`{} edit {plan}` opens the plan", app.program);
-            return Err(Failure::usage(anyhow!("`edit` is no answer")).hint(hint));
-        }
-        Typed::Wrong(why) => return Err(no_answer(why)),
-        Typed::Nothing => return Err(no_answer("that is no answer".to_owned())),
-    };
-    let id = question.id;
-    let answer = move |draft: &mut Draft<'_>| steering::answer(draft, &id, choice, &note, BY);
-    app.say(&app.change(&plan, "answered", answer).await?)?;
-    match (app.daemon(), app.program.goes_on(plan.as_str())) {
-        (Some(_), _) => Ok(()),
-        (None, goes_on) => app.say(&format!("No daemon works here: {goes_on}.")),
-    }
-}
 
 /// Lets nothing new start in a plan.
 pub async fn pause(args: &OnPlan, app: &App) -> Result {
@@ -125,4 +93,63 @@ pub async fn end(daemon: &DaemonInfo, app: &App) -> Result {
         tokio::time::sleep(TRY_AGAIN).await;
     }
     Ok(())
+}
+
+/// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, stops agents.
+pub async fn abort(args: AbortArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
+    let opened = async {
+        let mut app = App::open(start, Access::Control).await?;
+        app.hooks_if_trusted().await;
+        let plan = match &args.plan {
+            Some(_) => app.plan_to_carry_out(args.plan.as_deref()).await?,
+            None => app.plan_to_abort().await?,
+        };
+        Ok((app, plan))
+    };
+    let (app, plan) = unless(&mut ended, "the plan is as it was", opened).await?;
+    let abandon = |draft: &mut Draft<'_>| draft.abandon("on the command line");
+    app.change(&plan, "aborted", abandon).await?;
+    // A daemon of this plan does it; one of another plan keeps the folder, and a later `resume` of this one does.
+    if app.daemon().is_none() {
+        let why = "only what is left is done".to_owned();
+        let prepared = app.prepare(&Planner::Rules { why })?;
+        let lock = app.take(None).await?;
+        let head = app.found(&plan).await?.head;
+        daemon::end_left_behind(&app.volumes).await;
+        let store = app.carry_out(&plan).await?;
+        let first = PlanAtWork {
+            settings: app.settings(&prepared, &head, HumanWait::Leave, store),
+            end_workers: Box::new(|| Box::pin(async {})),
+            end_roles: Box::new(|| Box::pin(async {})),
+        };
+        let folder = FolderSettings {
+            take_up: None,
+            ..app.folder_settings(&lock, EndsWhen::FirstEnds).await?
+        };
+        let shutdown = async { _ = ended.await };
+        daemon::run(folder, Some(first), shutdown).await?;
+    }
+    app.say(&format!(
+        "plan {plan} has ended for good; agents at work are asked to stop, their work stays\n\
+         `{} status {plan}`, `log {plan}` and `diff {plan}` go on showing it",
+        app.program
+    ))?;
+    Ok(Exit::Done)
+}
+
+impl App {
+    /// Returns the only unfinished plan, once the person has agreed: what cannot be undone is done to none unnamed.
+    async fn plan_to_abort(&self) -> Result<PlanId> {
+        let plan = self.only_unfinished_plan().await?;
+        let goal = self.read(&plan, |plan, _| one_line(&plan.head().name, 60));
+        let what = format!("plan {plan} · {}", goal.await?);
+        if !can_ask() {
+            let failure = Failure::usage(anyhow!("which plan is to end for good?"));
+            return Err(failure.hint(format!("`{} abort {plan}` ends {what}", self.program)));
+        }
+        match confirm(&format!("End {what} for good?")).await? {
+            true => Ok(plan),
+            false => Err(Failure::failed(anyhow!("the plan is as it was"))),
+        }
+    }
 }

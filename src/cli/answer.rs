@@ -1,0 +1,42 @@
+//! `answer`: what a person answers to a question.
+
+use anyhow::anyhow;
+
+use super::answer_words::Typed;
+use super::{AnswerArgs, App, BY, Failure, Result, answer_words};
+use crate::plan::{AnswerChoice, Draft};
+use crate::steering;
+
+/// Answers a question.
+pub async fn answer(args: &AnswerArgs, app: &App) -> Result {
+    let (plan, question) = app.question(args.question.as_deref()).await?;
+    let note = args.note.clone().unwrap_or_default();
+    let typed = match AnswerChoice::parse(&args.choice) {
+        Some(choice) => Typed::Answer(choice, note),
+        None => answer_words::read(&format!("{} {note}", args.choice), &question),
+    };
+    let no_answer = |why: String| {
+        let hint = format!("`{} answer {} '?'` explains each", app.program, question.id);
+        Failure::usage(anyhow!(why)).hint(hint)
+    };
+    let (choice, note) = match typed {
+        Typed::Answer(choice, note) => (choice, note),
+        Typed::Explain => {
+            let note = "`--note TEXT` adds a note";
+            return app.say(&answer_words::explanation(&question, note));
+        }
+        Typed::Edit => {
+            let hint = format!("`{} edit {plan}` opens the plan", app.program);
+            return Err(Failure::usage(anyhow!("`edit` is no answer")).hint(hint));
+        }
+        Typed::Wrong(why) => return Err(no_answer(why)),
+        Typed::Nothing => return Err(no_answer("that is no answer".to_owned())),
+    };
+    let id = question.id;
+    let answer = move |draft: &mut Draft<'_>| steering::answer(draft, &id, choice, &note, BY);
+    app.say(&app.change(&plan, "answered", answer).await?)?;
+    match (app.daemon(), app.program.goes_on(plan.as_str())) {
+        (Some(_), _) => Ok(()),
+        (None, goes_on) => app.say(&format!("No daemon works here: {goes_on}.")),
+    }
+}

@@ -1,0 +1,68 @@
+//! `worker`: agents for the commands of a folder, in a process of their own.
+
+use jiff::tz::TimeZone;
+use tokio::sync::mpsc;
+
+use super::{
+    Access, App, CommandStart, Ended, Exit, Result, WorkerArgs, complain, unless, worker_pools,
+};
+use crate::plan_time::Clock;
+use crate::view::clock_time;
+use crate::worker::{self, RoleFilter, WorkerEvent};
+
+/// Takes commands and runs an agent for each.
+pub async fn worker(args: WorkerArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
+    let opened = async {
+        let mut app = App::open(start, Access::Run).await?;
+        app.load_sound_team(&args.team).await?;
+        app.require_trust(true).await?;
+        app.quiet()?;
+        let options = worker_pools::alone(&args, &app).await?;
+        Ok((app, options))
+    };
+    let (app, mut options) = unless(&mut ended, "no command was taken", opened).await?;
+    let (events, received) = mpsc::unbounded_channel();
+    options.events = Some(events);
+    let of_role = match &options.role {
+        RoleFilter::Only(role) => format!(" of `{role}`"),
+        _ => String::new(),
+    };
+    let root = app.config.root().display().to_string();
+    let taking = format!("taking commands{of_role} in `{root}`");
+    complain(&format!("{taking}; Ctrl-C ends\n"));
+    let shown = tokio::spawn(show_work(received));
+    let mut exit = Exit::Done;
+    let worked = worker::run(options, async { exit = ended.await }).await;
+    // It ends with the worker, which held the other end.
+    drop(shown.await);
+    worked?;
+    Ok(exit)
+}
+
+/// Prints what a worker does, a line for each beginning and each end.
+async fn show_work(mut events: mpsc::UnboundedReceiver<WorkerEvent>) {
+    let (clock, zone) = (Clock::start(), TimeZone::system());
+    let mut title = String::new();
+    while let Some(event) = events.recv().await {
+        let ends = matches!(event, WorkerEvent::Reported(_));
+        let what = match event {
+            WorkerEvent::Begun(begun) => {
+                title = begun;
+                "begun".to_owned()
+            }
+            WorkerEvent::Waits { said, until } => {
+                format!("{said}; it is asked again at {}", clock_time(until, &zone))
+            }
+            WorkerEvent::Reported(Some(status)) => format!("reported {}", status.as_str()),
+            WorkerEvent::Reported(None) => "reported by the agent".to_owned(),
+        };
+        // A command that only ends a session was not begun.
+        if !title.is_empty() {
+            let time = clock_time(clock.now(), &zone);
+            complain(&format!("{time} {title}: {what}\n"));
+        }
+        if ends {
+            title.clear();
+        }
+    }
+}
