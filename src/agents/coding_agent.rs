@@ -1,5 +1,5 @@
 //! The coding agents whose output is known: their names, how they are started, what is read of their output. Each agent has one
-//! file next to this one; `outcome` decides what follows from an outcome.
+//! file next to this one; `run_outcome` decides what follows from how a run ended.
 
 use std::path::Path;
 

@@ -205,6 +205,12 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
             )));
         }
     }
+    // Commits of the person, or results of tasks that `restore` took out of the plan.
+    if commit != results.line.tip {
+        complain(&format!(
+            "! `{branch}` was ahead of the plan: what it has beyond the plan's results is taken over, too\n"
+        ));
+    }
     match results.head.status.settled() {
         true => complain(&format!(
             "Hint: `{} prune` removes what is left of it\n",

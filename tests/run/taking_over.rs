@@ -535,6 +535,22 @@ fn prune_removes_only_what_is_merged_or_named() {
 }
 
 #[test]
+fn what_a_branch_has_beyond_the_plan_is_said_when_it_is_merged() {
+    let Some(scene) = clean("") else { return };
+    let branch = scene.results();
+    scene.project.git("worktree prune");
+    let own = format!("commit-tree -m own -p {branch} {branch}^{{tree}}");
+    let own = scene.project.git(&own);
+    let moved = format!("update-ref refs/heads/{branch} {}", own.trim());
+    scene.project.git(&moved);
+    let ran = scene.exits(0, "merge");
+    ran.has_stderr(
+        "was ahead of the plan: what it has beyond the plan's results is taken over, too",
+    );
+    has(scene.project.git("log --format=%s"), "own\n");
+}
+
+#[test]
 fn clean_prints_what_removes_worktrees_and_branches() {
     let Some(scene) = clean("run.max_attempts = 1\n") else {
         return;
