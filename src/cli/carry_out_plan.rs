@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{
     App, CarryOut, Ended, Exit, Failure, Foreground, Result, TeamFile, TeamWorkers, complain,
-    detach, in_process_roles, models, queued_plans, run_terminal, shown_from_here, unless,
+    detach, hand_over_and_take_up, in_process_roles, models, run_terminal, shown_from_here, unless,
 };
 use crate::agents::Agent;
 use crate::config::Planner;
@@ -213,7 +213,7 @@ impl App {
             kept_workers: None,
             store: self.store().await?.clone(),
             clock: self.clock,
-            take_up: Some(queued_plans::take_up(self)),
+            take_up: Some(hand_over_and_take_up::take_up(self)),
         })
     }
 

@@ -1,4 +1,4 @@
-//! `answer`, `pause`, `restore`, `stop`: what a person does to a plan and to the daemon that carries it out.
+//! `pause`, `restore`, `stop`, `abort`: what a person does to a plan and to the daemon that carries it out.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! `run`, `plan`, `resume`, `abort`, `worker` and the daemon that `--detach` leaves behind: open what is needed, and carry a
-//! plan out.
+//! `run`, `plan`, `resume`, and `daemon`, which `--detach` leaves behind: open what is needed, and carry a plan out.
 
 use std::path::Path;
 
@@ -8,7 +7,7 @@ use anyhow::anyhow;
 use super::web::Said;
 use super::{
     Access, App, BY, CarryOut, CommandStart, DaemonArgs, Ended, Exit, Failure, MakePlan, Result,
-    ResumeArgs, RunArgs, Wanted, Work, complain, detach, exit_of, queued_plans,
+    ResumeArgs, RunArgs, Wanted, Work, complain, detach, exit_of, hand_over_and_take_up,
     refuse_secret_arguments, remembered, run_terminal, unless, web,
 };
 use crate::daemon::{self, EndsWhen, HumanWait};
@@ -245,7 +244,7 @@ pub async fn daemon(args: DaemonArgs, start: &CommandStart, mut ended: Ended) ->
     let opened = async {
         let app = App::open(start, Access::Run).await?;
         if !behind {
-            queued_plans::end_other_version(&app, start).await?;
+            hand_over_and_take_up::end_other_version(&app, start).await?;
         }
         let lock = app.take(handed).await?;
         let (Some(plan), Some(confirmed)) = (&args.plan, &args.confirmed) else {

@@ -5,7 +5,7 @@
 
 mod apply_input;
 mod background_effects;
-mod carry_out_steps;
+mod carry_out_decisions;
 mod changed_files;
 mod effect_work;
 mod exchange;
@@ -17,8 +17,8 @@ mod plan_demand;
 mod plan_run;
 mod plans_at_work;
 mod proof_runs;
+mod recover_exchange_files;
 mod report_parsing;
-mod restore_files;
 mod role_requests;
 mod settings;
 mod start_effects;
@@ -33,7 +33,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use self::background_effects::Effects;
-use self::carry_out_steps::{OutgoingCommand, draw_question_ids};
+use self::carry_out_decisions::{OutgoingCommand, draw_question_ids};
 use self::changed_files::{ChangeWatch, Inspected, QuickInspection};
 use self::effect_work::{CheckOutcome, ModelDecision, ModelOutcome, NoAnswer, blocking};
 use self::hooks::{HookNews, HookState};
@@ -51,7 +51,7 @@ pub use effect_work::make_plan;
 use exchange::{Exchange, ExchangeKey};
 pub use internal_plans::tidy as tidy_internal;
 use plans_at_work::{PlanEvent, PlansAtWork, open};
-pub use restore_files::set_torn_aside;
+pub use recover_exchange_files::set_torn_aside;
 pub use settings::{
     DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, KeptWorkers, Models, Notice,
     PlanAtWork, StartedWorkers, TakeUp,

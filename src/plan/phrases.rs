@@ -1,4 +1,4 @@
-//! Words for numbers and texts that several rooms say alike.
+//! Words for numbers and texts that several modules say alike.
 
 use std::fmt::Display;
 

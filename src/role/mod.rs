@@ -13,12 +13,12 @@ mod placeholders;
 mod plan_execution;
 mod plan_tools;
 mod planning_strategy;
-mod recorded_waits;
 mod request_collaboration;
 mod role_assignments;
 mod role_model;
 mod role_settings;
 mod role_state;
+mod wait_chain;
 
 pub use abilities::{Abilities, Ability, ability};
 pub use agent_base_role::{AgentBaseRole, ChosenStrategy};
@@ -32,12 +32,12 @@ pub use messages::{
 };
 pub use plan_tools::plan_tools;
 pub use planning_strategy::{ASK, PlanningStrategy, StepChecker};
-pub use recorded_waits::{WaitChain, end_waits, with_person};
 pub use request_collaboration::{REQUEST_COLLABORATION, request_collaboration};
 pub use role_assignments::{MAX_WAITING, Role};
 pub use role_model::{RoleModel, StepContext};
 pub use role_settings::{RoleFaults, RoleSettings};
 pub use role_state::{AgentState, RoleError, RoleStatus};
+pub use wait_chain::{WaitChain, end_waits, with_person};
 
 pub use crate::wire::team_file::{OnTimeout, StepDoes, StepSpec, StepTemplate};
 

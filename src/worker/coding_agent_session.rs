@@ -1,5 +1,5 @@
 //! Carrying out one command with a coding agent that is known: its session, its runs one after the other, and what is made of
-//! them. What follows from how a run ended is decided in `agents::Outcome::next`.
+//! them. What follows from how a run ended is decided in `agents::RunOutcome::next`.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};

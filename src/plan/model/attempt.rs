@@ -1,4 +1,4 @@
-//! Commands for tasks, the reports on them, and the verdicts.
+//! Attempts at tasks, each with its command and all that was learned of it.
 
 use std::time::Duration;
 
@@ -156,25 +156,5 @@ impl AttemptState {
     /// Returns whether a late report may still count.
     pub fn revivable(self) -> bool {
         matches!(self, Self::TimedOut | Self::Garbled | Self::Withdrawn)
-    }
-}
-
-words! {
-    /// The three statuses of a report.
-    #[derive(Default)]
-    pub enum ReportStatus {
-        Success = "SUCCESS",
-        #[default]
-        Failed = "FAILED",
-        PartialSuccess = "PARTIAL_SUCCESS",
-    }
-}
-
-words! {
-    /// How a collaboration ended.
-    pub enum Collaboration {
-        Completed = "completed",
-        Error = "error",
-        Rejected = "rejected",
     }
 }

@@ -1,5 +1,4 @@
-//! The integration branch, where the results of a plan are merged when each task has a worktree and a branch of its own; and the
-//! repository, as it was before any agent of the plan worked there.
+//! The integration branch, where the results of a plan are merged when each task has a worktree and a branch of its own.
 
 use serde::{Deserialize, Serialize};
 

@@ -86,3 +86,14 @@ impl Report {
         std::iter::once(status).chain(said).collect()
     }
 }
+
+words! {
+    /// The three statuses of a report.
+    #[derive(Default)]
+    pub enum ReportStatus {
+        Success = "SUCCESS",
+        #[default]
+        Failed = "FAILED",
+        PartialSuccess = "PARTIAL_SUCCESS",
+    }
+}

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Collaboration, CommandId, Time};
+use super::{CommandId, Time, words};
 
 /// A role that waits for its request to another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,5 +38,14 @@ impl From<Collaboration> for RoleRequestEnd {
             Collaboration::Error => Self::Error,
             Collaboration::Rejected => Self::Rejected,
         }
+    }
+}
+
+words! {
+    /// How a collaboration ended.
+    pub enum Collaboration {
+        Completed = "completed",
+        Error = "error",
+        Rejected = "rejected",
     }
 }
