@@ -161,6 +161,30 @@ impl Unknown {
     }
 }
 
+/// Fields that a task has only in Markdown, or that mean another one, each with the way out. A file with one of them would run
+/// otherwise than its author meant; a tool's caller is told that they are ignored.
+const OF_MARKDOWN: [(&str, &str); 6] = [
+    ("after", "did you mean `dependencies`?"),
+    ("depends_on", "did you mean `dependencies`?"),
+    ("expected", "did you mean `expected_outcome`?"),
+    ("done", ONLY_MARKDOWN),
+    ("skipped", ONLY_MARKDOWN),
+    ("may_change", ONLY_MARKDOWN),
+];
+
+const ONLY_MARKDOWN: &str =
+    "only plan files in Markdown have it: take it out, or write the plan in Markdown";
+
+fn refuse_markdown(task: &YamlFields<'_>) {
+    for (name, way) in OF_MARKDOWN {
+        let say = |key: &YamlNode, _: &str| {
+            let problem = key.problem(format!("a task has no field `{name}` here"));
+            problem.with_hint(way)
+        };
+        task.refuse(|word| word == name, say);
+    }
+}
+
 /// How unknown fields are treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::wire) enum UnknownFields {
@@ -240,6 +264,9 @@ pub(super) fn of_node(
             });
         }
         for fields in tasks.iter().filter_map(|task| open(task, "the task", TASK)) {
+            if others != UnknownFields::Refused {
+                refuse_markdown(&fields);
+            }
             let mut draft = task_of(&fields);
             draft.task.key = Some(word(&fields, "task_id"));
             draft.task.name = word(&fields, "name");

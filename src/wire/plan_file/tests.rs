@@ -280,6 +280,22 @@ fn near_miss_field_is_problem_and_others_are_ignored() {
 }
 
 #[test]
+fn field_of_markdown_is_refused_in_yaml_and_json() {
+    let yaml = "name: x\nsteps:\n- step_id: a\n  tasks:\n  - task_id: t\n    name: T\n    done: true\n    \
+                skipped: why\n    may_change: [x]\n    after: [u]\n    expected: [E]\n    foo: 1\n";
+    insta::assert_snapshot!(problems("p.yaml", yaml), @r"
+    line 7, column 5: a task has no field `done` here / only plan files in Markdown have it: take it out, or write the plan in Markdown
+    line 8, column 5: a task has no field `skipped` here / only plan files in Markdown have it: take it out, or write the plan in Markdown
+    line 9, column 5: a task has no field `may_change` here / only plan files in Markdown have it: take it out, or write the plan in Markdown
+    line 10, column 5: a task has no field `after` here / did you mean `dependencies`?
+    line 11, column 5: a task has no field `expected` here / did you mean `expected_outcome`?
+    ");
+    let json = "{\"name\": \"x\", \"steps\": [{\"step_id\": \"a\", \"tasks\": [\n\
+                {\"task_id\": \"t\", \"name\": \"T\", \"depends_on\": []}]}]}";
+    insta::assert_snapshot!(problems("p.json", json), @"line 2, column 31: a task has no field `depends_on` here / did you mean `dependencies`?");
+}
+
+#[test]
 fn json_takes_what_its_types_take_and_knows_every_place() {
     let file = |more: &str, task: &str| {
         format!(
