@@ -67,6 +67,16 @@ pub(super) fn attribute(line: &str) -> Option<(&str, &str, usize)> {
     Some((key.trim(), value.trim(), at))
 }
 
+/// Splits a line such as `- done`, as [`attribute`] does. In a description it is text.
+fn bare_flag(line: &str) -> Option<(&str, &str, usize)> {
+    let key = line.strip_prefix(['-', '*'])?.strip_prefix(' ')?.trim();
+    match known(key)? {
+        "done" | "optional" => Some((key, "true", line.len())),
+        "skipped" => Some((key, "", line.len())),
+        _ => None,
+    }
+}
+
 /// Returns whether a line of a description would be read as something else without a backslash before it.
 pub(super) fn needs_escape(line: &str) -> bool {
     let text = line.trim_start_matches('\\');
@@ -144,7 +154,8 @@ impl Reader<'_> {
 
     fn line_of_task(&mut self, line: &str, number: usize) {
         let leading = self.place != ReaderPosition::Description;
-        match attribute(line) {
+        let bare = || bare_flag(line).filter(|_| leading);
+        match attribute(line).or_else(bare) {
             Some((key, value, at)) => match known(key) {
                 Some(key) => {
                     self.write_attribute(key, value, number, line[..at].chars().count() + 1);

@@ -296,6 +296,27 @@ fn field_of_markdown_is_refused_in_yaml_and_json() {
 }
 
 #[test]
+fn flag_needs_no_value() {
+    let tasks = read("## A\n- done\n## B\n- skipped\n- optional\n\n- done\n## C\nWords\n- done\n");
+    let tasks: Vec<_> = (tasks.plan.tasks.iter())
+        .map(|task| {
+            (
+                task.done,
+                task.optional,
+                task.skipped.as_deref(),
+                &*task.description,
+            )
+        })
+        .collect();
+    let wanted = [
+        (true, false, None, ""),
+        (false, true, Some(""), "- done"),
+        (false, false, None, "Words\n- done"),
+    ];
+    assert_eq!(tasks, wanted);
+}
+
+#[test]
 fn json_takes_what_its_types_take_and_knows_every_place() {
     let file = |more: &str, task: &str| {
         format!(
