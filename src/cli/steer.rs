@@ -13,7 +13,7 @@ use crate::steering::{self, NAME};
 use crate::store::StoreError;
 use crate::view::ProgramName;
 use crate::volumes::DaemonLock;
-use crate::wire::{criterion_text, nearest, one_line};
+use crate::wire::{criterion_text, joined, nearest, one_line};
 
 /// The most that is read of the lock of a command.
 const LONGEST: usize = 1024;
@@ -73,7 +73,10 @@ pub async fn add(args: &AddArgs, app: &App) -> Result {
     let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
     let known = &app.config.checks;
     let criteria = criterion_text::read(args.expected.as_deref().unwrap_or_default());
-    let criteria = criteria.map_err(|why| Failure::usage(anyhow!("`--expected`: {why}")))?;
+    let criteria = criteria.map_err(|problems| {
+        let why = joined(problems.into_iter().map(|problem| problem.message), "; ");
+        Failure::usage(anyhow!("`--expected`: {why}"))
+    })?;
     let bound = criteria.list().iter().filter_map(|one| match &one.proof {
         Some(Proof::Check(name)) => Some(name),
         Some(Proof::File(_)) | None => None,

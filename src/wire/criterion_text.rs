@@ -4,44 +4,49 @@
 use super::{joined, nearest, one_line, quote};
 use crate::plan::{Criteria, Criterion, FileProperty, Proof, within_workspace};
 
+/// Why the brackets of a criterion prove nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CriterionProblem {
+    /// How many lines of the text, or entries of the list, stand before it.
+    pub at: usize,
+    pub message: String,
+}
+
 /// The most criteria of a task: a judge answers each that nothing proves.
 const MOST: usize = 50;
 
 /// Reads what is expected of a task.
 ///
 /// # Errors
-/// Why brackets behind a criterion name no proof.
-pub fn read(text: &str) -> Result<Criteria, String> {
+/// For each criterion, why its brackets name no proof.
+pub fn read(text: &str) -> Result<Criteria, Vec<CriterionProblem>> {
+    let start = text.len() - text.trim_start().len();
+    let first = text[..start].matches('\n').count();
     let text = text.trim();
     let item = |line: &str| line.trim_start().starts_with("- ");
     if !text.lines().next().is_some_and(item) {
-        return Ok(Criteria::new([read_one(text)?]));
+        return read_all(&[(first, text)]);
     }
-    let mut items: Vec<String> = Vec::new();
-    for line in text.lines() {
+    let mut items: Vec<(usize, String)> = Vec::new();
+    for (at, line) in (first..).zip(text.lines()) {
         match (line.trim_start().strip_prefix("- "), items.last_mut()) {
-            (Some(text), _) => items.push(text.trim().to_owned()),
-            (None, Some(last)) => *last = format!("{last}\n{}", line.trim()),
+            (Some(text), _) => items.push((at, text.trim().to_owned())),
+            (None, Some((_, last))) => *last = format!("{last}\n{}", line.trim()),
             (None, None) => {}
         }
     }
-    read_list(items.iter().map(String::as_str))
+    let items: Vec<_> = items.iter().map(|(at, text)| (*at, &**text)).collect();
+    read_all(&items)
 }
 
 /// Reads criteria that stand in a list.
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_list<'a>(items: impl IntoIterator<Item = &'a str>) -> Result<Criteria, String> {
-    let items: Vec<&str> = items.into_iter().collect();
-    if items.len() > MOST {
-        let count = items.len();
-        return Err(format!(
-            "a task has at most {MOST} criteria, and these are {count}: make several tasks of it"
-        ));
-    }
-    let items = items.into_iter().map(read_one);
-    Ok(Criteria::new(items.collect::<Result<Vec<_>, _>>()?))
+pub fn read_list<'a>(
+    items: impl IntoIterator<Item = &'a str>,
+) -> Result<Criteria, Vec<CriterionProblem>> {
+    read_all(&items.into_iter().enumerate().collect::<Vec<_>>())
 }
 
 /// Returns the criteria as they are read: a text, or a list of lines.
@@ -61,6 +66,27 @@ pub fn write_one(criterion: &Criterion) -> String {
         None => criterion.text.clone(),
         Some(Proof::Check(name)) => format!("{} (check: {name})", criterion.text),
         Some(Proof::File(file)) => format!("{} (file: {})", criterion.text, file.stated()),
+    }
+}
+
+fn read_all(items: &[(usize, &str)]) -> Result<Criteria, Vec<CriterionProblem>> {
+    if let (Some((at, _)), true) = (items.first(), items.len() > MOST) {
+        let count = items.len();
+        let message = format!(
+            "a task has at most {MOST} criteria, and these are {count}: make several tasks of it"
+        );
+        return Err(vec![CriterionProblem { at: *at, message }]);
+    }
+    let (mut criteria, mut problems) = (Vec::new(), Vec::new());
+    for &(at, text) in items {
+        match read_one(text) {
+            Ok(criterion) => criteria.push(criterion),
+            Err(message) => problems.push(CriterionProblem { at, message }),
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(Criteria::new(criteria)),
+        false => Err(problems),
     }
 }
 
@@ -160,8 +186,15 @@ mod tests {
     #[test]
     fn number_of_criteria_has_a_limit() {
         assert!(read(&"- a\n".repeat(50)).is_ok());
-        let error = read(&"- a\n".repeat(51)).unwrap_err();
+        let error = read(&"- a\n".repeat(51)).unwrap_err().remove(0).message;
         assert!(error.contains("at most 50 criteria"), "{error}");
+    }
+
+    #[test]
+    fn every_wrong_criterion_is_reported_with_its_line() {
+        let problems = read("\n- a (chek: test)\n- b\n  c\n- d (lines: 3)").unwrap_err();
+        let lines: Vec<_> = problems.iter().map(|problem| problem.at).collect();
+        assert_eq!(lines, [1, 4]);
     }
 
     #[test]
@@ -180,7 +213,7 @@ mod tests {
             ("a (contans: x)", "`(file: PATH, contains: …)`"),
             ("- b\n- a (lines: 3)", "`(file: PATH, lines: …)`"),
         ] {
-            let said = read(text).unwrap_err();
+            let said = read(text).unwrap_err().remove(0).message;
             assert!(said.ends_with(way), "{text}: {said}");
         }
     }

@@ -107,6 +107,19 @@ struct Attribute {
     place: Place,
 }
 
+impl Attribute {
+    /// Returns where a line of the value begins. Two characters of indentation were removed from further lines.
+    fn place_of_line(&self, at: usize) -> Place {
+        match at {
+            0 => self.place,
+            _ => Place {
+                line: self.place.line + at,
+                column: 3,
+            },
+        }
+    }
+}
+
 /// Reads the body line by line.
 struct Reader<'a> {
     plan: &'a mut PlanSpec,
@@ -289,9 +302,13 @@ fn set(draft: &mut TaskDraft, attribute: &Attribute, problems: &Problems) {
         "after" => draft.after = references(attribute),
         "assignee" => task.assignee = stated(),
         "step" => task.step = stated(),
-        "expected" => match criterion_text::read(value) {
+        "expected" => match criterion_text::read(&attribute.value) {
             Ok(criteria) => draft.expect(criteria, attribute.place),
-            Err(message) => refuse(message),
+            Err(wrong) => {
+                for one in wrong {
+                    problems.add(attribute.place_of_line(one.at).problem(one.message));
+                }
+            }
         },
         "constraints" => value.clone_into(&mut task.constraints),
         "checks" => draft.check(words(attribute)),
@@ -323,10 +340,8 @@ fn references(attribute: &Attribute) -> Vec<Reference> {
 /// Reads a list separated by commas, on one or more lines.
 fn words(attribute: &Attribute) -> Vec<Reference> {
     let mut words = Vec::new();
-    let first = attribute.place;
-    for (line, text) in (first.line..).zip(attribute.value.split('\n')) {
-        // Two characters of indentation were removed from further lines.
-        let mut column = if line == first.line { first.column } else { 3 };
+    for (at, text) in attribute.value.split('\n').enumerate() {
+        let Place { line, mut column } = attribute.place_of_line(at);
         for part in text.split(',') {
             let word = part.trim();
             let indent = part.chars().take_while(|c| c.is_whitespace()).count();

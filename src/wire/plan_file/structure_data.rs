@@ -298,15 +298,19 @@ fn task_of(fields: &YamlFields<'_>) -> TaskDraft {
         problems.add(fields.place("locks").problem(problem));
     }
     let expected = fields.place("expected_outcome");
+    let mut items = Vec::new();
     let criteria = match fields.node.list("expected_outcome") {
         Some(_) => {
-            let items = fields.texts("expected_outcome");
+            items = fields.texts("expected_outcome");
             criterion_text::read_list(items.iter().map(|item| item.word.as_str()))
         }
         None => criterion_text::read(&fields.string("expected_outcome")),
     };
-    let criteria = criteria.unwrap_or_else(|message| {
-        problems.add(expected.problem(message));
+    let criteria = criteria.unwrap_or_else(|wrong| {
+        for one in wrong {
+            let place = items.get(one.at).map_or(expected, |item| item.place);
+            problems.add(place.problem(one.message));
+        }
         Criteria::default()
     });
     let text = |key| fields.string(key);

@@ -317,6 +317,21 @@ fn flag_needs_no_value() {
 }
 
 #[test]
+fn every_wrong_criterion_is_reported_in_its_place() {
+    let markdown = "## A\n- expected:\n  - a (chek: x)\n  - b\n  - c (lines: 1)\n";
+    insta::assert_snapshot!(problems("p.md", markdown), @r"
+    line 3, column 3: `(chek: …)` is no proof: did you mean `(check: …)`?
+    line 5, column 3: `(lines: …)` names no file: a proof is `(file: PATH, lines: …)`
+    ");
+    let yaml = "name: x\nsteps:\n- step_id: a\n  tasks:\n  - task_id: t\n    name: T\n    \
+                expected_outcome:\n    - 'a (chek: x)'\n    - 'c (lines: 1)'\n";
+    insta::assert_snapshot!(problems("p.yaml", yaml), @r"
+    line 8, column 7: `(chek: …)` is no proof: did you mean `(check: …)`?
+    line 9, column 7: `(lines: …)` names no file: a proof is `(file: PATH, lines: …)`
+    ");
+}
+
+#[test]
 fn json_takes_what_its_types_take_and_knows_every_place() {
     let file = |more: &str, task: &str| {
         format!(
