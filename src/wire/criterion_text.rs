@@ -96,19 +96,44 @@ fn read_one(text: &str) -> Result<Criterion, String> {
         let text = text.to_owned();
         Ok(Criterion { text, proof })
     };
-    let bracketed = text.strip_suffix(')');
+    let sentence = text.strip_suffix(['.', '。']).unwrap_or(text);
+    let bracketed = sentence.strip_suffix(')');
     let Some((words, inside)) = bracketed.and_then(last_bracket) else {
         return match bracketed.and_then(|text| misspelt(text.rsplit_once('(')?.1)) {
             Some(problem) => Err(problem),
-            None => proven(text, None),
+            None => proof_within(text).map_or_else(|| proven(text, None), Err),
         };
     };
     let proof = match inside.split_once(':') {
-        Some(("check", name)) => Proof::Check(name.trim().to_owned()),
+        Some(("check", name)) => Proof::Check(name.trim().trim_matches('`').to_owned()),
         Some(("file", property)) => Proof::File(file(property)?),
         _ => return proven(text, None),
     };
-    proven(words.trim(), Some(proof))
+    match (words.trim(), proof_within(words)) {
+        ("", _) => Err(format!(
+            "`({})` stands alone: write before it what it proves",
+            one_line(inside, 60)
+        )),
+        (_, Some(problem)) => Err(problem),
+        (words, None) => proven(words, Some(proof)),
+    }
+}
+
+/// Returns what is wrong with a text that has a proof in its middle. Brackets that would be none at its end are text.
+fn proof_within(text: &str) -> Option<String> {
+    let inside = text
+        .split('(')
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')'));
+    let mut proofs = inside.filter(|(inside, _)| match inside.split_once(':') {
+        Some(("check", name)) => name.split_whitespace().count() == 1,
+        Some(("file", property)) => file(property).is_ok(),
+        _ => false,
+    });
+    let shown = one_line(proofs.next()?.0, 60);
+    Some(format!(
+        "`({shown})` stands in the middle of the text: put it at the end"
+    ))
 }
 
 /// Splits at the bracket that names a proof: the text of a property may have brackets of its own.
@@ -134,7 +159,8 @@ fn misspelt(inside: &str) -> Option<String> {
 
 fn file(property: &str) -> Result<FileProperty, String> {
     let (path, property) = property.split_once(',').unwrap_or((property, ""));
-    let path = within_workspace(path).map_err(|fault| format!("{} {fault}", quote(path.trim())))?;
+    let path = path.trim().trim_matches('`');
+    let path = within_workspace(path).map_err(|fault| format!("{} {fault}", quote(path)))?;
     let mut file = FileProperty {
         path,
         ..FileProperty::default()
@@ -191,6 +217,25 @@ mod tests {
     }
 
     #[test]
+    fn proof_may_end_with_a_full_stop_and_have_backticks() {
+        for (text, written) in [
+            ("a (check: test).", "a (check: test)"),
+            ("a (check: `test`)。", "a (check: test)"),
+            ("a (file: `b`, lines: 1).", "a (file: b, lines: 1)"),
+        ] {
+            assert_eq!(write(&read(text).unwrap()), written);
+        }
+        for text in [
+            "It works (mostly).",
+            "See (file: b.md) and so on",
+            "Look (check: that it works) twice",
+            "a :( (b) c",
+        ] {
+            assert_eq!(read(text).unwrap(), Criteria::plain(text));
+        }
+    }
+
+    #[test]
     fn every_wrong_criterion_is_reported_with_its_line() {
         let problems = read("\n- a (chek: test)\n- b\n  c\n- d (lines: 3)").unwrap_err();
         let lines: Vec<_> = problems.iter().map(|problem| problem.at).collect();
@@ -212,6 +257,11 @@ mod tests {
             ("a (flie: b, lines: 3)", "did you mean `(file: …)`?"),
             ("a (contans: x)", "`(file: PATH, contains: …)`"),
             ("- b\n- a (lines: 3)", "`(file: PATH, lines: …)`"),
+            ("a (chek: test).", "did you mean `(check: …)`?"),
+            ("a (check: test) and more", "put it at the end"),
+            ("a (check: test), b (check: lint)", "put it at the end"),
+            ("a (file: b, contains: c, lines: 3) d", "put it at the end"),
+            ("(check: test)", "write before it what it proves"),
         ] {
             let said = read(text).unwrap_err().remove(0).message;
             assert!(said.ends_with(way), "{text}: {said}");
