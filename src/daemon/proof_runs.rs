@@ -345,6 +345,7 @@ impl Subject {
         if let Some(own) = self.own.as_ref().filter(|_| merged.is_none()) {
             let is_own = |file: &TreeFile| own.contains(&file.path);
             changes.restored.retain(is_own);
+            changes.permitted.retain(is_own);
             changes.added.retain(is_own);
         }
         Ok(Some(Compared {
@@ -415,15 +416,20 @@ impl Subject {
         let Ok(place) = self.lay_out(&compared.before, &tree).await else {
             return Ok(());
         };
+        let mut proof = Vec::new();
         for result in results {
             let check = self.checks().find(|check| check.name == result.name);
             let Some(check) = check else { continue };
             let run = self.run(check, place.folder()).await?;
             if outcome(check, &run).outcome == Before::Red {
                 result.new_tests = named(added);
+                proof.push(result);
             }
         }
-        Ok(())
+        if compared.changes.permitted.is_empty() {
+            return Ok(());
+        }
+        self.doubt_by(compared, &[], "", proof).await
     }
 
     /// Lays a tree out in the folder for the state before, and makes it ready. `commit` is one to begin with, where results are

@@ -64,6 +64,8 @@ impl TreeFile {
 pub struct JudgingChanges {
     /// Files as they were before; a check runs with these.
     pub restored: Vec<TreeFile>,
+    /// Files as they were before, which the agent may change: a check that passes with its versions only proves nothing.
+    pub permitted: Vec<TreeFile>,
     /// New files that judge.
     pub added: Vec<TreeFile>,
     /// Files of which a part that may configure tests has changed, with that.
@@ -156,14 +158,15 @@ impl CheckFolder {
     ) -> Result<JudgingChanges> {
         let mut changes = JudgingChanges::default();
         let (mut before, mut after) = (Vec::new(), Vec::new());
+        let all = files.without_permits();
         for change in tree_changes(&self.git, trees).await? {
             let (path, is_new) = (&change.path, change.status == "A");
-            let is_judge = files.judges(path)
-                || files.configures(path)
-                || change.modes[0] == EXECUTABLE && files.runs(path);
+            let is_judge = all.judges(path)
+                || all.configures(path)
+                || change.modes[0] == EXECUTABLE && all.runs(path);
             if inline_tests::may_have_tests(path) {
                 // The checks run with judging files as they were.
-                if !is_new && !is_judge && !files.may_change(path) {
+                if !is_new && !is_judge {
                     before.push((path.clone(), change.ids[0].clone()));
                 }
                 after.push((path.clone(), change.ids[1].clone()));
@@ -171,18 +174,24 @@ impl CheckFolder {
             if change.leads_out(&self.git).await? {
                 changes.links.push(path.clone());
             }
-            if files.runs_in_place(path) {
+            if all.runs_in_place(path) {
                 changes.manifests.push(path.clone());
             }
-            if !is_judge {
-                if files.is_manifest(path) && self.of_tests(trees, &change, files).await? {
-                    changes.manifests.push(path.clone());
-                }
-            } else if is_new && !files.configures(path) {
+            if is_judge && is_new && !all.configures(path) {
                 changes.added.push(TreeFile::of(&change, 1));
-            } else {
+                continue;
+            }
+            let of_tests =
+                is_judge || all.is_manifest(path) && self.of_tests(trees, &change, &all).await?;
+            let was = || {
                 let was = TreeFile::of(&change, 0);
-                (changes.restored).push(if is_new { was.removed() } else { was });
+                if is_new { was.removed() } else { was }
+            };
+            match (of_tests, files.may_change(path)) {
+                (false, _) => {}
+                (true, true) => changes.permitted.push(was()),
+                (true, false) if is_judge => changes.restored.push(was()),
+                (true, false) => changes.manifests.push(path.clone()),
             }
         }
         if !before.is_empty() {

@@ -107,6 +107,16 @@ impl JudgingFiles {
         files
     }
 
+    /// Returns the same without any file that agents may change.
+    #[must_use]
+    pub fn without_permits(&self) -> Self {
+        let may_change = Vec::new();
+        Self {
+            may_change,
+            ..self.clone()
+        }
+    }
+
     /// Returns whether agents may change a file, even one that judges.
     pub(super) fn may_change(&self, path: &str) -> bool {
         self.may_change.iter().any(|pattern| pattern.is_match(path))

@@ -81,6 +81,10 @@ const VERIFY: (&str, &str) = (
 const LIAR: &str = "#!/bin/sh\necho Ran 1 test in 0.1s\n";
 pub(super) const UNIT: &str = "run = ['python3', '-m', 'unittest', 'discover', '-s', 'tests']";
 
+const FREE: &str = "run = ['python3', '-m', 'unittest', 'discover', '-s', 'tests']\n[run]\nmay_change = ['tests/**']";
+/// A script that tells how many tests it runs.
+const CASES: &str = "run = ['sh', 'tests/run.sh']\ncount = '(\\d+) cases'";
+
 /// Checks that pass whatever was done, or that only seem to have failed before.
 const VACUOUS: [Row; 20] = [
     row(
@@ -217,7 +221,7 @@ const VACUOUS: [Row; 20] = [
 ];
 
 /// Changes of what judges in place of the work.
-const TAMPERED: [Row; 27] = [
+const TAMPERED: [Row; 32] = [
     row(
         "the test is emptied",
         &[BUG, TEST],
@@ -391,6 +395,69 @@ const TAMPERED: [Row; 27] = [
         Refused,
     ),
     row(
+        "a test is weakened, which the person allows",
+        &[BUG, TEST],
+        FREE,
+        &[WEAK],
+        Believed,
+    ),
+    Row {
+        task: "- may_change: tests/**",
+        ..row(
+            "a test is weakened, which the plan allows",
+            &[BUG, TEST],
+            UNIT,
+            &[WEAK],
+            Believed,
+        )
+    },
+    Row {
+        task: "- may_change: tests/**",
+        ..row(
+            "the script of the check tests nothing, which the plan allows",
+            &[
+                ("tests/run.sh", "echo 1 cases; sh tests/t_one.sh\n"),
+                ("tests/t_one.sh", "test -f done.txt\n"),
+            ],
+            CASES,
+            &[("tests/t_one.sh", "true\n")],
+            Believed,
+        )
+    },
+    Row {
+        task: "- may_change: tests/**",
+        ..row(
+            "a new test fails, and the plan allows that the script leaves it out",
+            &[
+                (
+                    "tests/run.sh",
+                    "echo 1 cases; for t in tests/t_*; do sh $t || exit 1; done\n",
+                ),
+                ("tests/t_one.sh", "true\n"),
+            ],
+            CASES,
+            &[
+                ("tests/run.sh", "echo 1 cases\n"),
+                ("tests/t_two.sh", "test -f done.txt\n"),
+            ],
+            Believed,
+        )
+    },
+    Row {
+        task: "- may_change: Makefile",
+        ..row(
+            "the manifest names another test, which the plan allows",
+            &[
+                BUG,
+                TEST,
+                ("Makefile", "test: python3 -m unittest discover -s tests\n"),
+            ],
+            "run = ['sh', '-c', 'eval \"$(sed -n s/^test://p Makefile)\"']",
+            &[("Makefile", "test: echo Ran 1 test in 0.1s\n")],
+            Believed,
+        )
+    },
+    row(
         "a new test fails before as its module is missing",
         &[FIX, TEST],
         UNIT,
@@ -406,7 +473,7 @@ const TAMPERED: [Row; 27] = [
 ];
 
 /// Results as they should be.
-const HONEST: [Row; 25] = [
+const HONEST: [Row; 28] = [
     row("a bug is mended", &[BUG, TEST], UNIT, &[FIX], Proven),
     row(
         "a bug is mended, with a test",
@@ -446,7 +513,7 @@ const HONEST: [Row; 25] = [
     row(
         "a name changes, which the person allows for its test",
         &[FIX, TEST],
-        "run = ['python3', '-m', 'unittest', 'discover', '-s', 'tests']\n[run]\nmay_change = ['tests/**']",
+        FREE,
         &[
             ("calc.py", "def plus(a, b):\n    return a + b\n"),
             (
@@ -472,6 +539,27 @@ const HONEST: [Row; 25] = [
             Believed,
         )
     },
+    row(
+        "a bug is mended, and a test is added, where the person allows more",
+        &[BUG, TEST],
+        FREE,
+        &[MUL, TEST_MUL],
+        Proven,
+    ),
+    row(
+        "a feature comes with its tests, where the person allows more",
+        &[FIX, TEST],
+        FREE,
+        &[MUL, TEST_MUL],
+        Proven,
+    ),
+    row(
+        "a bug is mended, and the person allows that its test is worded anew",
+        &[BUG, TEST],
+        FREE,
+        &[FIX, WEAK],
+        Proven,
+    ),
     row(
         "a bug is mended, and its test moves to another file",
         &[INLINE],

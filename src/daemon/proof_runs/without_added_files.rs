@@ -1,6 +1,7 @@
 //! What would prove a result is tried once more, where it may have passed for another reason than the result.
 
 use super::{Compared, Subject, named};
+use crate::exec::TreeFile;
 use crate::plan::CheckResult;
 
 impl Subject {
@@ -19,28 +20,57 @@ impl Subject {
             .into_iter()
             .partition(|result| self.runs.is_plain(&result.name));
         for (results, absent) in [(plain, &[][..]), (others, changes.added.as_slice())] {
-            if results.is_empty() || was_aside && absent.is_empty() {
+            let as_was = absent.is_empty() && changes.permitted.is_empty();
+            if was_aside && as_was {
                 continue;
             }
             let absent: Vec<_> = absent.iter().map(|file| file.removed()).collect();
-            let files = [changes.restored.as_slice(), absent.as_slice()].concat();
-            let tree = own.place.with_files(&own.delivered, &files).await?;
-            own.place.lay_out(&tree).await?;
-            // Where it fails, the checks say so.
-            self.prepare(&own.place).await?;
             let without = format!("without {}, which the agent wrote", named(&absent));
             let how = match (was_aside, absent.is_empty()) {
-                (true, _) => without,
+                (true, true) => String::new(),
+                (true, false) => without,
                 (false, true) => "with only what git keeps".to_owned(),
                 (false, false) => format!("with only what git keeps, and {without}"),
             };
-            for result in results {
-                let Some(check) = self.runs.settings.config.checks.get(&result.name) else {
-                    continue;
-                };
-                if !self.run(check, own.place.folder()).await?.passed {
-                    result.doubt = format!("it fails {how}");
-                }
+            self.doubt_by(own, &absent, &how, results).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs checks in a folder aside on the result with all files that judge as they were, also those that the agent may change,
+    /// and without some. `how` says more of what is different there. Those that fail so get a doubt.
+    pub(super) async fn doubt_by(
+        &self,
+        own: &Compared,
+        absent: &[TreeFile],
+        how: &str,
+        results: Vec<&mut CheckResult>,
+    ) -> anyhow::Result<()> {
+        if results.is_empty() {
+            return Ok(());
+        }
+        let permitted = own.changes.permitted.as_slice();
+        let files = [own.changes.restored.as_slice(), permitted, absent].concat();
+        let tree = own.place.with_files(&own.delivered, &files).await?;
+        own.place.lay_out(&tree).await?;
+        // Where it fails, the checks say so.
+        self.prepare(&own.place).await?;
+        let as_before = match permitted {
+            [] => String::new(),
+            files => format!(
+                "with {} as before, which the agent may change",
+                named(files)
+            ),
+        };
+        let parts = [how, &as_before].into_iter();
+        let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+        let how = parts.join(", and ");
+        for result in results {
+            let Some(check) = self.runs.settings.config.checks.get(&result.name) else {
+                continue;
+            };
+            if !self.run(check, own.place.folder()).await?.passed {
+                result.doubt = format!("it fails {how}");
             }
         }
         Ok(())

@@ -13,7 +13,8 @@ const QUICK: Duration = Duration::from_secs(5);
 impl Subject {
     /// Returns why nothing shows that the result is judged by the files that judged before, where git does not keep those.
     pub(super) fn may_judge_itself(&self) -> Option<String> {
-        let (changed, files) = (&self.changed, self.judging());
+        // What the agent may change proves nothing, either.
+        let (changed, files) = (&self.changed, self.judging().without_permits());
         let judges = |path: &&str| {
             let runs = files.runs(path) || files.runs_in_place(path);
             runs || files.judges(path) || files.configures(path) || files.is_manifest(path)
