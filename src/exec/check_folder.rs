@@ -12,7 +12,7 @@ use super::{
 };
 use crate::config::CheckConfig;
 use crate::own_files::remove_if_there;
-use crate::plan::CheckResult;
+use crate::plan::{CheckResult, unless_empty};
 use crate::wire::one_line;
 
 /// The mode of a file that may be executed.
@@ -81,7 +81,8 @@ pub fn why_not_ready(failed: &CheckResult) -> String {
     let end = failed.exit.map(|exit| format!(" (exit {exit})"));
     let said = failed.tail.lines().rfind(|line| !line.trim().is_empty());
     let said = one_line(said.unwrap_or_default(), SAID);
-    format!("`prepare` failed{}: {said}", end.unwrap_or_default())
+    let said = unless_empty(&said, |said| format!(": {said}"));
+    format!("`prepare` failed{}{said}", end.unwrap_or_default())
 }
 
 impl CheckFolder {
@@ -320,5 +321,24 @@ impl super::GitSnapshots {
         let git = self.git.in_folder(folder).with_index(&index);
         let prepared = folder.with_extension("prepared");
         Ok(CheckFolder::new(git, prepared, None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reason_ends_where_nothing_was_said() {
+        let mut failed = CheckResult {
+            exit: Some(1),
+            ..CheckResult::default()
+        };
+        assert_eq!(why_not_ready(&failed), "`prepare` failed (exit 1)");
+        failed.tail = "no network\n".to_owned();
+        assert_eq!(
+            why_not_ready(&failed),
+            "`prepare` failed (exit 1): no network"
+        );
     }
 }

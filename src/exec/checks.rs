@@ -80,6 +80,9 @@ async fn run_into(
     let said = printable(&output.out_since(begin, READ));
     let tail = output.out_since(begin, TAIL) + &end;
     let mut result = result(check, outcome.exit, outcome.success(), &tail);
+    if outcome.timed_out {
+        result.finding = format!("stopped after {:?}", check.timeout);
+    }
     result.tests = test_summary::tests_run(&said, check.count.as_deref());
     if !result.passed {
         let why = test_summary::why_no_test_failed(outcome.exit, &said, check.plain);
@@ -137,6 +140,7 @@ mod tests {
         assert_eq!(missing.outcome(), missing.tail);
         let late = result(&["sleep", "1000"], Duration::from_millis(20)).await;
         assert!(!late.passed && late.tail.contains("stopped after"));
+        assert_eq!(late.outcome(), "stopped after 20ms");
     }
 
     #[tokio::test]

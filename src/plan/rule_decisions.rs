@@ -50,7 +50,7 @@ pub fn judge(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verdict {
         (Decision::Next, format!("{status}, {checked}"))
     } else if let Some(check) = checks.find(|check| !check.passed) {
         let name = &check.name;
-        // The finding of a check that is not a command.
+        // The finding of a check that is not a command, or ran out of time.
         let found = unless_empty(&check.finding, |finding| format!(": {finding}"));
         let reason = match name.as_str() {
             MERGE_CHECK => "it does not go together with the results before it".to_owned(),
@@ -64,7 +64,7 @@ pub fn judge(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verdict {
     } else if let Some(report) = report.filter(|report| report.words_only) {
         let wrote = report.results.split_once('.');
         let wrote = wrote.map_or("no report", |it| it.0);
-        let changed = attempt.changes.clone().unwrap_or_default().text(0);
+        let changed = attempt.changes.clone().unwrap_or_default().text(1);
         (Decision::Retry, format!("{wrote}; {changed}"))
     } else {
         // This includes PARTIAL_SUCCESS: no rule knows whether the missing part matters.
@@ -129,7 +129,24 @@ pub(super) fn bounded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::model::{CommandId, TaskId};
+    use crate::plan::model::{ChangeDetection, ChangedFiles, CommandId, TaskId};
+
+    #[test]
+    fn words_without_a_report_are_put_beside_what_changed() {
+        let mut attempt = Attempt::new(CommandId::new("task-1"), TaskId(1), 1, Time(0));
+        attempt.report = Some(Report {
+            status: ReportStatus::PartialSuccess,
+            results: "claude wrote no report. It said: done".to_owned(),
+            words_only: true,
+            ..Report::default()
+        });
+        let files = vec!["a.txt".to_owned(), "b.txt".to_owned()];
+        attempt.changes = Some(ChangedFiles::new(ChangeDetection::Git, files));
+        assert_eq!(
+            judge(&attempt, &[], Time(0)).reason,
+            "claude wrote no report; changed: a.txt and 1 more"
+        );
+    }
 
     #[test]
     fn failure_from_before_is_not_put_down_to_the_agent() {

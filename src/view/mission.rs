@@ -249,7 +249,8 @@ fn stage(current: Option<&CurrentAttempt>, attempts: u32, language: Language) ->
 
 fn decision(decision: Decision, language: Language) -> &'static str {
     let (en, zh) = match decision {
-        Decision::Next => ("accepted", "已接受"),
+        // Only tasks that are not settled show it.
+        Decision::Next => ("seems good, but is not accepted", "看来可以，但尚未被接受"),
         Decision::Retry => ("to be tried again", "需要重试"),
         Decision::Replan => ("calls for another plan", "需要调整计划"),
         Decision::Abort => ("speaks for an end", "建议终止"),

@@ -708,6 +708,9 @@ fn failed_preparation_fails_the_attempt() {
     assert_eq!(scene.events_named("claimed").len(), 0);
     let question = scene.status()["questions"][0].clone();
     has(question["reason"].as_str().unwrap(), said);
+    let why = scene.env.run("why 1").stdout;
+    has(&why, ["ended before an agent took it", said]);
+    lacks(&why, "timed out");
     let logs = scene.names("logs");
     assert_eq!(
         logs.iter()

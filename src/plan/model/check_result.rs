@@ -11,7 +11,7 @@ pub struct CheckResult {
     pub passed: bool,
     /// The end of its output, bounded.
     pub tail: String,
-    /// What the check found, in a few words such as `missing`, where it is not a command; else empty.
+    /// What the check found, in a few words such as `missing`, where it is not a command or its time was over; else empty.
     #[serde(default)]
     pub finding: String,
     /// The number of tests that ran, as far as its output shows it.

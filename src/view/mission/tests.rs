@@ -151,6 +151,28 @@ fn mission_shows_states_reasons_and_questions() {
 }
 
 #[test]
+fn mission_does_not_say_accepted_before_it_is() {
+    for (language, said) in [
+        (
+            Language::En,
+            "Last result seems good, but is not accepted: fine",
+        ),
+        (Language::Zh, "上次结果看来可以，但尚未被接受：“fine”"),
+    ] {
+        let mut plan = busy_plan(language);
+        let verdict = Verdict {
+            decision: Decision::Next,
+            reason: "fine".to_owned(),
+            unsure: true,
+            ..Verdict::default()
+        };
+        plan.put(Row::Attempt(Box::new(attempt(4, 3, Some(verdict)))));
+        let text = render(&plan, true, NOW, "plan-agent");
+        assert!(text.contains(said), "{text}");
+    }
+}
+
+#[test]
 fn mission_is_whole_in_chinese() {
     let plan = busy_plan(Language::Zh);
     let text = render(&plan, false, NOW, "plan-agent");
