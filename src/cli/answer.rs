@@ -3,12 +3,16 @@
 use anyhow::anyhow;
 
 use super::answer_words::Typed;
-use super::{AnswerArgs, App, BY, Failure, Result, answer_words};
+use super::{
+    Access, AnswerArgs, App, BY, CommandStart, Ended, Failure, Result, answer_words, plan_control,
+};
 use crate::plan::{AnswerChoice, Draft};
 use crate::steering;
 
-/// Answers a question.
-pub async fn answer(args: &AnswerArgs, app: &App) -> Result {
+/// Answers a question. An answer that ends the plan does, where no daemon works, what `abort` does.
+pub async fn answer(args: &AnswerArgs, start: &CommandStart, ended: Ended) -> Result {
+    let mut app = App::open(start, Access::Control).await?;
+    app.quiet()?;
     let (plan, question) = app.question(args.question.as_deref()).await?;
     let note = args.note.clone().unwrap_or_default();
     let typed = match AnswerChoice::parse(&args.choice) {
@@ -35,6 +39,10 @@ pub async fn answer(args: &AnswerArgs, app: &App) -> Result {
     let id = question.id;
     let answer = move |draft: &mut Draft<'_>| steering::answer(draft, &id, choice, &note, BY);
     app.say(&app.change(&plan, "answered", answer).await?)?;
+    if choice == AnswerChoice::Abort && app.daemon().is_none() {
+        app.hooks_if_trusted().await;
+        return plan_control::end_here(&app, &plan, ended).await;
+    }
     match (app.daemon(), app.program.goes_on(plan.as_str())) {
         (Some(_), _) => Ok(()),
         (None, goes_on) => app.say(&format!("No daemon works here: {goes_on}.")),

@@ -472,7 +472,7 @@ pub struct DiffArgs {
     pub stat: bool,
 
     /// Show the task as it was after this attempt
-    #[arg(long, value_name = "N", requires = "task")]
+    #[arg(long, value_name = "K")]
     pub attempt: Option<u32>,
 }
 

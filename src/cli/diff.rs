@@ -21,6 +21,11 @@ pub async fn diff(args: &DiffArgs, app: &App) -> Result {
     let plan = app.plan(plan).await?;
     match task {
         Some(task) => of_task(&plan, task, args, app).await,
+        None if args.attempt.is_some() => {
+            let error = anyhow!("--attempt is of one task, and none is named");
+            let hint = format!("`{} diff {plan}` lists the tasks", app.program);
+            Err(Failure::usage(error).hint(hint))
+        }
         None => of_all(&plan, args.stat, app).await,
     }
 }

@@ -94,8 +94,9 @@ impl App {
             Err(problems) => return Ok(Err(problems)),
         };
         let said = format!("plan {plan}: {}", steering::summary(&edited));
+        let why = steering::why_edited(&edited);
         let change = move |draft: &mut Draft<'_>| steering::edit(draft, edited);
-        let refused = match self.store().await?.change(plan, by, "edited", change).await {
+        let refused = match self.store().await?.change(plan, by, &why, change).await {
             Ok(refused) => refused,
             Err(StoreError::Refused(refusal)) => vec![refusal],
             Err(error) => return Err(error.into()),

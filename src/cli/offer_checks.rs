@@ -170,11 +170,13 @@ fn found(project: &Path) -> Vec<CheckConfig> {
     let unittest = tests.any(|name| name.starts_with("test") && name.ends_with(".py"));
     let npm = !script.is_empty() && !script.contains("no test specified");
     let (cargo, unittest) = (there("Cargo.toml"), unittest && !pytest);
-    let discover = "python3 -m unittest discover tests";
+    // What they would write beside the sources, the person has not asked for: it would be in no commit.
+    let discover = "python3 -B -m unittest discover tests";
+    let run_pytest = "python3 -B -m pytest -p no:cacheprovider";
     let known = [
         (cargo, "cargo", "cargo test", "CARGO_HOME RUSTUP_HOME"),
         (npm, "npm", "npm test", ""),
-        (pytest, "pytest", "python3 -m pytest", "VIRTUAL_ENV"),
+        (pytest, "pytest", run_pytest, "VIRTUAL_ENV"),
         (unittest, "unittest", discover, "VIRTUAL_ENV"),
         (there("go.mod"), "go", "go test ./...", "GOPATH GOCACHE"),
     ];
@@ -257,5 +259,17 @@ mod tests {
             let found: Vec<&str> = found.iter().map(|check| check.name.as_str()).collect();
             assert_eq!(found, names, "{files:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn trial_leaves_nothing_in_the_project() {
+        let project = tempfile::tempdir().unwrap();
+        let tests = project.path().join("tests");
+        fs::create_dir(&tests).unwrap();
+        let test = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pass\n";
+        fs::write(tests.join("test_it.py"), test).unwrap();
+        let check = found(project.path()).remove(0);
+        assert!(tried(check, project.path()).await.is_some());
+        assert_eq!(fs::read_dir(&tests).unwrap().count(), 1);
     }
 }

@@ -109,14 +109,28 @@ pub async fn abort(args: AbortArgs, start: &CommandStart, mut ended: Ended) -> R
     let (app, plan) = unless(&mut ended, "the plan is as it was", opened).await?;
     let abandon = |draft: &mut Draft<'_>| draft.abandon("on the command line");
     app.change(&plan, "aborted", abandon).await?;
+    end_here(&app, &plan, ended).await?;
+    app.say(&format!(
+        "plan {plan} has ended for good; agents at work are asked to stop, their work stays\n\
+         `{} status {plan}`, `log {plan}` and `diff {plan}` go on showing it",
+        app.program
+    ))?;
+    Ok(Exit::Done)
+}
+
+/// Does what is left to do of a plan that was aborted, where no daemon works that does it.
+///
+/// # Errors
+/// As [`daemon::run`], or the folder cannot be used.
+pub async fn end_here(app: &App, plan: &PlanId, ended: Ended) -> Result {
     // A daemon of this plan does it; one of another plan keeps the folder, and a later `resume` of this one does.
     if app.daemon().is_none() {
         let why = "only what is left is done".to_owned();
         let prepared = app.prepare(&Planner::Rules { why })?;
         let lock = app.take(None).await?;
-        let head = app.found(&plan).await?.head;
+        let head = app.found(plan).await?.head;
         daemon::end_left_behind(&app.volumes).await;
-        let store = app.carry_out(&plan).await?;
+        let store = app.carry_out(plan).await?;
         let first = PlanAtWork {
             settings: app.settings(&prepared, &head, HumanWait::Leave, store),
             end_workers: Box::new(|| Box::pin(async {})),
@@ -129,12 +143,7 @@ pub async fn abort(args: AbortArgs, start: &CommandStart, mut ended: Ended) -> R
         let shutdown = async { _ = ended.await };
         daemon::run(folder, Some(first), shutdown).await?;
     }
-    app.say(&format!(
-        "plan {plan} has ended for good; agents at work are asked to stop, their work stays\n\
-         `{} status {plan}`, `log {plan}` and `diff {plan}` go on showing it",
-        app.program
-    ))?;
-    Ok(Exit::Done)
+    Ok(())
 }
 
 impl App {

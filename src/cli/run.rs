@@ -149,6 +149,11 @@ pub async fn plan(args: MakePlan, start: &CommandStart, mut ended: Ended) -> Res
     } else {
         let text = store.read(plan, |plan, _| plan_file::render(plan));
         app.out.text(&text.await?)?;
+        let no_agent = app.team.is_none() && app.config.worker.agent.is_empty();
+        let resume = match no_agent {
+            true => format!("`{} resume {plan} --agent NAME`", app.program),
+            false => resume,
+        };
         complain(&format!("\n{resume} carries it out.\n"));
     }
     Ok(Exit::Done)

@@ -59,6 +59,7 @@ pub struct Config {
     pub run: RunConfig,
     pub budget: BudgetConfig,
     /// Named checks that results have to pass.
+    #[serde(deserialize_with = "read_config::checks")]
     pub checks: BTreeMap<String, CheckConfig>,
     pub worker: WorkerConfig,
     pub tools: ToolsConfig,

@@ -8,14 +8,14 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use serde::de::value::{MapAccessDeserializer, StrDeserializer};
-use serde::de::{Error as _, MapAccess, Visitor};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer};
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Config, Environment, JudgeConfig, ServiceUrl, TEMPLATE};
+use super::{CheckConfig, Config, Environment, JudgeConfig, ServiceUrl, TEMPLATE};
 use crate::bounded_read;
 use crate::plan::JudgePolicy;
 use crate::wire::{Place, Problem, field_path, is_identifier, quoted};
@@ -522,6 +522,34 @@ pub fn is_loopback(url: &reqwest::Url) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
+/// The checks by their names: a list would be read as the fields of a check in their order.
+pub(super) fn checks<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<String, CheckConfig>, D::Error> {
+    struct Section(CheckConfig);
+
+    impl<'de> Deserialize<'de> for Section {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            from.deserialize_map(Self(CheckConfig::default()))
+        }
+    }
+
+    impl<'de> Visitor<'de> for Section {
+        type Value = Self;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a table such as { run = [\"cargo\", \"test\"] }")
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Self, M::Error> {
+            CheckConfig::deserialize(MapAccessDeserializer::new(map)).map(Self)
+        }
+    }
+
+    let checks = BTreeMap::<String, Section>::deserialize(from)?;
+    Ok(checks.into_iter().map(|(name, it)| (name, it.0)).collect())
+}
+
 /// As [`argv`], where it may be left out.
 pub(super) fn some_argv<'de, D: Deserializer<'de>>(
     from: D,
@@ -531,7 +559,21 @@ pub(super) fn some_argv<'de, D: Deserializer<'de>>(
 
 /// A program with its arguments.
 pub(super) fn argv<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    let argv = Vec::<String>::deserialize(from)?;
+    struct Words;
+
+    impl<'de> Visitor<'de> for Words {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a list of words such as [\"cargo\", \"test\"]")
+        }
+
+        fn visit_seq<S: SeqAccess<'de>>(self, words: S) -> Result<Self::Value, S::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(words))
+        }
+    }
+
+    let argv = from.deserialize_seq(Words)?;
     if argv.first().is_none_or(|program| program.trim().is_empty()) {
         return Err(D::Error::custom("must name a program"));
     }

@@ -329,6 +329,7 @@ pub struct HooksConfig {
     #[serde(with = "read_config::duration")]
     pub timeout: Duration,
     /// Variables that they get alongside those that every child process gets.
+    #[serde(deserialize_with = "read_config::variable_names")]
     pub env: Vec<String>,
 }
 

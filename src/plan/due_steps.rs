@@ -409,9 +409,10 @@ impl DueSearch<'_> {
                 None if unassigned => " of tasks without an assignee".to_owned(),
                 None => String::new(),
             };
+            let way = "`plan-agent resume --agent NAME` or `plan-agent worker` starts one";
             let (id, waited) = (&attempt.id, minutes(policy.task_timeout));
             let reason =
-                format!("no worker takes commands{of_whom}: `{id}` has waited for {waited}");
+                format!("no worker takes commands{of_whom}: `{id}` has waited for {waited}; {way}");
             self.ask_human(HumanQuestionKind::Unclaimed, task, reason);
         }
     }

@@ -8,7 +8,7 @@ mod tasks;
 
 pub use new_goal::GoalSettings;
 pub use plan::{answer, go_on, pause, preview_restore};
-pub use plan_text::{edit, mismatches, read_edit, summary, unknown_role, way_back};
+pub use plan_text::{edit, mismatches, read_edit, summary, unknown_role, way_back, why_edited};
 pub use tasks::{add, opened_again, retry, settle, task_of_words, tell};
 
 /// The longest name of a task that is made of a person's words.

@@ -93,6 +93,29 @@ fn set(head: &mut PlanHead, [was, is]: [PlanSpec; 2]) {
     }
 }
 
+/// Returns why an edit changes a plan, for its log, with the fields of the header: no event names those.
+pub fn why_edited(edited: &EditedPlan) -> String {
+    let Some([was, is]) = &edited.header else {
+        return "edited".to_owned();
+    };
+    let fields = [
+        ("name", was.name != is.name),
+        ("goal", was.goal != is.goal),
+        ("description", was.description != is.description),
+        (
+            "expected_outcome",
+            was.expected_outcome != is.expected_outcome,
+        ),
+        ("constraints", was.constraints != is.constraints),
+    ];
+    let changed = fields.into_iter().filter(|(_, changed)| *changed);
+    let changed: Vec<&str> = changed.map(|(field, _)| field).collect();
+    match changed.as_slice() {
+        [] => "edited".to_owned(),
+        changed => format!("edited: {}", changed.join(", ")),
+    }
+}
+
 /// Returns what an edit does, in one line.
 pub fn summary(edited: &EditedPlan) -> String {
     let what = |edit: &TaskEdit| match edit {

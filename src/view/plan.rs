@@ -28,6 +28,9 @@ pub struct PlanView {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) waits: Vec<Value>,
     pub(super) questions: Vec<QuestionView>,
+    /// Whether other plans ask, too: an answer names its question then.
+    #[serde(skip)]
+    pub others_ask: bool,
     /// Of a plan with roles that have lanes of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lanes: Option<LanesView>,
@@ -166,6 +169,7 @@ impl PlanView {
             truncated: before + after > 0,
             waits: plan.waits().map(wait_view).collect(),
             questions: QuestionView::open_of(plan),
+            others_ask: false,
             lanes: LanesView::of(plan),
             usage: usage::of_plan(plan),
             daemon: None,

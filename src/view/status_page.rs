@@ -47,7 +47,8 @@ impl PlanView {
 
         for question in &self.questions {
             lines.push(String::new());
-            lines.push(question.text(self.questions.len() == 1, paint, program));
+            let only = self.questions.len() == 1 && !self.others_ask;
+            lines.push(question.text(only, paint, program));
         }
         if let Some(outcome) = &head.outcome {
             lines.push(format!("\n{}", indented(outcome, "").trim_end()));

@@ -324,6 +324,7 @@ async fn edit(State(state): Web, Path(plan): Path<PlanId>, action: Action) -> An
         let problems = Problem::join(&problems, "\n");
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, problems)
     })?;
+    let why = steering::why_edited(&edited);
     let act = move |draft: &mut Draft<'_>, _: &Body| {
         if edited.is_empty() {
             return Ok("nothing was changed".to_owned());
@@ -332,7 +333,7 @@ async fn edit(State(state): Web, Path(plan): Path<PlanId>, action: Action) -> An
         let refused = steering::edit(draft, edited)?.into_iter().next();
         refused.map_or(Ok(said), Err)
     };
-    change(&state, &plan, "edited", action, act).await
+    change(&state, &plan, &why, action, act).await
 }
 
 /// Gives the token to a device for a code, which changes no plan. What is wrong with a code is not said: it would help who guesses.

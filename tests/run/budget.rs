@@ -59,6 +59,32 @@ fn budget_question_allows_abort() {
 }
 
 #[test]
+fn abort_as_answer_without_daemon_ends_the_plan_at_once() {
+    let scene =
+        Scene::by_rules("budget.attempts = 1\nhooks.on_finish = ['sh', '-c', 'cat > finished']");
+    let _agent = scene.agent(|_| Act::success("done"));
+    assert_eq!(scene.run("run --plan chain.md").code, Some(6));
+    let (id, _) = asked(&scene);
+    let said = scene.works("answer abort");
+    lacks(&said, "No daemon works here");
+    assert_eq!(scene.status()["plan"]["status"], "aborted");
+    scene.await_name("questions/answered", &format!("question-{id}.md"));
+    has(scene.read("finished"), "aborted");
+    lacks(scene.read("volumes/workspace/MISSION.md"), &id);
+}
+
+#[test]
+fn answer_names_its_question_where_other_plans_ask_too() {
+    let scene = Scene::by_rules("budget.attempts = 1");
+    let _agent = scene.agent(|_| Act::success("done"));
+    assert_eq!(scene.run("run --plan chain.md").code, Some(6));
+    has(scene.works("status"), "answer more|abort");
+    assert_eq!(scene.run("run --plan chain.md").code, Some(6));
+    let (id, _) = asked(&scene);
+    has(scene.works("status"), format!("answer {id} more|abort"));
+}
+
+#[test]
 fn raised_budget_needs_no_answer() {
     let scene = Scene::by_rules("budget.attempts = 1");
     let _agent = scene.agent(|_| Act::success("done"));

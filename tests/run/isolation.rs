@@ -372,6 +372,10 @@ fn checked_out_file_is_not_produced() {
     ran.has_stdout("Nothing was accepted that changes");
     let none = scene.run("diff 1");
     assert_eq!((none.code, none.stdout.as_str()), (Some(0), ""), "{none:?}");
+    for earlier in ["diff 1 --attempt 1", "diff --attempt 1 1"] {
+        has(scene.works(earlier), "attempt 1  changed: b.txt");
+    }
+    scene.refuses(2, "diff --attempt 1", "none is named");
     scene.project.sound();
 }
 

@@ -245,7 +245,9 @@ fn retry_without_session_contains_whole_task() {
 fn plan_is_made_shown_and_run_later() {
     let server = planning(&[("First", &[]), ("Second", &[1])]);
     let scene = Scene::with_model(&server, Shape::Messages, "");
-    let shown = scene.works("plan 'Do two things'");
+    let made = scene.exits(0, "plan 'Do two things'");
+    made.has_stderr("--agent NAME` carries it out");
+    let shown = made.stdout;
     for part in ["goal: Do two things", "## 1. First", "- after: 1"] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
@@ -254,7 +256,7 @@ fn plan_is_made_shown_and_run_later() {
 
     scene.write("shown.md", &shown);
     let _agent = scene.agent(|_| Act::success("done"));
-    scene.works("resume");
+    has(scene.works("resume"), "no --agent: commands wait in ");
     assert_eq!(server.count("plan"), 1, "the answer is not asked for again");
     assert_eq!(scene.tasks(), ["completed", "completed"]);
 

@@ -51,7 +51,14 @@ fn report_closes_unclaimed_command_question() {
     let _daemon = scene.leave("run --plan one.md");
     let command = scene.await_any();
     let (id, text) = scene.await_questions(1).remove(0);
-    has(&text, "no worker takes commands");
+    has(
+        &text,
+        [
+            "no worker takes commands",
+            "resume --agent NAME",
+            "plan-agent worker",
+        ],
+    );
     let expected = json!(["wait", "skip", "abort"]);
     assert_eq!(scene.status()["questions"][0]["choices"], expected);
 

@@ -257,10 +257,11 @@ fn running_plan_can_be_edited() {
     let second = scene.take_task(2);
     editor(
         &mut scene,
-        "sed -i -e 's/^Make `three.txt`.*/Make `drei.txt`./' -e 's/^## 3. Third/## Extra\\n\\n- after: 1\\n\\nMore.\\n\\n## 3. Third/' -e 's/^- after: 2/- after: extra/' \"$1\"",
+        "sed -i -e 's/^goal: .*/goal: Other/' -e 's/^Make `three.txt`.*/Make `drei.txt`./' -e 's/^## 3. Third/## Extra\\n\\n- after: 1\\n\\nMore.\\n\\n## 3. Third/' -e 's/^- after: 2/- after: extra/' \"$1\"",
     );
     let said = scene.works("edit");
     has(said, "1 task changed, 1 task added");
+    has(scene.works("log"), "(command line: edited: goal)");
     let shown = scene.works("show");
     has(&shown, ["## 3. Extra", "## 4. Third", "Make `drei.txt`."]);
     scene.succeed(&second, "done");

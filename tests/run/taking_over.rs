@@ -337,7 +337,10 @@ fn squashed_results_are_one_commit_and_count_as_merged() {
     assert_eq!(scene.project.git("log -1 --format=%s"), "Make a file\n");
     assert_eq!(scene.env.read("project/new/made.txt"), "made\n");
     has(scene.works("log"), "results taken over into `main` at ");
-    has(scene.works("merge --squash"), "`main` contains the results");
+    for again in ["merge --squash", "merge"] {
+        has(scene.works(again), "`main` contains the results");
+    }
+    assert_eq!(scene.project.git("rev-parse main^"), before);
     let ran = scene.exits(0, "prune");
     lacks(&ran.stdout, "not merged");
     assert_eq!(scene.project.git("branch --list plan-agent*"), "");

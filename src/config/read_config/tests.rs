@@ -136,7 +136,9 @@ fn invalid_value_has_position() {
     insta::assert_snapshot!(problem("[checks]\nt = { run = [] }"), @"config.toml:2:13: `checks.t.run`: must name a program");
     insta::assert_snapshot!(problem("[checks.t]\ntimeout = \"1m\""), @"config.toml:1:1: `checks.t`: missing field `run`");
     insta::assert_snapshot!(problem("[hooks]\non_finish = []"), @"config.toml:2:13: `hooks.on_finish`: must name a program");
-    insta::assert_snapshot!(problem("[hooks]\non_finish = \"mail me\""), @r#"config.toml:2:13: `hooks.on_finish`: invalid type: string "mail me", expected a sequence"#);
+    insta::assert_snapshot!(problem("[hooks]\non_finish = \"mail me\""), @r#"config.toml:2:13: `hooks.on_finish`: invalid type: string "mail me", expected a list of words such as ["cargo", "test"]"#);
+    insta::assert_snapshot!(problem("[hooks]\nenv = [\"A=b\"]"), @"config.toml:2:7: `hooks.env`: must be names of environment variables, without their values");
+    insta::assert_snapshot!(problem("[checks]\nt = [\"cargo\", \"test\"]"), @r#"config.toml:2:5: `checks.t`: invalid type: sequence, expected a table such as { run = ["cargo", "test"] }"#);
     insta::assert_snapshot!(problem("[budget]\nllm_calls = 0"), @r#"config.toml:2:13: `budget.llm_calls`: 0 is no limit, which is a whole number from 1, or "none" for no limit"#);
     insta::assert_snapshot!(problem("[budget]\ncost_usd = nan"), @r#"config.toml:2:12: `budget.cost_usd`: nan is no limit, which is a number above 0, or "none" for no limit"#);
     insta::assert_snapshot!(problem("[budget]\nwall_time = \"soon\""), @r#"config.toml:2:13: `budget.wall_time`: "soon" is no limit, which is a duration such as "90s", "10m" or "1h 30m", or "none" for no limit"#);

@@ -37,6 +37,10 @@ impl Project {
             Merged::Commit(to) => to,
             Merged::Conflict { files, .. } => return Ok(TakeOver::Conflict(files)),
         };
+        // What was taken over as one commit is here already; elsewhere it would change something.
+        if self.tree(&from).await? == self.tree(&to).await? && self.is_taken_over(commit).await? {
+            return Ok(TakeOver::Already);
+        }
         self.move_to(from, to).await
     }
 
@@ -51,11 +55,7 @@ impl Project {
             Merged::Commit(joined) => joined,
             Merged::Conflict { files, .. } => return Ok(TakeOver::Conflict(files)),
         };
-        let tree = async |commit: &str| {
-            let tree = format!("{commit}^{{tree}}");
-            self.git.line("rev-parse", &[&tree]).await
-        };
-        let (before, tree) = (tree(&from).await?, tree(&joined).await?);
+        let (before, tree) = (self.tree(&from).await?, self.tree(&joined).await?);
         let taken = match before == tree {
             true => TakeOver::Already,
             false => {
@@ -70,6 +70,11 @@ impl Project {
             self.keep_aside(&name, commit).await?;
         }
         Ok(taken)
+    }
+
+    async fn tree(&self, commit: &str) -> Result<String> {
+        let tree = format!("{commit}^{{tree}}");
+        self.git.line("rev-parse", &[&tree]).await
     }
 
     /// Moves the branch that is checked out forward.
