@@ -136,8 +136,10 @@ async fn plan_view(most: usize, plan: &PlanId, app: &App, daemon: Option<u32>) -
     let elsewhere = app.store().await?.held_elsewhere().await?;
     let elsewhere = elsewhere.get(plan).map(String::as_str);
     view.carried_out_by(daemon, elsewhere);
-    let mut asking = (app.store().await?.tallied(PlanHead::may_ask).await?).into_iter();
-    view.others_ask = asking.any(|it| it.plan.head.id != *plan && it.tally.questions > 0);
+    if view.asks() {
+        let mut asking = (app.store().await?.tallied(PlanHead::may_ask).await?).into_iter();
+        view.others_ask = asking.any(|it| it.plan.head.id != *plan && it.tally.questions > 0);
+    }
     if daemon.is_none() && elsewhere.is_none() {
         view.last_daemon = LastDaemon::of(plan, app.volumes.last_word(), app.volumes.vanished());
         view.daemon_elsewhere = app.daemon().is_some();

@@ -119,6 +119,11 @@ pub struct ListedView<'a> {
 }
 
 impl PlanView {
+    /// Returns whether the plan has an open question.
+    pub fn asks(&self) -> bool {
+        !self.questions.is_empty()
+    }
+
     /// Returns the view of a plan with at most `limit` tasks, from a little before the first unsettled one; `others` are locks
     /// that tasks of other plans hold.
     pub fn of(plan: &Plan, seq: i64, limit: usize, now: Time, others: &HeldLocks) -> Self {
