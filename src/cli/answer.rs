@@ -3,16 +3,12 @@
 use anyhow::anyhow;
 
 use super::answer_words::Typed;
-use super::{
-    Access, AnswerArgs, App, BY, CommandStart, Ended, Failure, Result, answer_words, plan_control,
-};
-use crate::plan::{AnswerChoice, Draft};
+use super::{AnswerArgs, App, BY, Ended, Failure, Result, answer_words, plan_control};
+use crate::plan::{AnswerChoice, Draft, PlanState};
 use crate::steering;
 
 /// Answers a question. An answer that ends the plan does, where no daemon works, what `abort` does.
-pub async fn answer(args: &AnswerArgs, start: &CommandStart, ended: Ended) -> Result {
-    let mut app = App::open(start, Access::Control).await?;
-    app.quiet()?;
+pub async fn answer(args: &AnswerArgs, mut app: App, ended: Ended) -> Result {
     let (plan, question) = app.question(args.question.as_deref()).await?;
     let note = args.note.clone().unwrap_or_default();
     let typed = match AnswerChoice::parse(&args.choice) {
@@ -39,7 +35,8 @@ pub async fn answer(args: &AnswerArgs, start: &CommandStart, ended: Ended) -> Re
     let id = question.id;
     let answer = move |draft: &mut Draft<'_>| steering::answer(draft, &id, choice, &note, BY);
     app.say(&app.change(&plan, "answered", answer).await?)?;
-    if choice == AnswerChoice::Abort && app.daemon().is_none() {
+    let over = app.read(&plan, |plan, _| plan.status() == &PlanState::Abandoned);
+    if choice == AnswerChoice::Abort && app.daemon().is_none() && over.await? {
         app.hooks_if_trusted().await;
         return plan_control::end_here(&app, &plan, ended).await;
     }

@@ -186,7 +186,10 @@ async fn carry_out(name: &str, line: CommandLine) -> Result<Exit> {
         CliCommand::Add(args) => steer::add(&args, &control().await?).await,
         CliCommand::Questions { json } => show_commands::questions(json, &read().await?).await,
         CliCommand::Workers { json } => workers::list(json, &read().await?).await,
-        CliCommand::Answer(args) => Box::pin(answer::answer(&args, start, ended())).await,
+        CliCommand::Answer(args) => {
+            let app = control().await?;
+            Box::pin(answer::answer(&args, app, ended())).await
+        }
         CliCommand::Restore(args) => plan_control::restore(&args, &control().await?).await,
         CliCommand::Pause(args) => plan_control::pause(&args, &control().await?).await,
         CliCommand::Plans(args) => show_commands::plans(&args, &read().await?).await,

@@ -259,7 +259,7 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         AttemptState::Open => "is under way",
         AttemptState::Reported => "awaits its decision",
         AttemptState::Judged => "was judged",
-        // Its worktree was not ready, or nobody came.
+        // Its worktree was not ready, or no agent came.
         AttemptState::TimedOut if attempt.claimed.is_none() => "ended before an agent took it",
         AttemptState::TimedOut => "timed out",
         AttemptState::Garbled => "had an unreadable report",

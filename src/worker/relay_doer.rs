@@ -129,7 +129,7 @@ impl Doer for RelayDoer {
         }
     }
 
-    /// Nobody waits for what the relay says of it.
+    /// What the relay says of it is not awaited.
     async fn end_session(&self, worker: &Worker, command: &CommandFile) -> Result<()> {
         let volumes = &worker.volumes;
         let offered = async {

@@ -145,7 +145,7 @@ BEGIN
 END $$;
 
 -- Reports on a command. Returns 1 if this is what counts now, also when it is said again; 0 if another relay has the command,
--- or nobody wants it any more. Nobody waits for what is said of one that ends a session.
+-- or nobody wants it any more. One that ends a session is removed with that.
 CREATE OR REPLACE FUNCTION relay_report(relay text, command text, number bigint, content text, commit_id text, refused text)
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$

@@ -162,7 +162,7 @@ impl Unknown {
 }
 
 /// Fields that a task has only in Markdown, or that mean another one, each with the way out. A file with one of them would run
-/// otherwise than its author meant; a tool's caller is told that they are ignored.
+/// otherwise than its author meant; a caller of a tool gets a note that they are ignored.
 const OF_MARKDOWN: [(&str, &str); 6] = [
     ("after", "did you mean `dependencies`?"),
     ("depends_on", "did you mean `dependencies`?"),

@@ -556,6 +556,7 @@ fn text() -> impl Strategy<Value = String> {
         1 => "\\PC{0,8}",
         1 => Just("## Task".to_owned()),
         1 => Just("- after: 1".to_owned()),
+        1 => Just("- done".to_owned()),
         1 => Just("\\- after: 1".to_owned()),
         1 => Just("- [ ] item".to_owned()),
         1 => Just("---".to_owned()),
