@@ -232,13 +232,20 @@ fn inside(workspace: &Path, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Reads a pattern: `*` and `?` stand for no `/`, `**` for anything; one without `/` is of names in any folder.
+/// Reads a pattern: `*` and `?` stand for no `/`, `**` for anything, every other character for itself. One without `/` within
+/// is of names in any folder; one that does not end with `*` is also of all files in a folder of that name.
 fn glob(pattern: &str) -> Option<Regex> {
-    let mut text = match pattern.contains('/') {
+    let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+    let name = pattern.strip_suffix('/').unwrap_or(pattern);
+    let mut text = match name.contains('/') {
         true => "(?s)^".to_owned(),
         false => "(?s)(^|/)".to_owned(),
     };
-    let pattern = pattern.replace("**/", "\u{1}").replace("**", "\u{2}");
+    let end = match pattern.ends_with('*') {
+        true => "$",
+        false => "(/.*)?$",
+    };
+    let pattern = name.replace("**/", "\u{1}").replace("**", "\u{2}");
     for c in pattern.trim_start_matches('/').chars() {
         match c {
             '\u{1}' => text += "(.*/)?",
@@ -248,7 +255,7 @@ fn glob(pattern: &str) -> Option<Regex> {
             c => text += &regex_lite::escape(&c.to_string()),
         }
     }
-    Regex::new(&(text + "$")).ok()
+    Regex::new(&(text + end)).ok()
 }
 
 #[cfg(test)]
@@ -258,7 +265,7 @@ mod tests {
 
     fn of(argv: &[&str]) -> JudgingFiles {
         let mut config = Config::default();
-        config.run.protect = ["*.dat", "data/**"].map(str::to_owned).to_vec();
+        config.run.protect = ["*.dat", "data/**", "cases/", "./lib/gold", "[id]"].map(str::to_owned).to_vec();
         config.run.may_change = vec!["tests/free/*".to_owned()];
         let check = CheckConfig {
             argv: argv.iter().map(ToString::to_string).collect(),
@@ -290,6 +297,9 @@ mod tests {
             "sub/run",
             "x/y.dat",
             "data/a/b",
+            "a/cases/b/c",
+            "lib/gold/a",
+            "[id]/a",
         ] {
             assert!(files.judges(path) && !files.configures(path), "{path}");
         }
@@ -300,6 +310,9 @@ mod tests {
             "contest.java",
             "latest.js",
             "tests/free/a.rs",
+            "a/lib/gold",
+            "lib/golden",
+            "i/a",
             "bin/other",
             "app.py",
         ] {
