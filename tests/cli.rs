@@ -2,6 +2,7 @@
 
 mod home;
 mod plans;
+mod programs;
 mod service;
 
 use std::fs::File;

@@ -265,7 +265,9 @@ mod tests {
 
     fn of(argv: &[&str]) -> JudgingFiles {
         let mut config = Config::default();
-        config.run.protect = ["*.dat", "data/**", "cases/", "./lib/gold", "[id]"].map(str::to_owned).to_vec();
+        config.run.protect = ["*.dat", "data/**", "cases/", "./lib/gold", "[id]"]
+            .map(str::to_owned)
+            .to_vec();
         config.run.may_change = vec!["tests/free/*".to_owned()];
         let check = CheckConfig {
             argv: argv.iter().map(ToString::to_string).collect(),
