@@ -3,6 +3,7 @@
 use serde_json::{Map, json};
 
 use super::*;
+use crate::plan::valid_key;
 
 impl PlanNotebook {
     /// Returns the current plan and the history: `{"storage": {"plans": {id: plan}}, "current_plan": plan or null}`.
@@ -105,8 +106,7 @@ fn read(value: &Value, path: &str) -> Result<NotebookPlan> {
         let error = one_line(&error.to_string(), 200);
         mismatch(path, &format!("is no plan: {error}"))
     })?;
-    let odd = |c: char| c.is_control() || "/\\".contains(c);
-    if !(1..=128).contains(&plan.id.chars().count()) || plan.id.contains(odd) {
+    if !valid_key(&plan.id) {
         let problem = "has an `id` that is not 1 to 128 printable characters without `/` and `\\`";
         return Err(mismatch(path, problem));
     }
