@@ -179,10 +179,7 @@ impl PlanNotebook {
 
     /// Returns the head of the current plan, if there is one.
     pub(super) async fn current_head(&self) -> Result<Option<PlanHead>> {
-        match self.seen().await? {
-            Some(plan) => Ok(Some(self.toolbox.head(&plan).await?)),
-            None => Ok(None),
-        }
+        self.read_current(|plan| plan.head().clone()).await
     }
 
     /// Lists the plans of the history, the one that was made last first.

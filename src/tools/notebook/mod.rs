@@ -297,10 +297,7 @@ impl PlanNotebook {
     /// # Errors
     /// The store fails.
     pub async fn current_plan(&self) -> Result<Option<NotebookPlan>> {
-        let Some(plan) = self.seen().await? else {
-            return Ok(None);
-        };
-        self.read_plan(&plan).await.map(Some)
+        self.read_current(NotebookPlan::of).await
     }
 
     /// Returns the hint for the agent now, if there is one.
@@ -312,11 +309,8 @@ impl PlanNotebook {
             let plan = self.current_plan().await?;
             return Ok(plan_to_hint(plan.as_ref()).map(|hint| Msg::user(&hint)));
         }
-        let hint = match self.seen().await? {
-            Some(plan) => self.toolbox.read(&plan, |plan| hint_of(Some(plan))).await?,
-            None => hint_of(None),
-        };
-        Ok(Some(Msg::user(&hint)))
+        let hint = self.read_current(|plan| hint_of(Some(plan))).await?;
+        Ok(Some(Msg::user(&hint.unwrap_or_else(|| hint_of(None)))))
     }
 
     /// Registers a hook that is called after each change made through this notebook or a clone of it; it replaces another one
@@ -355,9 +349,15 @@ impl PlanNotebook {
         hooks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the current plan for reading, if there is one; changes nothing.
-    async fn seen(&self) -> Result<Option<PlanId>> {
-        Ok(self.toolbox.current_if_any(Dialect::Notebook).await?)
+    /// Reads the current plan, if there is one; changes nothing.
+    async fn read_current<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Plan) -> T + Send + 'static,
+    ) -> Result<Option<T>> {
+        match self.toolbox.current_if_any(Dialect::Notebook).await? {
+            Some(plan) => Ok(Some(self.toolbox.read(&plan, read).await?)),
+            None => Ok(None),
+        }
     }
 
     /// Returns the current plan for a change; archives a plan that an interrupted caller has left in use.
