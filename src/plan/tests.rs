@@ -96,19 +96,25 @@ fn attempt(plan: &mut Plan, n: u32, status: ReportStatus) {
     apply(plan, |draft| {
         draft.issue(TaskId(1), issue(n))?;
         draft.report(&command(n), report(status, Time(1)))?;
-        let verdict =
-            rule_decisions::judge(draft.plan().attempt(&command(n)).unwrap(), &[], Time(1));
-        asking(draft, n).judge(&command(n), &verdict)
+        judge_by_rules(draft, n)
     });
+}
+
+/// Returns what the rules say of a reported attempt.
+fn ruled(draft: &Draft<'_>, id: &CommandId) -> Result<Verdict, Refusal> {
+    let attempt = draft.attempt(id)?;
+    Ok(rule_decisions::judge(&attempt, &[], draft.now()))
+}
+
+fn judge_by_rules(draft: &mut Draft<'_>, n: u32) -> Result<(), Refusal> {
+    let verdict = ruled(draft, &command(n))?;
+    asking(draft, n).judge(&command(n), &verdict)
 }
 
 /// Decides a reported attempt as the rules would, but for the decision itself.
 fn decide(draft: &mut Draft<'_>, n: u32, decision: Decision) -> Result<(), Refusal> {
-    let verdict = Verdict {
-        decision,
-        ..rule_decisions::judge(draft.plan().attempt(&command(n)).unwrap(), &[], draft.now())
-    };
-    asking(draft, n).judge(&command(n), &verdict)
+    let rules = ruled(draft, &command(n))?;
+    asking(draft, n).judge(&command(n), &Verdict { decision, ..rules })
 }
 
 /// Has the plan judged by a model, and task 1 reported as command 1.
@@ -374,9 +380,7 @@ fn failed_judge_call_frees_lane() {
     });
     assert_eq!(
         due_now(&plan),
-        [DueStep::Effect(DueEffect::Ask(ModelQuestionKind::Judge(
-            command(1)
-        )))]
+        [DueEffect::Ask(ModelQuestionKind::Judge(command(1))).into()]
     );
 }
 
@@ -390,9 +394,7 @@ fn evidence_names_concurrent_task_in_same_folder() {
         draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
         let changes = ChangedFiles::new(ChangeDetection::Git, vec!["a.txt".to_owned()]);
         draft.inspected(&command(1), changes, Some("after"))?;
-        let verdict =
-            rule_decisions::judge(draft.plan().attempt(&command(1)).unwrap(), &[], draft.now());
-        asking(draft, 1).judge(&command(1), &verdict)?;
+        judge_by_rules(draft, 1)?;
         draft.issue(TaskId(3), issue(3))
     });
     let attempt = |n| attempt_of(&plan, n);
@@ -452,10 +454,7 @@ fn aborted_plan_stops_its_attempts() {
         (attempt.state, attempt.recall),
         (AttemptState::Stopped, true)
     );
-    assert_eq!(
-        due_now(&plan),
-        [DueStep::Effect(DueEffect::Withdraw(command(1)))]
-    );
+    assert_eq!(due_now(&plan), [DueEffect::Withdraw(command(1)).into()]);
 }
 
 #[test]
@@ -486,11 +485,8 @@ fn replan_edits_only_unfinished_tasks_or_fails_whole() {
         draft.report(&command(5), report(ReportStatus::Failed, Time(1)))?;
         decide(draft, 5, Decision::Replan)
     });
-    assert!(
-        due(&plan, &Observations::default())
-            .steps
-            .contains(&DueStep::Effect(DueEffect::Ask(ModelQuestionKind::Replan)))
-    );
+    let ask = DueStep::from(DueEffect::Ask(ModelQuestionKind::Replan));
+    assert!(due_now(&plan).contains(&ask));
     let open = plan.clone();
     change(&mut plan, |draft| {
         draft.replan(&edits(1), "finished tasks stay")

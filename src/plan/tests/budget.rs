@@ -93,6 +93,10 @@ fn steps(plan: &Plan, world: &Observations) -> Vec<DueStep> {
     steps
 }
 
+fn steps_now(plan: &Plan) -> Vec<DueStep> {
+    steps(plan, &Observations::default())
+}
+
 /// Carries out the one step that is due, which must be to stop.
 fn stop(plan: &mut Plan, world: &Observations) -> BudgetLimit {
     let found = steps(plan, world);
@@ -107,6 +111,10 @@ fn stop(plan: &mut Plan, world: &Observations) -> BudgetLimit {
     limit
 }
 
+fn stop_now(plan: &mut Plan) -> BudgetLimit {
+    stop(plan, &Observations::default())
+}
+
 #[test]
 fn attempt_limit_stops_only_next_attempt() {
     let mut plan = running(&[("a", &[]), ("b", &[0])]);
@@ -118,31 +126,21 @@ fn attempt_limit_stops_only_next_attempt() {
     attempt(&mut plan, 1, ReportStatus::Failed);
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(2)));
     assert_eq!(
-        steps(&plan, &Observations::default()),
+        steps_now(&plan),
         [],
         "the last attempt is let end, though all are used"
     );
     apply(&mut plan, |draft| {
         hear(draft, 2, report(ReportStatus::Success, Time(1)))
     });
-    assert_eq!(
-        steps(&plan, &Observations::default()),
-        [DueStep::JudgeByRules(command(2))]
-    );
-    apply(&mut plan, |draft| {
-        let verdict =
-            rule_decisions::judge(draft.plan().attempt(&command(2)).unwrap(), &[], Time(1));
-        asking(draft, 2).judge(&command(2), &verdict)
-    });
+    assert_eq!(steps_now(&plan), [DueStep::JudgeByRules(command(2))]);
+    apply(&mut plan, |draft| judge_by_rules(draft, 2));
     let refused = change(&mut plan, |draft| draft.issue(TaskId(2), issue(3)));
     assert_eq!(
         refused.unwrap_err().to_string(),
         "the budget allows no more: 2 of 2 attempts used"
     );
-    assert_eq!(
-        stop(&mut plan, &Observations::default()),
-        BudgetLimit::Attempts
-    );
+    assert_eq!(stop_now(&mut plan), BudgetLimit::Attempts);
     assert_eq!(
         plan.status(),
         &PlanState::Paused("budget: 2 of 2 attempts used".to_owned())
@@ -155,10 +153,7 @@ fn attempt_limit_stops_only_next_attempt() {
     });
     assert_eq!(plan.status(), &PlanState::Running);
     assert_eq!(plan.allowed(BudgetLimit::Attempts), Some(4.0));
-    assert_eq!(
-        steps(&plan, &Observations::default()),
-        [DueStep::Issue(TaskId(2))]
-    );
+    assert_eq!(steps_now(&plan), [DueStep::Issue(TaskId(2))]);
 }
 
 #[test]
@@ -189,10 +184,7 @@ fn judge_call_waits_for_budget() {
         };
         hear(draft, 1, dear)
     });
-    assert_eq!(
-        stop(&mut plan, &Observations::default()),
-        BudgetLimit::CostUsd
-    );
+    assert_eq!(stop_now(&mut plan), BudgetLimit::CostUsd);
     let asked = plan.open_questions().next().unwrap().clone();
     insta::assert_snapshot!(asked.reason, @"budget: $2.50 of $1 used; nothing new starts. `more` allows another $1");
     apply(&mut plan, |draft| {
@@ -204,10 +196,8 @@ fn judge_call_waits_for_budget() {
         "counted from what is used"
     );
     assert_eq!(
-        steps(&plan, &Observations::default()),
-        [DueStep::Effect(DueEffect::Ask(ModelQuestionKind::Judge(
-            command(1)
-        )))]
+        steps_now(&plan),
+        [DueEffect::Ask(ModelQuestionKind::Judge(command(1))).into()]
     );
 }
 
@@ -231,7 +221,7 @@ fn running_llm_call_ends_before_budget_stop() {
     };
     assert_eq!(
         steps(&plan, &asking),
-        [DueStep::Effect(DueEffect::Ask(subject.clone()))]
+        [DueEffect::Ask(subject.clone()).into()]
     );
     assert!(
         change(&mut plan, |draft| draft
@@ -240,10 +230,7 @@ fn running_llm_call_ends_before_budget_stop() {
         "a second call at the same time is one too many"
     );
     // After a kill the call is gone, and counts all the same.
-    assert_eq!(
-        stop(&mut plan, &Observations::default()),
-        BudgetLimit::LlmCalls
-    );
+    assert_eq!(stop_now(&mut plan), BudgetLimit::LlmCalls);
 }
 
 #[test]
@@ -266,12 +253,9 @@ fn used_budget_skips_summary_but_stops_before_audit() {
         draft.count_ask(&ask, spent)
     });
     let mut audited = plan.clone();
-    assert_eq!(
-        stop(&mut plan, &Observations::default()),
-        BudgetLimit::LlmTokens
-    );
+    assert_eq!(stop_now(&mut plan), BudgetLimit::LlmTokens);
     apply(&mut audited, |draft| asking(draft, 1).audited("met", None));
-    assert_eq!(steps(&audited, &Observations::default()), [DueStep::Settle]);
+    assert_eq!(steps_now(&audited), [DueStep::Settle]);
 }
 
 #[test]
@@ -312,18 +296,15 @@ fn raised_budget_closes_its_question() {
     };
     restart(&mut plan, limited(true, calls(1)));
     apply(&mut plan, |draft| draft.begin_ask(&ModelQuestionKind::Plan));
-    stop(&mut plan, &Observations::default());
+    stop_now(&mut plan);
     let asked = plan.open_questions().next().unwrap().id.clone();
     restart(&mut plan, limited(true, calls(1)));
-    stop(&mut plan, &Observations::default());
+    stop_now(&mut plan);
     let open: Vec<_> = plan.open_questions().map(|open| open.id.clone()).collect();
     assert_eq!(open, [asked], "the question is the same one");
     restart(&mut plan, limited(true, calls(2)));
     assert_eq!(plan.open_questions().count(), 0);
-    assert_eq!(
-        steps(&plan, &Observations::default()),
-        [DueStep::Issue(TaskId(1))]
-    );
+    assert_eq!(steps_now(&plan), [DueStep::Issue(TaskId(1))]);
 }
 
 #[test]

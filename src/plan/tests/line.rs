@@ -36,16 +36,12 @@ fn results_merge_singly_in_report_order() {
         hear(draft, 2, report(ReportStatus::Success, Time(2)))?;
         hear(draft, 1, report(ReportStatus::Success, Time(3)))
     });
-    let steps = |plan: &Plan| due(plan, &Observations::default()).steps;
-    assert_eq!(
-        steps(&plan),
-        [DueStep::Effect(DueEffect::Check(command(2)))]
-    );
+    assert_eq!(due_now(&plan), [DueEffect::Check(command(2)).into()]);
     apply(&mut plan, |draft| {
         merge(draft, &command(2), 2)?;
         draft.checked(&command(2), vec![])
     });
-    assert_eq!(steps(&plan), [DueStep::JudgeByRules(command(2))]);
+    assert_eq!(due_now(&plan), [DueStep::JudgeByRules(command(2))]);
     apply(&mut plan, |draft| {
         asking(draft, 1).judge(&command(2), &verdict(Decision::Next))
     });
@@ -54,7 +50,7 @@ fn results_merge_singly_in_report_order() {
         DueStep::Effect(DueEffect::MoveBranch),
         DueStep::Effect(DueEffect::Check(command(1))),
     ];
-    assert!(steps(&plan).ends_with(&next));
+    assert!(due_now(&plan).ends_with(&next));
     apply(&mut plan, |draft| draft.branch_moved("commit 2"));
     let stale = PendingMerge {
         onto: "base".to_owned(),
@@ -82,7 +78,7 @@ fn checks_run_once_on_state_before_first_attempt() {
     });
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     let before = |plan: &Plan| {
-        let steps = due(plan, &Observations::default()).steps;
+        let steps = due_now(plan);
         steps.contains(&DueStep::Effect(DueEffect::CheckBefore(TaskId(1))))
     };
     assert!(before(&plan) && !DueStep::Effect(DueEffect::CheckBefore(TaskId(1))).is_decision());
@@ -154,7 +150,7 @@ fn late_accepted_result_is_merged_again() {
     assert_eq!(status(&plan), TaskState::InProgress);
     let mut other = plan.clone();
     for (plan, passed) in [(&mut plan, true), (&mut other, false)] {
-        let steps = due(plan, &Observations::default()).steps;
+        let steps = due_now(plan);
         assert_eq!(steps, [DueStep::Effect(DueEffect::Check(command(1)))]);
         let result = CheckResult {
             name: "test".to_owned(),
@@ -166,7 +162,7 @@ fn late_accepted_result_is_merged_again() {
             merge(draft, &command(1), 3)?;
             draft.checked(&command(1), vec![result])
         });
-        let steps = due(plan, &Observations::default()).steps;
+        let steps = due_now(plan);
         assert_eq!(steps, [DueStep::Accept(command(1))]);
         apply(plan, |draft| asking(draft, 9).accept_merged(&command(1)));
     }
@@ -174,10 +170,7 @@ fn late_accepted_result_is_merged_again() {
     assert_eq!(tip(&plan), "commit 3");
     assert_eq!(status(&other), TaskState::InProgress);
     assert_eq!(tip(&other), "commit 2");
-    assert_eq!(
-        due(&other, &Observations::default()).steps,
-        [DueStep::Issue(TaskId(1))]
-    );
+    assert_eq!(due_now(&other), [DueStep::Issue(TaskId(1))]);
 }
 
 #[test]

@@ -217,13 +217,9 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
         }
         Op::Decide(task, decision) => {
             let id = current(draft, *task)?;
-            let attempt = draft
-                .plan()
-                .attempt(&id)
-                .ok_or(Refusal::UnknownCommand(id.clone()))?;
             let verdict = Verdict {
                 decision: *decision,
-                ..rule_decisions::judge(attempt, &[], draft.now())
+                ..ruled(draft, &id)?
             };
             asking(draft, n).judge(&id, &verdict)
         }
@@ -329,11 +325,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                         asking(draft, n * 100).ask(about, task, &reason)?;
                     }
                     DueStep::JudgeByRules(id) => {
-                        let verdict = rule_decisions::judge(
-                            draft.plan().attempt(&id).unwrap(),
-                            &[],
-                            draft.now(),
-                        );
+                        let verdict = ruled(draft, &id)?;
                         asking(draft, n * 100 + 1).judge(&id, &verdict)?;
                     }
                     DueStep::Effect(DueEffect::Inspect(id)) => {

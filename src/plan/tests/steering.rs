@@ -18,9 +18,7 @@ fn chain() -> Plan {
 fn accept(plan: &mut Plan, n: u32) {
     apply(plan, |draft| {
         hear(draft, n, report(ReportStatus::Success, Time(1)))?;
-        let verdict =
-            rule_decisions::judge(draft.plan().attempt(&command(n)).unwrap(), &[], Time(1));
-        asking(draft, n).judge(&command(n), &verdict)
+        judge_by_rules(draft, n)
     });
 }
 
