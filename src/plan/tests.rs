@@ -184,11 +184,7 @@ fn optional_task_is_skipped_after_three_failures() {
         optional: true,
         ..task("a", &[])
     };
-    let mut plan = Plan::new(head());
-    let mut draft = Draft::new(&mut plan, Time(0));
-    draft.make_tasks(vec![optional, task("b", &[0])]).unwrap();
-    draft.start(PlanPolicy::default(), "/work").unwrap();
-    draft.finish();
+    let mut plan = started([optional, task("b", &[0])], PlanPolicy::default());
     for n in 1..=3 {
         attempt(&mut plan, n, ReportStatus::Failed);
     }
@@ -418,12 +414,11 @@ fn evidence_names_concurrent_task_in_same_folder() {
 
 #[test]
 fn huge_reported_usage_does_not_overflow() {
-    let mut plan = running(&[("a", &[]), ("b", &[])]);
     let unlimited = PlanPolicy {
         budget: Budget::NONE,
         ..PlanPolicy::default()
     };
-    apply(&mut plan, |draft| draft.start(unlimited, "/work"));
+    let mut plan = started([task("a", &[]), task("b", &[])], unlimited);
     for (task, n) in [(1, 1), (2, 2)] {
         apply(&mut plan, |draft| {
             draft.issue(TaskId(task), issue(n))?;

@@ -310,21 +310,12 @@ fn raised_budget_closes_its_question() {
 #[test]
 fn default_for_attempts_grows_with_plan() {
     let numbered = |tasks: usize| {
-        let tasks: Vec<TaskSpec> = (1..=tasks).map(|n| task(&n.to_string(), &[])).collect();
+        let tasks = (1..=tasks).map(|n| task(&n.to_string(), &[]));
         let budget = Budget {
             attempts_per_task: 5,
             ..Budget::default()
         };
-        let policy = PlanPolicy {
-            budget,
-            ..PlanPolicy::default()
-        };
-        let mut plan = Plan::new(head());
-        apply(&mut plan, |draft| {
-            draft.make_tasks(tasks)?;
-            draft.start(policy, "/w")
-        });
-        plan
+        started(tasks, limited(false, budget))
     };
     for (tasks, allowed) in [(1, 200.0), (40, 200.0), (41, 205.0), (1000, 5000.0)] {
         let plan = numbered(tasks);
@@ -339,16 +330,12 @@ fn default_for_attempts_grows_with_plan() {
         "{said}"
     );
     // Each result is judged by a call.
-    let judged = PlanPolicy {
-        model: true,
-        budget: Budget {
-            llm_calls: Some(299),
-            attempts: None,
-            ..Budget::default()
-        },
-        ..PlanPolicy::default()
+    let calls = Budget {
+        llm_calls: Some(299),
+        attempts: None,
+        ..Budget::default()
     };
-    let said = plan.too_small_budget(&judged).unwrap();
+    let said = plan.too_small_budget(&limited(true, calls)).unwrap();
     assert!(
         said.contains("needs 300 calls of the model or more"),
         "{said}"

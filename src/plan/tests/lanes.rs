@@ -85,7 +85,6 @@ fn expected(plan: &Plan) -> Vec<TaskId> {
 }
 
 fn with_roles(tasks: &[(&str, Option<&str>)], max_parallel: u32, roles: &[(&str, u32)]) -> Plan {
-    let mut plan = Plan::new(head());
     let tasks = tasks.iter().map(|(name, role)| TaskSpec {
         assignee: role.map(str::to_owned),
         ..task(name, &[])
@@ -102,12 +101,7 @@ fn with_roles(tasks: &[(&str, Option<&str>)], max_parallel: u32, roles: &[(&str,
         roles: roles.collect(),
         ..PlanPolicy::default()
     };
-    let (tasks, policy) = (tasks.collect(), policy);
-    apply(&mut plan, |draft| {
-        draft.make_tasks(tasks)?;
-        draft.start(policy, "/work")
-    });
-    plan
+    started(tasks, policy)
 }
 
 fn numbers(tasks: &[TaskId]) -> Vec<u32> {

@@ -5,21 +5,15 @@ use crate::plan::{HeldLocks, LockHolder, lock_problem};
 
 /// Returns a running plan with lanes for all, whose tasks have these locks.
 fn with_locks(locks: &[&[&str]]) -> Plan {
-    let mut plan = Plan::new(testing::head());
     let tasks = locks.iter().map(|locks| TaskSpec {
         locks: locks.iter().map(|lock| (*lock).to_owned()).collect(),
         ..testing::task("work", &[])
     });
-    let tasks = tasks.collect();
     let policy = PlanPolicy {
         max_parallel: 9,
         ..PlanPolicy::default()
     };
-    apply(&mut plan, |draft| {
-        draft.make_tasks(tasks)?;
-        draft.start(policy, "/work")
-    });
-    plan
+    started(tasks, policy)
 }
 
 /// Returns the tasks that are dispatched now.
@@ -28,11 +22,8 @@ fn issued(plan: &Plan, world: &Observations) -> Vec<u32> {
         DueStep::Issue(task) => Some(task.0),
         _ => None,
     };
-    due(plan, world)
-        .steps
-        .into_iter()
-        .filter_map(issued)
-        .collect()
+    let steps = due(plan, world).steps.into_iter();
+    steps.filter_map(issued).collect()
 }
 
 fn held(lock: &str) -> Observations {

@@ -12,17 +12,16 @@ pub(crate) fn head() -> PlanHead {
 
 /// Returns a plan that runs, with tasks that wait for those of the lists, by their places from 0.
 pub(crate) fn running(names: &[(&str, &[usize])]) -> Plan {
+    let tasks = names.iter().map(|(name, after)| task(name, after));
+    started(tasks, PlanPolicy::default())
+}
+
+/// Returns a plan that runs under a policy.
+pub(crate) fn started(tasks: impl IntoIterator<Item = TaskSpec>, policy: PlanPolicy) -> Plan {
     let mut plan = Plan::new(head());
     let mut draft = Draft::new(&mut plan, Time(0));
-    draft
-        .make_tasks(
-            names
-                .iter()
-                .map(|(name, after)| task(name, after))
-                .collect(),
-        )
-        .unwrap();
-    draft.start(PlanPolicy::default(), "/work").unwrap();
+    draft.make_tasks(tasks.into_iter().collect()).unwrap();
+    draft.start(policy, "/work").unwrap();
     draft.finish();
     plan
 }
