@@ -167,6 +167,7 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::tests::testing::rows;
 
     const RUST: &str = "fn add() {}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn adds() {\n        assert_eq!(add(1, 2), 3);\n        assert!(true);\n    }\n\n    #[tokio::test]\n    async fn waits() {\n        let x = 1;\n        assert_eq!(x, add(\n            0,\n            1,\n        ));\n    }\n}\n";
     const PYTHON: &str = "def add(): pass\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(), 3)\n";
@@ -174,86 +175,36 @@ mod tests {
 
     #[test]
     fn lost_tests_are_named() {
-        let cases = [
-            ("a.rs", RUST, "", "", ""),
-            ("a.rs", RUST, "    #[test]\n", "", "removes adds"),
-            ("a.rs", RUST, "assert!(true);", "", "weakens adds"),
-            (
-                "a.rs",
-                RUST,
-                "assert!(true);",
-                "// assert!(true);",
-                "weakens adds",
-            ),
-            ("a.rs", RUST, "2), 3", "2), 4", "changes adds"),
-            ("a.rs", RUST, "x = 1", "x = 2", "changes waits"),
-            (
-                "a.rs",
-                RUST,
-                "    #[tokio",
-                "    #[ignore]\n    #[tokio",
-                "skips waits",
-            ),
-            (
-                "a.rs",
-                RUST,
-                "mod tests",
-                "#[cfg(any())]\nmod tests",
-                "skips adds, waits",
-            ),
-            (
-                "a.rs",
-                RUST,
-                "add(\n            0,\n            1,\n        )",
-                "add(0, 1)",
-                "",
-            ),
-            (
-                "a.rs",
-                RUST,
-                "x = 1;",
-                "x = 1;\n        assert!(x > 0);",
-                "",
-            ),
-            ("a.rs", RUST, "fn add() {}", "fn add() {}\nfn mul() {}", ""),
-            ("a.py", PYTHON, "test_add", "_test_add", "removes test_add"),
-            (
-                "a.py",
-                PYTHON,
-                "    def",
-                "    @unittest.skip('x')\n    def",
-                "skips test_add",
-            ),
-            (
-                "a.py",
-                PYTHON,
-                "class",
-                "@unittest.skip(\n    'x'\n)\nclass",
-                "skips test_add",
-            ),
-            (
-                "a.py",
-                PYTHON,
-                "self.assert",
-                "self.skipTest('x')\n        self.assert",
-                "skips test_add",
-            ),
-            (
-                "a.py",
-                PYTHON,
-                "self.assertEqual(add(), 3)",
-                "pass",
-                "weakens test_add",
-            ),
-            ("a.py", PYTHON, "class", "\"\"\"\nclass", "removes test_add"),
-            ("a.ts", SCRIPT, "it(", "it.skip(", "skips adds, well"),
-            ("a.ts", SCRIPT, "it(", "xit(", "skips adds, well"),
-            ("a.ts", SCRIPT, "toBe(3)", "toBe(4)", "changes adds, well"),
-            ("a.txt", SCRIPT, "toBe(3)", "", ""),
-        ];
-        for (path, text, from, to, said) in cases {
-            let file = |text: String| [(path.to_owned(), text)];
-            let new = file(text.replacen(from, to, usize::from(!from.is_empty())));
+        let table = r#"
+            - | a.rs | - | -
+            removes adds | a.rs |     #[test]\n | -
+            weakens adds | a.rs | assert!(true); | -
+            weakens adds | a.rs | assert!(true); | // assert!(true);
+            changes adds | a.rs | 2), 3 | 2), 4
+            changes waits | a.rs | x = 1 | x = 2
+            skips waits | a.rs |     #[tokio |     #[ignore]\n    #[tokio
+            skips adds, waits | a.rs | mod tests | #[cfg(any())]\nmod tests
+            - | a.rs | add(\n            0,\n            1,\n        ) | add(0, 1)
+            - | a.rs | x = 1; | x = 1;\n        assert!(x > 0);
+            - | a.rs | fn add() {} | fn add() {}\nfn mul() {}
+            removes test_add | a.py | test_add | _test_add
+            skips test_add | a.py |     def |     @unittest.skip('x')\n    def
+            skips test_add | a.py | class | @unittest.skip(\n    'x'\n)\nclass
+            skips test_add | a.py | self.assert | self.skipTest('x')\n        self.assert
+            weakens test_add | a.py | self.assertEqual(add(), 3) | pass
+            removes test_add | a.py | class | """\nclass
+            skips adds, well | a.ts | it( | it.skip(
+            skips adds, well | a.ts | it( | xit(
+            changes adds, well | a.ts | toBe(3) | toBe(4)
+            - | a.txt | toBe(3) | -"#;
+        for [said, path, from, to] in rows(table) {
+            let text = match path.as_str() {
+                "a.rs" => RUST,
+                "a.py" => PYTHON,
+                _ => SCRIPT,
+            };
+            let file = |text: String| [(path.clone(), text)];
+            let new = file(text.replacen(&from, &to, usize::from(!from.is_empty())));
             assert_eq!(
                 lost(&file(text.to_owned()), &new),
                 said,

@@ -184,6 +184,7 @@ mod tests {
 
     use super::*;
     use crate::config::{CheckConfig, Config};
+    use crate::plan::tests::testing::rows;
 
     #[test]
     fn changes_of_manifests_are_of_tests_unless_of_dependencies_and_lone_targets() {
@@ -201,101 +202,34 @@ mod tests {
         let (made, scripted) = (files(check), files(script));
         let package = r#"{"scripts": {"test": "jest"}}"#;
         let make = "PY = python3\ntest: all\n\t$(PY) -m unittest\nall:\n\techo\n";
-        for (path, old, new, differs) in [
-            (
-                "package.json",
-                package,
-                r#"{"scripts": {"test": "true"}}"#,
-                true,
-            ),
-            (
-                "package.json",
-                package,
-                "{\"scripts\": {\"test\": \"jest\"},\n\"dependencies\": {\"a\": \"^1\"}, \"devDependencies\": {\"b\": \"~2\"}}",
-                false,
-            ),
-            (
-                "package.json",
-                package,
-                r#"{"scripts": {"test": "jest"}, "devDependencies": {"jest": "file:./fake"}}"#,
-                true,
-            ),
-            (
-                "package.json",
-                package,
-                r#"{"scripts": {"test": "jest"}, "mocha": {"require": ["./x"]}}"#,
-                true,
-            ),
-            ("package.json", package, "{", true),
-            ("package.json", "", package, true),
-            (
-                "composer.json",
-                r#"{"require": {"a/b": "1"}}"#,
-                r#"{"require": {"a/b": "2"}, "require-dev": {"c/d": "1"}}"#,
-                false,
-            ),
-            (
-                "Cargo.toml",
-                "[package]\nname = 'a'\n",
-                "[package]\nname = 'a'\n[dependencies]\nb = '1'\n[target.x.dev-dependencies]\nc = { version = '1' }\n",
-                false,
-            ),
-            (
-                "Cargo.toml",
-                "[package]\nname = 'a'\n",
-                "[package]\nname = 'a'\n[lib]\ntest = false\n",
-                true,
-            ),
-            (
-                "Cargo.toml",
-                "[dependencies]\nb = '1'\n",
-                "[dependencies]\nb = { path = 'b' }\n",
-                true,
-            ),
-            (
-                "pyproject.toml",
-                "[project]\nname = 'a'\ndependencies = ['b']\n",
-                "[project]\nname = 'a'\ndependencies = ['b', 'c>=1']\n[dependency-groups]\ndev = ['d']\n[project.optional-dependencies]\nx = ['e']\n",
-                false,
-            ),
-            (
-                "pyproject.toml",
-                "",
-                "[tool.pytest.ini_options]\naddopts = '-p evil'\n",
-                true,
-            ),
-            (
-                "Makefile",
-                make,
-                &format!("{make}\n# Tidies.\nclean: ## all\n\trm -f x\n.PHONY: clean\n"),
-                false,
-            ),
-            (
-                "Makefile",
-                make,
-                &format!("clean:\n\trm -f x\n{make}"),
-                true,
-            ),
-            (
-                "Makefile",
-                make,
-                &format!("{make}clean: $(shell ./run)\n"),
-                true,
-            ),
-            (
-                "Makefile",
-                make,
-                &format!("{make}Makefile:\n\t./run\n"),
-                true,
-            ),
-            ("Makefile", make, &make.replace("python3", "./run"), true),
-            ("Makefile", make, &make.replace("\techo", "\t./run"), true),
-            ("Makefile", make, &format!("{make}include rules\n"), true),
-            ("GNUmakefile", "", make, true),
-            (".npmrc", "", "script-shell=./run\n", true),
-        ] {
+        let table = r#"
+            differs | package.json | <package> | {"scripts": {"test": "true"}}
+            same | package.json | <package> | {"scripts": {"test": "jest"},\n"dependencies": {"a": "^1"}, "devDependencies": {"b": "~2"}}
+            differs | package.json | <package> | {"scripts": {"test": "jest"}, "devDependencies": {"jest": "file:./fake"}}
+            differs | package.json | <package> | {"scripts": {"test": "jest"}, "mocha": {"require": ["./x"]}}
+            differs | package.json | <package> | {
+            differs | package.json | - | <package>
+            same | composer.json | {"require": {"a/b": "1"}} | {"require": {"a/b": "2"}, "require-dev": {"c/d": "1"}}
+            same | Cargo.toml | [package]\nname = 'a'\n | [package]\nname = 'a'\n[dependencies]\nb = '1'\n[target.x.dev-dependencies]\nc = { version = '1' }\n
+            differs | Cargo.toml | [package]\nname = 'a'\n | [package]\nname = 'a'\n[lib]\ntest = false\n
+            differs | Cargo.toml | [dependencies]\nb = '1'\n | [dependencies]\nb = { path = 'b' }\n
+            same | pyproject.toml | [project]\nname = 'a'\ndependencies = ['b']\n | [project]\nname = 'a'\ndependencies = ['b', 'c>=1']\n[dependency-groups]\ndev = ['d']\n[project.optional-dependencies]\nx = ['e']\n
+            differs | pyproject.toml | - | [tool.pytest.ini_options]\naddopts = '-p evil'\n
+            same | Makefile | <make> | <make>\n# Tidies.\nclean: ## all\n\trm -f x\n.PHONY: clean\n
+            differs | Makefile | <make> | clean:\n\trm -f x\n<make>
+            differs | Makefile | <make> | <make>clean: $(shell ./run)\n
+            differs | Makefile | <make> | <make>Makefile:\n\t./run\n
+            differs | Makefile | <make> | PY = ./run\ntest: all\n\t$(PY) -m unittest\nall:\n\techo\n
+            differs | Makefile | <make> | PY = python3\ntest: all\n\t$(PY) -m unittest\nall:\n\t./run\n
+            differs | Makefile | <make> | <make>include rules\n
+            differs | GNUmakefile | - | <make>
+            differs | .npmrc | - | script-shell=./run\n"#;
+        for [differs, path, old, new] in rows(table) {
+            let filled = |text: &str| text.replace("<package>", package).replace("<make>", make);
+            let (old, new) = (filled(&old), filled(&new));
             let versions = [old.as_bytes(), new.as_bytes()];
-            assert_eq!(differ(path, versions, &made), differs, "{path}: {new}");
+            let found = differ(&path, versions, &made);
+            assert_eq!(found, differs == "differs", "{path}: {new}");
         }
         let versions = |recipe: &str| format!("{make}verify:\n\t{recipe}\n");
         let (old, new) = (versions("a"), versions("b"));

@@ -100,76 +100,50 @@ pub fn why_no_test_failed(exit: Option<i32>, output: &str, plain: bool) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::tests::testing::rows;
 
     #[test]
     fn tests_are_counted_in_summaries_of_runners() {
-        let cargo = "running 2 tests\ntest result: FAILED. 1 passed; 1 failed; 7 ignored; 0 measured; 3 filtered out\n";
-        for (output, ran) in [
-            (cargo, Some(2)),
-            (&*cargo.repeat(3), Some(6)),
-            (
-                "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out",
-                Some(0),
-            ),
-            (
-                "     Summary [   0.005s] 5 tests run: 4 passed, 1 failed, 2 skipped",
-                Some(5),
-            ),
-            (
-                "     Summary [   0.005s] 1 test run: 1 passed, 0 skipped",
-                Some(1),
-            ),
-            (
-                "===== 3 passed, 1 failed, 2 skipped, 1 warning in 0.12s =====",
-                Some(4),
-            ),
-            ("2 skipped in 0.01s", Some(0)),
-            ("1 error in 0.20s", Some(0)),
-            ("===== no tests ran in 0.01s =====", Some(0)),
-            ("1 passed in 61.02s (0:01:01)", Some(1)),
-            ("Ran 3 tests in 0.001s\n\nOK", Some(3)),
-            (
-                "Ran 3 tests in 0.001s\n\nFAILED (failures=1, skipped=2)",
-                Some(1),
-            ),
-            ("Ran 0 tests in 0.000s\n\nNO TESTS RAN", Some(0)),
-            (
-                "Tests:       1 failed, 2 skipped, 3 passed, 6 total",
-                Some(4),
-            ),
-            ("No tests found, exiting with code 1", Some(0)),
-            ("      Tests  1 failed | 3 passed | 1 skipped (5)", Some(4)),
-            (
-                "ok  \texample.org/x\t0.01s\n?   \texample.org/y\t[no test files]\nFAIL\texample.org/z\t0.02s\nFAIL",
-                Some(2),
-            ),
-            ("ok  \texample.org/x\t0.01s [no tests to run]", Some(0)),
-            ("FAIL\texample.org/x [build failed]", Some(0)),
-            (
-                "> Task :app:test FAILED\n3 tests completed, 1 failed",
-                Some(1),
-            ),
-            ("> Task :test\nBUILD SUCCESSFUL in 3s", Some(1)),
-            ("> Task :test UP-TO-DATE", None),
-            ("> Task :test NO-SOURCE", Some(0)),
-            ("  3 passing (4ms)", Some(3)),
-            ("ℹ pass 2", Some(2)),
-            ("ℹ tests 3\nℹ pass 0\nℹ fail 3\nℹ skipped 0", Some(3)),
-            ("  0 passing (4ms)\n  2 failing\n  1 pending", Some(2)),
-            ("# pass 0", Some(0)),
-            ("ℹ tests 1\nℹ pass 0\nℹ fail 1", Some(1)),
-            (
-                "ok 1 - adds\nnot ok 2 - more\n# tests 2\n# pass 1\n# fail 1",
-                Some(2),
-            ),
-            ("3 passed", Some(3)),
-            ("ok 1 - adds\nnot ok 2 - more\nok 3 # SKIP", Some(2)),
-            ("all 3 tests passed", None),
-            ("Built 3 of 4 in 5s", None),
-            ("", None),
-        ] {
-            assert_eq!(tests_run(output, None), ran, "{output}");
+        let table = r"
+            0 | test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out
+            5 |      Summary [   0.005s] 5 tests run: 4 passed, 1 failed, 2 skipped
+            1 |      Summary [   0.005s] 1 test run: 1 passed, 0 skipped
+            4 | ===== 3 passed, 1 failed, 2 skipped, 1 warning in 0.12s =====
+            0 | 2 skipped in 0.01s
+            0 | 1 error in 0.20s
+            0 | ===== no tests ran in 0.01s =====
+            1 | 1 passed in 61.02s (0:01:01)
+            3 | Ran 3 tests in 0.001s\n\nOK
+            1 | Ran 3 tests in 0.001s\n\nFAILED (failures=1, skipped=2)
+            0 | Ran 0 tests in 0.000s\n\nNO TESTS RAN
+            4 | Tests:       1 failed, 2 skipped, 3 passed, 6 total
+            0 | No tests found, exiting with code 1
+            4 |       Tests  1 failed | 3 passed | 1 skipped (5)
+            2 | ok  \texample.org/x\t0.01s\n?   \texample.org/y\t[no test files]\nFAIL\texample.org/z\t0.02s\nFAIL
+            0 | ok  \texample.org/x\t0.01s [no tests to run]
+            0 | FAIL\texample.org/x [build failed]
+            1 | > Task :app:test FAILED\n3 tests completed, 1 failed
+            1 | > Task :test\nBUILD SUCCESSFUL in 3s
+            - | > Task :test UP-TO-DATE
+            0 | > Task :test NO-SOURCE
+            3 |   3 passing (4ms)
+            2 | ℹ pass 2
+            3 | ℹ tests 3\nℹ pass 0\nℹ fail 3\nℹ skipped 0
+            2 |   0 passing (4ms)\n  2 failing\n  1 pending
+            0 | # pass 0
+            1 | ℹ tests 1\nℹ pass 0\nℹ fail 1
+            2 | ok 1 - adds\nnot ok 2 - more\n# tests 2\n# pass 1\n# fail 1
+            3 | 3 passed
+            2 | ok 1 - adds\nnot ok 2 - more\nok 3 # SKIP
+            - | all 3 tests passed
+            - | Built 3 of 4 in 5s
+            - | -";
+        for [ran, output] in rows(table) {
+            assert_eq!(tests_run(&output, None), ran.parse().ok(), "{output}");
         }
+        let cargo = "running 2 tests\ntest result: FAILED. 1 passed; 1 failed; 7 ignored; 0 measured; 3 filtered out\n";
+        assert_eq!(tests_run(cargo, None), Some(2));
+        assert_eq!(tests_run(&cargo.repeat(3), None), Some(6));
         let own = Some(r"(\d+) checks");
         assert_eq!(tests_run("4 checks\n3 checks", own), Some(7));
         assert_eq!(tests_run("99999999999 checks", own), None);
@@ -178,60 +152,34 @@ mod tests {
 
     #[test]
     fn failed_tests_are_counted() {
-        for (output, failed) in [
-            (
-                "test result: FAILED. 1 passed; 2 failed; 7 ignored",
-                Some(2),
-            ),
-            ("not ok 1 - a\n# pass 2\n# fail 1\n# todo 0", Some(1)),
-            (
-                "Ran 9 tests in 0.1s\n\nFAILED (failures=1, errors=2, skipped=3)",
-                Some(3),
-            ),
-            ("Tests:       1 failed, 3 passed, 4 total", Some(1)),
-            ("2 passed", None),
-            ("it failed", None),
-        ] {
-            assert_eq!(tests_failed(output), failed, "{output}");
+        let table = r"
+            2 | test result: FAILED. 1 passed; 2 failed; 7 ignored
+            1 | not ok 1 - a\n# pass 2\n# fail 1\n# todo 0
+            3 | Ran 9 tests in 0.1s\n\nFAILED (failures=1, errors=2, skipped=3)
+            1 | Tests:       1 failed, 3 passed, 4 total
+            - | 2 passed
+            - | it failed";
+        for [failed, output] in rows(table) {
+            assert_eq!(tests_failed(&output), failed.parse().ok(), "{output}");
         }
     }
 
     #[test]
     fn failure_of_tests_is_told_from_others() {
-        for (exit, output, plain, fails) in [
-            (Some(1), "Ran 3 tests in 0.1s", false, true),
-            (
-                Some(1),
-                "Ran 3 tests in 0.1s\nNo such file or directory: 'out.csv'",
-                false,
-                true,
-            ),
-            (
-                Some(2),
-                "grep: a.txt: No such file or directory",
-                true,
-                false,
-            ),
-            (Some(1), "", true, true),
-            (Some(101), "error: could not compile `x`", false, false),
-            (Some(101), "error: could not compile `x`", true, true),
-            (
-                Some(1),
-                "Ran 1 test in 0.1s\nModuleNotFoundError: No module named 'x'",
-                false,
-                false,
-            ),
-            (
-                Some(2),
-                "1 error in 0.1s\nInterrupted: 1 error during collection",
-                false,
-                false,
-            ),
-            (Some(127), "", true, false),
-            (None, "Ran 3 tests in 0.1s", false, false),
-        ] {
-            let why = why_no_test_failed(exit, output, plain);
-            assert_eq!(why.is_none(), fails, "{output}: {why:?}");
+        let table = r"
+            fails | 1 | - | Ran 3 tests in 0.1s
+            fails | 1 | - | Ran 3 tests in 0.1s\nNo such file or directory: 'out.csv'
+            - | 2 | plain | grep: a.txt: No such file or directory
+            fails | 1 | plain | -
+            - | 101 | - | error: could not compile `x`
+            fails | 101 | plain | error: could not compile `x`
+            - | 1 | - | Ran 1 test in 0.1s\nModuleNotFoundError: No module named 'x'
+            - | 2 | - | 1 error in 0.1s\nInterrupted: 1 error during collection
+            - | 127 | plain | -
+            - | - | - | Ran 3 tests in 0.1s";
+        for [fails, exit, plain, output] in rows(table) {
+            let why = why_no_test_failed(exit.parse().ok(), &output, plain == "plain");
+            assert_eq!(why.is_none(), fails == "fails", "{output}: {why:?}");
         }
     }
 }

@@ -169,97 +169,47 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     use super::*;
+    use crate::plan::tests::testing::rows;
 
     #[test]
     fn file_is_finished_after_close_or_quiet_time() {
-        let ms = Duration::from_millis;
-        let file = |last_event, unchanged, age| FileObservation {
-            last_event,
-            unchanged: ms(unchanged),
-            age,
-            empty: false,
-            linked: false,
-        };
-        for (what, file, finished) in [
-            (
-                "renamed in",
-                file(Some((WritePhase::RenamedIn, ms(0))), 0, None),
-                true,
-            ),
-            (
-                "just closed",
-                file(Some((WritePhase::Closed, ms(299))), 0, None),
-                false,
-            ),
-            (
-                "closed",
-                file(Some((WritePhase::Closed, ms(300))), 0, Some(ms(301))),
-                true,
-            ),
-            (
-                "closed, clock behind",
-                file(Some((WritePhase::Closed, ms(300))), 300, None),
-                true,
-            ),
-            (
-                "closed, and written again since",
-                file(Some((WritePhase::Closed, ms(900))), 0, Some(ms(1))),
-                false,
-            ),
-            (
-                "renamed in, and written since",
-                file(Some((WritePhase::RenamedIn, ms(900))), 0, Some(ms(1))),
-                false,
-            ),
-            (
-                "renamed in, written long before",
-                file(Some((WritePhase::RenamedIn, ms(900))), 0, Some(ms(901))),
-                true,
-            ),
-            (
-                "being written, however slowly",
-                file(
-                    Some((WritePhase::Writing, ms(9_000))),
-                    9_000,
-                    Some(ms(9_000)),
-                ),
-                false,
-            ),
-            (
-                "no event of closing",
-                file(Some((WritePhase::Writing, ms(60_000))), 60_000, None),
-                true,
-            ),
-            ("no event, fresh", file(None, 0, Some(ms(1_999))), false),
-            ("no event, old", file(None, 0, Some(ms(2_000))), true),
-            ("clock behind", file(None, 1_999, None), false),
-            ("clock behind, unchanged", file(None, 2_000, None), true),
-            (
-                "empty and closed",
-                FileObservation {
-                    empty: true,
-                    ..file(Some((WritePhase::Closed, ms(4_000))), 4_000, None)
-                },
-                false,
-            ),
-            (
-                "empty for long",
-                FileObservation {
-                    empty: true,
-                    ..file(Some((WritePhase::Closed, ms(5_000))), 5_000, None)
-                },
-                true,
-            ),
-            (
-                "two names for a moment",
-                FileObservation {
-                    linked: true,
-                    ..file(Some((WritePhase::RenamedIn, ms(0))), 0, Some(ms(0)))
-                },
-                false,
-            ),
-        ] {
-            assert_eq!(is_finished(file), finished, "{what}");
+        // The last event and how long ago it came, how long the file is unchanged, and its age, in milliseconds; whether
+        // it is empty or linked.
+        let table = "
+            finished | RenamedIn 0 | 0 | - | - | renamed in
+            unfinished | Closed 299 | 0 | - | - | just closed
+            finished | Closed 300 | 0 | 301 | - | closed
+            finished | Closed 300 | 300 | - | - | closed, clock behind
+            unfinished | Closed 900 | 0 | 1 | - | closed, and written again since
+            unfinished | RenamedIn 900 | 0 | 1 | - | renamed in, and written since
+            finished | RenamedIn 900 | 0 | 901 | - | renamed in, written long before
+            unfinished | Writing 9000 | 9000 | 9000 | - | being written, however slowly
+            finished | Writing 60000 | 60000 | - | - | no event of closing
+            unfinished | - | 0 | 1999 | - | no event, fresh
+            finished | - | 0 | 2000 | - | no event, old
+            unfinished | - | 1999 | - | - | clock behind
+            finished | - | 2000 | - | - | clock behind, unchanged
+            unfinished | Closed 4000 | 4000 | - | empty | empty and closed
+            finished | Closed 5000 | 5000 | - | empty | empty for long
+            unfinished | RenamedIn 0 | 0 | 0 | linked | two names for a moment";
+        for [finished, event, unchanged, age, kind, what] in rows(table) {
+            let ms = |text: &str| Some(Duration::from_millis(text.parse().ok()?));
+            let last_event = event.split_once(' ').map(|(phase, ago)| {
+                let phase = match phase {
+                    "RenamedIn" => WritePhase::RenamedIn,
+                    "Closed" => WritePhase::Closed,
+                    _ => WritePhase::Writing,
+                };
+                (phase, ms(ago).unwrap())
+            });
+            let file = FileObservation {
+                last_event,
+                unchanged: ms(&unchanged).unwrap(),
+                age: ms(&age),
+                empty: kind == "empty",
+                linked: kind == "linked",
+            };
+            assert_eq!(is_finished(file), finished == "finished", "{what}");
         }
     }
 

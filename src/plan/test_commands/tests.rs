@@ -1,4 +1,6 @@
 use super::*;
+use crate::plan::tests::testing::rows;
+use crate::plan::word;
 
 #[test]
 fn recognises_test_commands() {
@@ -40,91 +42,39 @@ fn recognises_test_commands() {
 
 #[test]
 fn test_run_ends_by_exit_code_or_summary() {
-    use TestRun::{Failed, Passed, Unknown};
-    for (line, exit, output, ended) in [
-        ("cargo test", Some(0), "", Some(Passed)),
-        (
-            "cargo test",
-            Some(101),
-            "error: could not compile",
-            Some(Failed),
-        ),
-        (
-            "cargo test 2>&1",
-            Some(101),
-            "test result: FAILED. 1 passed; 1 failed",
-            Some(Failed),
-        ),
+    // How the tests ended, the exit code, the output, and the line.
+    let table = r#"
+        passed | 0 | - | cargo test
+        failed | 101 | error: could not compile | cargo test
+        failed | 101 | test result: FAILED. 1 passed; 1 failed | cargo test 2>&1
         // The exit code is that of another command.
-        (
-            "cargo test | tail -3",
-            Some(0),
-            "test result: FAILED. 1 passed; 1 failed",
-            Some(Failed),
-        ),
-        ("cargo test | grep FAILED", Some(1), "", Some(Unknown)),
-        (
-            "cargo test; echo $?",
-            Some(0),
-            "test result: ok. 4 passed; 0 failed",
-            Some(Passed),
-        ),
-        ("cargo test || true", Some(0), "2 failed", Some(Failed)),
-        ("pytest &", Some(0), "", Some(Unknown)),
-        (
-            "cd x && pytest",
-            Some(1),
-            "2 failed, 3 passed in 0.1s",
-            Some(Failed),
-        ),
-        ("pytest", None, "1 error in 0.2s", Some(Failed)),
-        ("pytest", None, "===== 3 passed in 0.1s =====", Some(Passed)),
-        (
-            "python -m unittest",
-            None,
-            "FAILED (failures=1)",
-            Some(Failed),
-        ),
-        (
-            "go test ./...",
-            None,
-            "--- FAIL: TestAdd (0.00s)",
-            Some(Failed),
-        ),
-        ("go test ./...", None, "ok  \tx/calc\t0.01s", Some(Passed)),
-        (
-            "npm test",
-            None,
-            "Tests:       1 failed, 3 passed, 4 total",
-            Some(Failed),
-        ),
-        ("npx vitest", None, " Tests  4 passed (4)", Some(Passed)),
-        (
-            "gradle test",
-            None,
-            "5 tests completed, 1 failed",
-            Some(Failed),
-        ),
+        failed | 0 | test result: FAILED. 1 passed; 1 failed | cargo test | tail -3
+        unknown | 1 | - | cargo test | grep FAILED
+        passed | 0 | test result: ok. 4 passed; 0 failed | cargo test; echo $?
+        failed | 0 | 2 failed | cargo test || true
+        unknown | 0 | - | pytest &
+        failed | 1 | 2 failed, 3 passed in 0.1s | cd x && pytest
+        failed | - | 1 error in 0.2s | pytest
+        passed | - | ===== 3 passed in 0.1s ===== | pytest
+        failed | - | FAILED (failures=1) | python -m unittest
+        failed | - | --- FAIL: TestAdd (0.00s) | go test ./...
+        passed | - | ok  \tx/calc\t0.01s | go test ./...
+        failed | - | Tests:       1 failed, 3 passed, 4 total | npm test
+        passed | - |  Tests  4 passed (4) | npx vitest
+        failed | - | 5 tests completed, 1 failed | gradle test
         // No tests ran.
-        ("pytest", Some(5), "no tests ran in 0.01s", None),
-        ("pytest", Some(127), "pytest: command not found", None),
-        (
-            "npm test",
-            Some(1),
-            "npm error Missing script: \"test\"",
-            None,
-        ),
-        ("ls", Some(1), "1 failed", None),
+        - | 5 | no tests ran in 0.01s | pytest
+        - | 127 | pytest: command not found | pytest
+        - | 1 | npm error Missing script: "test" | npm test
+        - | 1 | 1 failed | ls
         // A configured check.
-        ("./ci.sh --fast", Some(3), "", Some(Failed)),
-        ("./other.sh", Some(3), "", None),
-    ] {
-        let checks = [("ci".to_owned(), "./ci.sh --fast".to_owned())];
-        assert_eq!(
-            test_run(line, exit, output, &checks),
-            ended,
-            "{line}: {output}"
-        );
+        failed | 3 | - | ./ci.sh --fast
+        - | 3 | - | ./other.sh"#;
+    let checks = [("ci".to_owned(), "./ci.sh --fast".to_owned())];
+    for [ended, exit, output, line] in rows(table) {
+        let found = test_run(&line, exit.parse().ok(), &output, &checks);
+        let found = found.map_or(String::new(), |found| word(&found));
+        assert_eq!(found, ended, "{line}: {output}");
     }
 }
 

@@ -71,3 +71,18 @@ pub(crate) fn report(status: ReportStatus, at: Time) -> Report {
         received: at,
     }
 }
+
+/// Returns the rows of a table: a line each, with ` | ` between its cells, which the last one may have, too. `-` stands for
+/// nothing, `\n` and `\t` for what they are in a text; `// ` begins a comment.
+pub(crate) fn rows<const N: usize>(table: &str) -> impl Iterator<Item = [String; N]> {
+    let lines = table.lines().map(str::trim_start);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("// "));
+    lines.map(|line| {
+        let cells = line.splitn(N, " | ").map(|cell| match cell {
+            "-" => String::new(),
+            cell => cell.replace("\\n", "\n").replace("\\t", "\t"),
+        });
+        let cells: Vec<String> = cells.collect();
+        cells.try_into().unwrap_or_else(|_| panic!("{line}"))
+    })
+}

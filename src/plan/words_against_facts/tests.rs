@@ -1,5 +1,6 @@
 use super::*;
 use crate::plan::model::{CheckResult, CommandId, Report, TaskId, Time};
+use crate::plan::tests::testing::rows;
 
 /// The last run of `cargo test`, as an agent's program prints it.
 fn ran(exit: i32, order: RunOrder) -> RanCommand {
@@ -31,114 +32,51 @@ fn reported(status: ReportStatus, words: &str, ran: Vec<RanCommand>) -> Attempt 
 
 #[test]
 fn words_count_against_what_ran() {
-    use ReportStatus::{Failed, PartialSuccess, Success};
-    use RunOrder::{AfterLastEdit as After, BeforeLastEdit as Before, Unknown};
-    for (status, words, ran, against) in [
+    // What is said against a report, its status, the exit codes of the runs with their order, and its words.
+    let table = "
         // The agent's own last run failed.
-        (
-            Success,
-            "Done.",
-            vec![ran(101, After)],
-            Some("SUCCESS, but its own last test run failed: `cargo test` (exit 101"),
-        ),
-        (
-            Success,
-            "Done.",
-            vec![ran(101, Before)],
-            Some("last test run failed"),
-        ),
-        (
-            PartialSuccess,
-            "All tests pass.",
-            vec![ran(1, After)],
-            Some("the report says that tests pass, but its own"),
-        ),
-        (
-            Success,
-            "Done.",
-            vec![ran(0, After), ran(1, After)],
-            Some("failed"),
-        ),
+        SUCCESS, but its own last test run failed: `cargo test` (exit 101 | SUCCESS | 101 after | Done.
+        last test run failed | SUCCESS | 101 before | Done.
+        the report says that tests pass, but its own | PARTIAL_SUCCESS | 1 after | All tests pass.
+        failed | SUCCESS | 0 after, 1 after | Done.
         // Red, then green; and what claims nothing.
-        (
-            Success,
-            "All tests pass.",
-            vec![ran(1, Before), ran(0, After)],
-            None,
-        ),
-        (PartialSuccess, "Half of it.", vec![ran(1, After)], None),
-        (Failed, "All tests pass.", vec![ran(1, After)], None),
+        - | SUCCESS | 1 before, 0 after | All tests pass.
+        - | PARTIAL_SUCCESS | 1 after | Half of it.
+        - | FAILED | 1 after | All tests pass.
         // Before the last edit.
-        (
-            Success,
-            "All tests pass.",
-            vec![ran(0, Before)],
-            Some("`cargo test` last ran before the last edit"),
-        ),
-        (
-            Success,
-            "5 passed",
-            vec![ran(0, Before)],
-            Some("before the last edit"),
-        ),
-        (
-            Success,
-            "所有测试均通过。",
-            vec![ran(0, Before)],
-            Some("before the last edit"),
-        ),
-        (Success, "Done.", vec![ran(0, Before)], None),
-        (Success, "All tests pass.", vec![ran(0, Unknown)], None),
-        (
-            Success,
-            "The tests do not pass yet.",
-            vec![ran(0, Before)],
-            None,
-        ),
+        `cargo test` last ran before the last edit | SUCCESS | 0 before | All tests pass.
+        before the last edit | SUCCESS | 0 before | 5 passed
+        before the last edit | SUCCESS | 0 before | 所有测试均通过。
+        - | SUCCESS | 0 before | Done.
+        - | SUCCESS | 0 unknown | All tests pass.
+        - | SUCCESS | 0 before | The tests do not pass yet.
         // Words against words.
-        (
-            Success,
-            "It works: 2 failed, 3 passed.",
-            vec![],
-            Some("and also `it works: 2 failed, 3 passed.`"),
-        ),
-        (
-            Success,
-            "Result: 3 passed; 2 failed",
-            vec![],
-            Some("3 passed; 2 failed"),
-        ),
-        (
-            Success,
-            "1 of 9 tests failed",
-            vec![],
-            Some("1 of 9 tests failed"),
-        ),
-        (Success, "2 failed, 3 passed\n5 passed", vec![], None),
-        (
-            Success,
-            "Before: 2 failed, 3 passed. Now it is right.",
-            vec![],
-            None,
-        ),
-        (Success, "At first 2 failed, 3 passed.", vec![], None),
-        (Success, "Fixed the 2 failing tests.", vec![], None),
-        (Success, "0 failed, 3 passed", vec![], None),
-        (Success, "2 failed, 3 passed", vec![ran(0, After)], None),
-        (PartialSuccess, "2 failed, 3 passed", vec![], None),
-        (
-            Success,
-            "Read 3 files; 2 downloads failed and were repeated.",
-            vec![],
-            None,
-        ),
-    ] {
-        let found = contradiction(&reported(status, words, ran));
-        let reason = found;
-        match (&reason, against) {
-            (Some(reason), Some(part)) => assert!(reason.contains(part), "{words}: {reason}"),
-            (reason, part) => assert_eq!(reason.as_deref(), part, "{words}"),
-        }
+        and also `it works: 2 failed, 3 passed.` | SUCCESS | - | It works: 2 failed, 3 passed.
+        3 passed; 2 failed | SUCCESS | - | Result: 3 passed; 2 failed
+        1 of 9 tests failed | SUCCESS | - | 1 of 9 tests failed
+        - | SUCCESS | - | 2 failed, 3 passed\\n5 passed
+        - | SUCCESS | - | Before: 2 failed, 3 passed. Now it is right.
+        - | SUCCESS | - | At first 2 failed, 3 passed.
+        - | SUCCESS | - | Fixed the 2 failing tests.
+        - | SUCCESS | - | 0 failed, 3 passed
+        - | SUCCESS | 0 after | 2 failed, 3 passed
+        - | PARTIAL_SUCCESS | - | 2 failed, 3 passed
+        - | SUCCESS | - | Read 3 files; 2 downloads failed and were repeated.";
+    for [against, status, runs, words] in rows(table) {
+        let run = |run: &str| {
+            let (exit, order) = run.split_once(' ')?;
+            let order = match order {
+                "before" => RunOrder::BeforeLastEdit,
+                "after" => RunOrder::AfterLastEdit,
+                _ => RunOrder::Unknown,
+            };
+            Some(ran(exit.parse().unwrap(), order))
+        };
+        let status = serde_json::from_value(status.into()).unwrap();
+        let runs = runs.split(", ").filter_map(run).collect();
+        let found = contradiction(&reported(status, &words, runs)).unwrap_or_default();
+        assert_eq!(found.is_empty(), against.is_empty(), "{words}: {found}");
+        assert!(found.contains(&against), "{words}: {found}");
     }
 }
 
