@@ -1,8 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::plan::tests::testing::rows;
 use crate::plan::{Criteria, Origin, Row, TaskId, TaskState};
-use crate::wire::tests::sample_plans;
+use crate::wire::tests::{sample_plans, told};
 
 fn parse(file_name: &str, text: &str) -> Checked<PlanFile> {
     match super::read(file_name, text) {
@@ -15,14 +16,8 @@ fn read(text: &str) -> PlanFile {
     parse("plan.md", text).unwrap_or_else(|problems| panic!("{text}\n{problems:?}"))
 }
 
-/// Returns the problems and their mends, one a line.
 fn problems(name: &str, text: &str) -> String {
-    let problems = parse(name, text).expect_err(text);
-    let lines = problems.iter().map(|problem| match &problem.hint {
-        Some(hint) => format!("{problem} / {hint}"),
-        None => problem.to_string(),
-    });
-    lines.collect::<Vec<_>>().join("\n")
+    told(&parse(name, text).expect_err(text))
 }
 
 fn new(targets: &[usize]) -> Vec<TaskRef> {
@@ -36,10 +31,8 @@ fn reads_tasks_with_attributes() {
         Write it.\r\n\r\n```sh\r\n## not a task\r\n- after: 9\r\n```\r\n\r\n### Detail\r\n- a list\r\n\r\n\
         ## Task 2: Test\r\n- after: 1\r\n- optional: yes\r\n- constraints: small\r\n## Read me\r\nWords.\r\n\r\n* After: count, #2\r\n";
     let plan = read(text);
-    assert_eq!(
-        (plan.plan.name.as_str(), plan.plan.goal.as_str()),
-        ("Words", "Count: words\n*fast*")
-    );
+    let head = [&*plan.plan.name, &*plan.plan.goal];
+    assert_eq!(head, ["Words", "Count: words\n*fast*"]);
     assert_eq!(plan.plan.constraints, "- Python\n- no network");
     assert_eq!(plan.plan.description, "About it.");
     assert_eq!(plan.plan.order, Some(TaskOrder::Dependencies));
@@ -77,18 +70,14 @@ fn reads_tasks_with_attributes() {
 
 #[test]
 fn plan_name_defaults_to_title_or_file_name() {
-    for (name, text, expected) in [
-        ("a/my-plan.md", "## One\n", ["my-plan", "my-plan"]),
-        ("p.md", "# Title\n## One\n", ["Title", "Title"]),
-        (
-            "p.md",
-            "---\ngoal: Do it\n---\n## One\n",
-            ["Do it", "Do it"],
-        ),
-        ("p.md", "---\nname: N\ngoal: G\n---\n## One\n", ["N", "G"]),
+    for (file, text, name, goal) in [
+        ("a/my-plan.md", "", "my-plan", "my-plan"),
+        ("p.md", "# Title\n", "Title", "Title"),
+        ("p.md", "---\ngoal: Do it\n---\n", "Do it", "Do it"),
+        ("p.md", "---\nname: N\ngoal: G\n---\n", "N", "G"),
     ] {
-        let plan = parse(name, text).unwrap();
-        assert_eq!([plan.plan.name, plan.plan.goal], expected, "{text}");
+        let plan = parse(file, &format!("{text}## One\n")).unwrap();
+        assert_eq!([plan.plan.name, plan.plan.goal], [name, goal], "{text}");
         assert_eq!(plan.plan.order, None);
     }
 }
@@ -133,30 +122,20 @@ fn checklist_is_read_as_sequential_tasks() {
     let plan = read(
         "# Trip\n\nBefore.\n\n- [x] Pack\n- [ ] Drive\n  carefully\n  - [ ] refuel\n* [X] Eat\n1. [ ] Sleep\n",
     );
-    let tasks: Vec<_> = plan
-        .plan
-        .tasks
-        .iter()
-        .map(|task| (task.name.as_str(), task.description.as_str(), task.done))
-        .collect();
-    assert_eq!(
-        tasks,
-        [
-            ("Pack", "", true),
-            ("Drive", "carefully\n- [ ] refuel", false),
-            ("Eat", "", true),
-            ("Sleep", "", false),
-        ]
-    );
-    assert_eq!(
-        (plan.plan.name.as_str(), plan.plan.description.as_str()),
-        ("Trip", "Before.")
-    );
+    let tasks = plan.plan.tasks.iter();
+    let tasks = tasks.map(|task| (&*task.name, &*task.description, task.done));
+    let wanted = [
+        ("Pack", "", true),
+        ("Drive", "carefully\n- [ ] refuel", false),
+        ("Eat", "", true),
+        ("Sleep", "", false),
+    ];
+    assert_eq!(Vec::from_iter(tasks), wanted);
+    let head = [&*plan.plan.name, &*plan.plan.description];
+    assert_eq!(head, ["Trip", "Before."]);
     assert_eq!(plan.plan.order, Some(TaskOrder::Sequential));
-    assert_eq!(
-        read("---\norder: free\n---\n- [ ] a\n").plan.order,
-        Some(TaskOrder::Free)
-    );
+    let plan = read("---\norder: free\n---\n- [ ] a\n");
+    assert_eq!(plan.plan.order, Some(TaskOrder::Free));
 }
 
 #[test]
@@ -184,12 +163,9 @@ fn numbered_list_is_a_checklist_where_no_box_is() {
         ),
     ] {
         let plan = read(text).plan;
-        let read: Vec<_> = plan
-            .tasks
-            .iter()
-            .map(|task| (&*task.name, &*task.description))
-            .collect();
-        assert_eq!(read, tasks, "{text}");
+        let read = plan.tasks.iter();
+        let read = read.map(|task| (&*task.name, &*task.description));
+        assert_eq!(Vec::from_iter(read), tasks, "{text}");
         let in_order = !text.starts_with("##");
         assert_eq!(plan.order == Some(TaskOrder::Sequential), in_order);
     }
@@ -249,8 +225,7 @@ fn validates_produced_files_and_checks() {
         let file = parse(name, text).unwrap();
         assert_eq!(file.plan.tasks[0].produces, ["a.txt", "src/b.rs", "c.md"]);
         assert_eq!(file.plan.tasks[0].checks, ["test", "lnt"]);
-        let problem = file.unknown_checks(&["test", "lint"].into_iter()).remove(0);
-        format!("{problem} / {}", problem.hint.clone().unwrap())
+        told(&file.unknown_checks(&["test", "lint"].into_iter()))
     };
     insta::assert_snapshot!(mismatches("p.md", markdown), @"line 4, column 17: there is no check `lnt` / did you mean `lint`?");
     insta::assert_snapshot!(mismatches("p.yaml", yaml), @"line 7, column 20: there is no check `lnt` / did you mean `lint`?");
@@ -298,22 +273,16 @@ fn field_of_markdown_is_refused_in_yaml_and_json() {
 #[test]
 fn flag_needs_no_value() {
     let tasks = read("## A\n- done\n## B\n- skipped\n- optional\n\n- done\n## C\nWords\n- done\n");
-    let tasks: Vec<_> = (tasks.plan.tasks.iter())
-        .map(|task| {
-            (
-                task.done,
-                task.optional,
-                task.skipped.as_deref(),
-                &*task.description,
-            )
-        })
-        .collect();
+    let tasks = tasks.plan.tasks.iter().map(|task| {
+        let flags = [task.done, task.optional];
+        (flags, task.skipped.as_deref(), &*task.description)
+    });
     let wanted = [
-        (true, false, None, ""),
-        (false, true, Some(""), "- done"),
-        (false, false, None, "Words\n- done"),
+        ([true, false], None, ""),
+        ([false, true], Some(""), "- done"),
+        ([false, false], None, "Words\n- done"),
     ];
-    assert_eq!(tasks, wanted);
+    assert_eq!(Vec::from_iter(tasks), wanted);
 }
 
 #[test]
@@ -338,19 +307,10 @@ fn json_takes_what_its_types_take_and_knows_every_place() {
             "{{\"name\": \"ü\", {more}\n \"steps\": [{{\"step_id\": \"\", \"tasks\": [\n  {{\"task_id\": \"é\", {task}}}]}}]}}"
         )
     };
-    let deep = format!(
-        "\"x\": {}{}, \"x\": 1,",
-        "[".repeat(50_000),
-        "]".repeat(50_000)
-    );
-    let plan = parse(
-        "p.json",
-        &file(
-            &deep,
-            "\"name\": \"\\ud83d\\ude00\u{2028}\", \"assignee\": null",
-        ),
-    )
-    .unwrap();
+    let [open, close] = ["[", "]"].map(|bracket| bracket.repeat(50_000));
+    let deep = format!("\"x\": {open}{close}, \"x\": 1,");
+    let named = "\"name\": \"\\ud83d\\ude00\u{2028}\", \"assignee\": null";
+    let plan = parse("p.json", &file(&deep, named)).unwrap();
     assert_eq!(plan.plan.tasks[0].name, "\u{1f600}\u{2028}");
     assert_eq!(plan.plan.tasks[0].step_id.as_deref(), Some(""));
     let problem = |more: &str, task: &str| problems("p.json", &file(more, task));
@@ -359,53 +319,32 @@ fn json_takes_what_its_types_take_and_knows_every_place() {
     line 3, column 50: task `é` waits for itself
     line 4, column 2: there is no task `è` / name the `task_id` of another task
     ");
-    for (more, task, refused) in [
-        (
-            "",
-            "\"name\": 1",
-            "invalid type: integer `1`, expected a string",
-        ),
-        (
-            "\"goal\": null,",
-            "\"name\": \"T\"",
-            "invalid type: null, expected a string",
-        ),
-        (
-            "\"goal\": \"a\", \"goal\": \"b\",",
-            "\"name\": \"T\"",
-            "duplicate field `goal`",
-        ),
-    ] {
-        let found = problem(more, task);
-        assert!(found.contains(refused), "{found}");
+    let table = r#"
+        invalid type: integer `1`, expected a string | - | "name": 1
+        invalid type: null, expected a string | "goal": null, | "name": "T"
+        duplicate field `goal` | "goal": "a", "goal": "b", | "name": "T""#;
+    for [refused, more, task] in rows(table) {
+        let found = problem(&more, &task);
+        assert!(found.contains(&refused), "{found}");
     }
 }
 
 #[test]
 fn reports_problems_of_broken_plan_files() {
-    let cases = [
-        problems("plan.md", ""),
-        problems("plan.md", "---\ngoal: g\n---\nSome words.\n"),
-        problems("plan.md", "---\ngoal: g\n## One\n"),
-        problems("plan.md", "---\ngoal: a: b\n---\n## One\n"),
-        problems(
-            "plan.md",
-            "## One\n- after: 2\n## Two\n- after: three\n## Three\n- after: 1\n",
-        ),
-        problems(
-            "plan.yaml",
-            "name: x\nsteps:\n- step_id: a\n  tasks:\n  - task_id: t\n    name: [T]\n",
-        ),
-        problems(
-            "plan.yaml",
-            "name: x\nsteps:\n- step_id: a\n  tasks:\n  - {task_id: t1, name: T, dependencies: [t2, t9]}\n  - task_id: t2\n    name: U\n    dependencies: [t1]\n  - {task_id: t2, name: V}\n",
-        ),
-        problems("plan.yaml", "name: x\nsteps: []\n"),
-        problems("plan.yaml", "name: &n x\nsteps: []\n"),
-        problems("plan.json", "{\"name\": \"x\",\n \"steps\": [}"),
-        problems("plan.json", "{\"name\": \"x\"}"),
-    ];
-    insta::assert_snapshot!(cases.join("\n--\n"), @r"
+    let table = r#"
+        md | -
+        md | ---\ngoal: g\n---\nSome words.\n
+        md | ---\ngoal: g\n## One\n
+        md | ---\ngoal: a: b\n---\n## One\n
+        md | ## One\n- after: 2\n## Two\n- after: three\n## Three\n- after: 1\n
+        yaml | name: x\nsteps:\n- step_id: a\n  tasks:\n  - task_id: t\n    name: [T]\n
+        yaml | name: x\nsteps:\n- step_id: a\n  tasks:\n  - {task_id: t1, name: T, dependencies: [t2, t9]}\n  - task_id: t2\n    name: U\n    dependencies: [t1]\n  - {task_id: t2, name: V}\n
+        yaml | name: x\nsteps: []\n
+        yaml | name: &n x\nsteps: []\n
+        json | {"name": "x",\n "steps": [}
+        json | {"name": "x"}"#;
+    let told = rows(table).map(|[kind, text]| problems(&format!("plan.{kind}"), &text));
+    insta::assert_snapshot!(Vec::from_iter(told).join("\n--\n"), @r"
     line 1, column 1: the plan has no tasks / write each task under a heading `## Its name`, or as a line `- [ ] Its name` or `1. Its name`
     --
     line 1, column 1: the plan has no tasks / write each task under a heading `## Its name`, or as a line `- [ ] Its name` or `1. Its name`
@@ -439,22 +378,15 @@ fn parses_large_and_hostile_plan_files() {
         .collect();
     let chain = chain.replacen("- after: 0\n", "", 1);
     assert_eq!(read(&chain).plan.tasks.len(), 10_000);
-    assert!(
-        parse(
-            "p.md",
-            &chain.replacen("## 1. T\n", "## 1. T\n- after: 10000\n", 1)
-        )
-        .is_err()
-    );
+    let circle = chain.replacen("## 1. T\n", "## 1. T\n- after: 10000\n", 1);
+    assert!(parse("p.md", &circle).is_err());
+    let indented = (0..3000).map(|n| " ".repeat(n % 300) + "a:\n");
     for (name, text) in [
         ("p.md", "x".repeat(2 << 20)),
         ("p.yaml", "[".repeat(100_000)),
         ("p.json", "[".repeat(100_000)),
         ("p.yaml", "- ".repeat(100_000)),
-        (
-            "p.yaml",
-            (0..3000).map(|n| " ".repeat(n % 300) + "a:\n").collect(),
-        ),
+        ("p.yaml", indented.collect()),
         ("p.yaml", "a: &a [x]\nb: [*a, *a]".to_owned()),
         ("p.md", format!("---\ngoal: {}\n---\n", "{".repeat(5000))),
     ] {
@@ -491,22 +423,15 @@ fn renders_plan_file() {
         ("skipped: no reason", 1),
     ];
     for (state, count) in states {
-        assert_eq!(
-            text.matches(&format!("- {state}\n")).count(),
-            count,
-            "{text}"
-        );
+        let found = text.matches(&format!("- {state}\n")).count();
+        assert_eq!(found, count, "{text}");
     }
     let again = parse("plan.md", &text).unwrap().plan.tasks;
-    let read: Vec<_> = again
-        .iter()
-        .map(|task| (task.done, task.skipped.as_deref()))
-        .collect();
+    let read = again.iter();
+    let read = read.map(|task| (task.done, task.skipped.as_deref()));
     let replaced = Some("replaced by replan\nof\n- done: true");
-    assert_eq!(
-        read,
-        [(true, None), (false, replaced), (false, Some("no reason"))]
-    );
+    let wanted = [(true, None), (false, replaced), (false, Some("no reason"))];
+    assert_eq!(Vec::from_iter(read), wanted);
     insta::assert_snapshot!(render(&plan), @r"
     ---
     name: Word counter
@@ -635,10 +560,8 @@ fn locks_are_read_from_every_form() {
         let read = parse(name, &form("'port:8080', b")).unwrap();
         let locks = &read.plan.tasks[0].locks;
         assert_eq!(locks.len(), 2, "{name}");
-        assert!(
-            locks[0].contains("port:8080") && locks[1] == "b",
-            "{name}: {locks:?}"
-        );
+        assert!(locks[0].contains("port:8080"), "{name}: {locks:?}");
+        assert_eq!(locks[1], "b", "{name}: {locks:?}");
         assert!(parse(name, &form(&long)).is_err(), "{name}");
         let many: Vec<String> = (0..17).map(|number| format!("l{number}")).collect();
         assert!(parse(name, &form(&many.join(", "))).is_err(), "{name}");

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::wire::tests::told;
 
 const NAME: &str = "report-task-7.md";
 
@@ -19,14 +20,8 @@ fn success(text: &str) -> ReportFile {
     report
 }
 
-/// Returns the problems and their mends, one a line.
 fn problems(text: &str) -> String {
-    let problems = read(text).expect_err(text);
-    let lines = problems.iter().map(|problem| match &problem.hint {
-        Some(hint) => format!("{problem} / {hint}"),
-        None => problem.to_string(),
-    });
-    lines.collect::<Vec<_>>().join("\n")
+    told(&read(text).expect_err(text))
 }
 
 #[test]
@@ -126,9 +121,7 @@ fn invalid_field_keeps_other_fields() {
     ] {
         for text in [
             with(&format!("status: SUCCESS\nsession_id: s-1\n{field}")),
-            with(&format!(
-                "{field}\nStatus: \"success\" # ok\nsession_id: s-1"
-            )),
+            with(&(field.to_owned() + "\nStatus: \"success\" # ok\nsession_id: s-1")),
         ] {
             let report = success(&text);
             assert_eq!(report.report.session, Some(SessionId::new("s-1")), "{text}");
@@ -136,12 +129,8 @@ fn invalid_field_keeps_other_fields() {
     }
     let report = success(&with("status: SUCCESS\nusage: {input_tokens: -1}"));
     assert_eq!(report.report.input_tokens, 0);
-    assert_eq!(
-        success(&with("status: SUCCESS\nusage: {cost_usd: .nan}"))
-            .report
-            .cost_usd,
-        0.0
-    );
+    let report = success(&with("status: SUCCESS\nusage: {cost_usd: .nan}"));
+    assert_eq!(report.report.cost_usd, 0.0);
 }
 
 #[test]
@@ -365,11 +354,8 @@ fn rejects_hostile_report_files() {
 #[test]
 fn report_body_keeps_control_characters() {
     let body = "\u{1b}[31mred\u{1b}[0m <script>alert(1)</script> \u{202e}";
-    let report = read(&format!(
-        "---\nstatus: FAILED\ntitle: <script>\n---\n{body}\n"
-    ))
-    .unwrap();
-    assert_eq!(report.report.results, body);
+    let text = format!("---\nstatus: FAILED\ntitle: <script>\n---\n{body}\n");
+    assert_eq!(read(&text).unwrap().report.results, body);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::plan::{TaskOrder, TaskRef};
+use crate::wire::tests::told;
 
 const EXAMPLE: &str = include_str!("../../../examples/team.yaml");
 
@@ -58,15 +59,7 @@ workflows:
 "#;
 
 fn problems(text: &str) -> String {
-    told(parse(text).unwrap_err())
-}
-
-fn told(problems: Vec<Problem>) -> String {
-    let lines = problems.into_iter().map(|problem| {
-        let hint = problem.hint.iter().map(|hint| format!(" / {hint}"));
-        format!("{problem}{}", hint.collect::<String>())
-    });
-    lines.collect::<Vec<_>>().join("\n")
+    told(&parse(text).unwrap_err())
 }
 
 fn given(value: Value) -> Map<String, Value> {
@@ -130,7 +123,7 @@ fn reads_full_team() {
         workers,
         [agent("claude", &[]), Some(RoleWorker::External), None]
     );
-    insta::assert_snapshot!(told(team.without_worker()), @"line 24, column 8: the role `anybody` has no agent / write `worker: claude`, or another agent; `worker: external` if it is started elsewhere; or name one for all: --agent");
+    insta::assert_snapshot!(told(&team.without_worker()), @"line 24, column 8: the role `anybody` has no agent / write `worker: claude`, or another agent; `worker: external` if it is started elsewhere; or name one for all: --agent");
 }
 
 #[test]
@@ -161,13 +154,13 @@ fn workflow_instantiates_plan() {
 
 #[test]
 fn team_example_is_valid() {
-    let team = parse(EXAMPLE).map_err(told).unwrap();
+    let team = parse(EXAMPLE).map_err(|found| told(&found)).unwrap();
     let known = KnownNames {
         agents: &["claude"],
         actions: &["ask", "read_file", "write_file"],
         ..KnownNames::default()
     };
-    assert_eq!(told(team.problems(&known)), "");
+    assert_eq!(told(&team.problems(&known)), "");
     let feature = team.workflow("feature").unwrap();
     let plan = feature
         .instantiate(&given(json!({"feature": "a flag"})))
@@ -177,7 +170,7 @@ fn team_example_is_valid() {
         ("Feature: a flag", 4)
     );
     assert_eq!(plan.plan.order, None::<TaskOrder>);
-    assert_eq!(told(team.assignee_problems(&plan.plan)), "");
+    assert_eq!(told(&team.assignee_problems(&plan.plan)), "");
 }
 
 #[test]
@@ -350,7 +343,7 @@ fn rejects_files_that_are_no_team() {
 fn reports_all_invalid_parameters() {
     let team = parse(TEAM).unwrap();
     let workflow = team.workflow("feature").unwrap();
-    let refused = |value: Value| told(workflow.instantiate(&given(value)).unwrap_err());
+    let refused = |value: Value| told(&workflow.instantiate(&given(value)).unwrap_err());
     insta::assert_snapshot!(refused(json!({})), @"
     the parameter `feature` is missing / `feature`: what is made
     the parameter `share` is missing
@@ -388,13 +381,13 @@ fn validates_names_outside_team_file() {
         actions: &["ask", "writefile"],
         tools,
     };
-    insta::assert_snapshot!(told(team.problems(&known(&["plan.get_task"]))), @"
+    insta::assert_snapshot!(told(&team.problems(&known(&["plan.get_task"]))), @"
     line 4, column 7: the role `architect` names the action `write_file`, which is not there / did you mean `writefile`?
     line 4, column 7: the role `architect` names the tool `docs.search`, which is not there / there is only `plan.get_task`
     line 21, column 8: the role `coder` names the worker `command`, which is not there / did you mean `comand`?
     line 45, column 16: there is no check `test` / did you mean `tests`?
     ");
-    insta::assert_snapshot!(told(team.problems(&known(&["docs.*"]))), @"
+    insta::assert_snapshot!(told(&team.problems(&known(&["docs.*"]))), @"
     line 4, column 7: the role `architect` names the action `write_file`, which is not there / did you mean `writefile`?
     line 21, column 8: the role `coder` names the worker `command`, which is not there / did you mean `comand`?
     line 45, column 16: there is no check `test` / did you mean `tests`?
