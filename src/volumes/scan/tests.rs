@@ -3,6 +3,7 @@ use std::os::unix::net::UnixListener;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
+use super::super::ReportDisposition;
 use super::super::finished_writing::WritePhase;
 use super::*;
 use crate::config::Timing;
@@ -33,6 +34,10 @@ impl Given {
     /// Puts a report there that was written long ago.
     fn arrive(&self, name: &str, text: &str) {
         self.write(name, text);
+        self.heard(name);
+    }
+
+    fn heard(&self, name: &str) {
         self.hints.note(name, WritePhase::RenamedIn, Instant::now());
     }
 
@@ -40,14 +45,17 @@ impl Given {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// Makes a file look as if it had been written that long ago.
     fn age(&self, name: &str, ago: Duration) {
-        let file = fs::File::options().append(true).open(self.path(name));
-        file.unwrap().set_modified(SystemTime::now() - ago).unwrap();
+        written(&self.path(name), SystemTime::now() - ago);
     }
 
     fn scan(&mut self) -> Scan {
-        self.scanner.scan(&[], &[], MOST_REPORTS).unwrap()
+        self.scan_with(&[], &[])
+    }
+
+    fn scan_with(&mut self, commands: &[CommandId], questions: &[QuestionId]) -> Scan {
+        let scan = self.scanner.scan(commands, questions, MOST_REPORTS);
+        scan.unwrap()
     }
 
     fn texts(&mut self) -> Vec<(String, String)> {
@@ -62,6 +70,12 @@ impl Given {
     }
 }
 
+/// Makes a file look as if it had been written at a time.
+fn written(path: &Path, at: SystemTime) {
+    let file = fs::File::options().append(true).open(path).unwrap();
+    file.set_modified(at).unwrap();
+}
+
 fn pair(name: &str, text: &str) -> (String, String) {
     (name.to_owned(), text.to_owned())
 }
@@ -73,18 +87,13 @@ fn renamed_report_is_scanned_first_and_once() {
         given.write(name, name);
         given.age(name, Duration::from_secs(9));
     }
-    let heard = |given: &Given, name| {
-        given
-            .hints
-            .note(name, WritePhase::RenamedIn, Instant::now());
-    };
-    heard(&given, "report-task-b.md");
+    given.heard("report-task-b.md");
     let scan = given.scan();
     assert!(scan.more);
     assert_eq!(scan.reports[0].name, "report-task-b.md");
     assert_eq!(scan.reports.len(), 1);
     // However much is heard, the folder is listed next.
-    heard(&given, "report-task-a.md");
+    given.heard("report-task-a.md");
     let scan = given.scan();
     let names: Vec<_> = scan.reports.iter().map(|report| &report.name).collect();
     assert_eq!(names, ["report-task-a.md", "report-task-c.md"]);
@@ -151,41 +160,23 @@ fn special_files_are_rejected_unopened() {
     symlink(&secret, given.path("report-link.md")).unwrap();
     symlink("/nowhere", given.path("report-dangling.md")).unwrap();
     let _socket = UnixListener::bind(given.path("report-socket.md")).unwrap();
-    mknodat(
-        CWD,
-        given.path("report-pipe.md"),
-        FileType::Fifo,
-        Mode::RUSR | Mode::WUSR,
-        0,
-    )
-    .unwrap();
+    let (pipe, mode) = (given.path("report-pipe.md"), Mode::RUSR | Mode::WUSR);
+    mknodat(CWD, pipe, FileType::Fifo, mode, 0).unwrap();
     let mut found = given.texts();
     found.sort();
-    assert_eq!(
-        found,
-        [
-            pair(
-                "report-dangling.md",
-                "it is a symbolic link, and links are not followed"
-            ),
-            pair("report-directory.md", "it is a directory"),
-            pair(
-                "report-link.md",
-                "it is a symbolic link, and links are not followed"
-            ),
-            pair("report-pipe.md", "it is a named pipe"),
-            pair("report-socket.md", "it is a socket"),
-        ]
-    );
+    let link = "it is a symbolic link, and links are not followed";
+    let reasons = [
+        pair("report-dangling.md", link),
+        pair("report-directory.md", "it is a directory"),
+        pair("report-link.md", link),
+        pair("report-pipe.md", "it is a named pipe"),
+        pair("report-socket.md", "it is a socket"),
+    ];
+    assert_eq!(found, reasons);
     assert_eq!(given.texts(), []);
     for (name, _) in found {
-        given
-            .volumes
-            .file_report(
-                &name,
-                &super::super::ReportDisposition::Rejected("reason".to_owned()),
-            )
-            .unwrap();
+        let rejected = ReportDisposition::Rejected("reason".to_owned());
+        given.volumes.file_report(&name, &rejected).unwrap();
         let filed = given.volumes.path(Folder::ReportsRejected).join(&name);
         assert!(fs::symlink_metadata(&filed).is_ok(), "{name}");
         let reason = filed.with_file_name(format!("{name}.reason.md"));
@@ -200,26 +191,14 @@ fn rejects_hard_links_and_huge_files() {
     let old = SystemTime::now() - Duration::from_secs(10);
     let secret = given.volumes.root().join("secret");
     fs::write(&secret, "secret").unwrap();
-    fs::File::options()
-        .append(true)
-        .open(&secret)
-        .unwrap()
-        .set_modified(old)
-        .unwrap();
+    written(&secret, old);
     fs::hard_link(&secret, given.path("report-hard.md")).unwrap();
     let huge = fs::File::create(given.path("report-huge.md")).unwrap();
     huge.set_len(1 << 30).unwrap();
     huge.set_modified(old).unwrap();
-    assert_eq!(
-        given.texts(),
-        [
-            pair("report-hard.md", "it has other hard links"),
-            pair(
-                "report-huge.md",
-                "it has 1073741824 bytes; at most 1 MiB is read"
-            ),
-        ]
-    );
+    let size = "it has 1073741824 bytes; at most 1 MiB is read";
+    let linked = pair("report-hard.md", "it has other hard links");
+    assert_eq!(given.texts(), [linked, pair("report-huge.md", size)]);
 }
 
 #[test]
@@ -283,19 +262,15 @@ fn scan_reads_heartbeats_of_open_commands() {
     };
     given.volumes.live(&live, &life).unwrap();
     let open = [taken.clone(), live.clone(), idle];
-    let signs = given.scanner.scan(&open, &[], MOST_REPORTS).unwrap().signs;
+    let signs = given.scan_with(&open, &[]).signs;
     assert_eq!(signs.keys().collect::<Vec<_>>(), [&taken, &live]);
     assert!(signs[&taken].claimed && signs[&taken].beat.is_none());
     assert!(!signs[&live].claimed && signs[&live].life == life);
-    let same = given.scanner.scan(&open, &[], MOST_REPORTS).unwrap().signs;
+    let same = given.scan_with(&open, &[]).signs;
     assert_eq!(same, signs);
-    let file = fs::File::options()
-        .append(true)
-        .open(given.volumes.life(&live))
-        .unwrap();
-    file.set_modified(SystemTime::now() + Duration::from_secs(1))
-        .unwrap();
-    let later = given.scanner.scan(&open, &[], MOST_REPORTS).unwrap().signs;
+    let soon = SystemTime::now() + Duration::from_secs(1);
+    written(&given.volumes.life(&live), soon);
+    let later = given.scan_with(&open, &[]).signs;
     assert_ne!(later[&live], signs[&live]);
 }
 
@@ -306,36 +281,21 @@ fn scan_returns_answer_when_file_changes() {
     let open = [id.clone()];
     let old = SystemTime::now() - Duration::from_secs(10);
     let age = |given: &Given, seconds| {
-        let path = given.volumes.question(&id);
-        let file = fs::File::options().append(true).open(path).unwrap();
-        file.set_modified(old + Duration::from_secs(seconds))
-            .unwrap();
+        let at = old + Duration::from_secs(seconds);
+        written(&given.volumes.question(&id), at);
     };
     given.volumes.write_question(&id, "answer:").unwrap();
     given.volumes.write_question(&id, "never over it").unwrap();
     age(&given, 0);
-    let scan = given.scanner.scan(&[], &open, MOST_REPORTS).unwrap();
+    let scan = given.scan_with(&[], &open);
     assert_eq!(scan.questions, [(id.clone(), "answer:".to_owned())]);
-    assert!(
-        given
-            .scanner
-            .scan(&[], &open, MOST_REPORTS)
-            .unwrap()
-            .questions
-            .is_empty()
-    );
+    assert!(given.scan_with(&[], &open).questions.is_empty());
     fs::write(given.volumes.question(&id), "answer: retry").unwrap();
     // However long this thread is held up before the scan.
     age(&given, 3600);
-    assert!(
-        given
-            .scanner
-            .scan(&[], &open, MOST_REPORTS)
-            .unwrap()
-            .waiting
-    );
+    assert!(given.scan_with(&[], &open).waiting);
     age(&given, 1);
-    let scan = given.scanner.scan(&[], &open, MOST_REPORTS).unwrap();
+    let scan = given.scan_with(&[], &open);
     assert_eq!(scan.questions, [(id.clone(), "answer: retry".to_owned())]);
     given.volumes.complain(&id, "which one?").unwrap();
     given.volumes.file_question(&id).unwrap();
