@@ -132,13 +132,8 @@ async fn worktree_is_created_once_and_repaired() {
     fs::create_dir(&place.folder).unwrap();
     fs::write(place.folder.join("mine"), "").unwrap();
     given.laid_out().await;
-    assert!(
-        place
-            .folder
-            .with_file_name("task-1.aside-2")
-            .join("mine")
-            .exists()
-    );
+    let aside = place.folder.with_file_name("task-1.aside-2");
+    assert!(aside.join("mine").exists());
     assert_eq!(text(), "a\n");
     // Gone altogether: the branch has what was kept.
     fs::write(place.folder.join("b"), "b\n").unwrap();
@@ -178,10 +173,8 @@ async fn agent_changes_are_committed_on_task_branch() {
     git(&place, &words);
     fs::write(place.folder.join("lost"), "x").unwrap();
     let reason = given.unclear().await;
-    assert!(
-        reason.contains("git switch plan-agent-task/plan/1"),
-        "{reason}"
-    );
+    let switch = "git switch plan-agent-task/plan/1";
+    assert!(reason.contains(switch), "{reason}");
     assert_eq!(given.branch().await, Some(more));
     git(&place, &["switch", "--quiet", &place.branch]);
     let own = given.project.worktree(&place.folder).await.unwrap();
@@ -211,10 +204,9 @@ async fn conflict_is_resolved_in_worktree() {
     let Merged::Conflict { text, .. } = merged else {
         panic!("{merged:?}");
     };
-    assert!(
-        text.contains("`a`") && text.contains("ours") && text.contains("theirs"),
-        "{text}"
-    );
+    for part in ["`a`", "ours", "theirs"] {
+        assert!(text.contains(part), "{text}");
+    }
     for _ in 0..2 {
         // Twice, as after a kill.
         given.project.begin_merge(&place, &theirs).await.unwrap();
@@ -276,27 +268,19 @@ async fn branch_moves_only_from_expected_commit() {
         let moved = given.project.move_branch("plan-agent/x", to, expected);
         moved.await.unwrap()
     };
-    assert_eq!(moved(&first, None).await, BranchMove::There);
-    assert_eq!(
-        moved(&first, None).await,
-        BranchMove::There,
-        "again, as after a kill"
-    );
-    assert_eq!(
-        moved(&second, None).await,
-        BranchMove::Elsewhere(Some(first.clone()))
-    );
+    for _ in 0..2 {
+        // Twice, as after a kill.
+        assert_eq!(moved(&first, None).await, BranchMove::There);
+    }
+    let elsewhere = BranchMove::Elsewhere(Some(first.clone()));
+    assert_eq!(moved(&second, None).await, elsewhere);
     assert_eq!(moved(&second, Some(&first)).await, BranchMove::There);
-    assert_eq!(
-        moved(&first, Some(&second)).await,
-        BranchMove::Ahead(second.clone())
-    );
+    let ahead = BranchMove::Ahead(second.clone());
+    assert_eq!(moved(&first, Some(&second)).await, ahead);
     let delete = "branch --quiet -D plan-agent/x";
     given.project.git.bytes(delete, &[]).await.unwrap();
-    assert_eq!(
-        moved(&first, Some(&second)).await,
-        BranchMove::Elsewhere(None)
-    );
+    let nowhere = BranchMove::Elsewhere(None);
+    assert_eq!(moved(&first, Some(&second)).await, nowhere);
 }
 
 #[tokio::test]
@@ -337,10 +321,8 @@ async fn nested_repository_is_not_committed_or_deleted() {
     let commit = ["commit", "--quiet", "-m", "x"];
     person::git(&sub, &commit);
     let reason = given.unclear().await;
-    assert!(
-        reason.contains("repository of its own") && reason.contains("`sub`"),
-        "{reason}"
-    );
+    assert!(reason.contains("repository of its own"), "{reason}");
+    assert!(reason.contains("`sub`"), "{reason}");
     assert_eq!(given.branch().await, Some(given.head.clone()));
     // Now the agent commits the link itself.
     git(&place, &["add", "sub"]);
@@ -408,9 +390,8 @@ async fn symbolic_branch_moves_without_its_target() {
     repository.bytes("update-ref", &words).await.unwrap();
     let words = ["refs/heads/plan-agent/x", theirs];
     repository.bytes("symbolic-ref", &words).await.unwrap();
-    let moved = given
-        .project
-        .move_branch("plan-agent/x", &head, Some(&given.head));
+    let (project, begin) = (&given.project, Some(&*given.head));
+    let moved = project.move_branch("plan-agent/x", &head, begin);
     assert_eq!(moved.await.unwrap(), BranchMove::There);
     let stayed = repository.resolve(theirs).await.unwrap();
     assert_eq!(stayed, Some(given.head.clone()));
@@ -424,10 +405,8 @@ async fn worktree_link_must_match_repository() {
     let own = given.project.worktree(&place.folder).await.unwrap();
     let own = own.unwrap().own_path("");
     let (link, root) = (place.folder.join(".git"), given.root.path());
-    assert_eq!(
-        git(&place, &["rev-parse", "--git-dir"]),
-        own.to_str().unwrap().trim_end_matches('/')
-    );
+    let found = git(&place, &["rev-parse", "--git-dir"]);
+    assert_eq!(found, own.to_str().unwrap().trim_end_matches('/'));
     let text = fs::read_to_string(&link).unwrap();
     // Another one of the same name, that of the project, and one that a link leads to.
     let other = root.join("other/worktrees/task-1");
@@ -437,12 +416,8 @@ async fn worktree_link_must_match_repository() {
     }
     let aside = own.with_file_name("aside");
     std::os::unix::fs::symlink(&other, &aside).unwrap();
-    for named in [
-        &other,
-        &root.join("project/.git"),
-        &aside,
-        &root.join("none"),
-    ] {
+    let (project, none) = (root.join("project/.git"), root.join("none"));
+    for named in [&other, &project, &aside, &none] {
         fs::write(&link, format!("gitdir: {}\n", named.display())).unwrap();
         let reason = given.unclear().await;
         assert!(reason.contains("is no git worktree any more"), "{reason}");
@@ -494,10 +469,8 @@ fn worktree_removal_does_not_block_event_loop() {
         for _ in 0..10 {
             go_on().await;
         }
-        assert!(
-            aside.join("a").exists(),
-            "it was removed by the loop's thread"
-        );
+        let left = aside.join("a").exists();
+        assert!(left, "it was removed by the loop's thread");
         drop(release);
         held.await.unwrap().unwrap_err();
         check_out.await.unwrap();
@@ -512,12 +485,8 @@ async fn put_back_survives_kill_at_any_point() {
     };
     let write = |name: &str, text: &str| fs::write(place.folder.join(name), text).unwrap();
     let read = |name: &str| fs::read_to_string(place.folder.join(name)).unwrap();
-    let git = given
-        .project
-        .worktree(&place.folder)
-        .await
-        .unwrap()
-        .unwrap();
+    let git = given.project.worktree(&place.folder).await.unwrap();
+    let git = git.unwrap();
     let files = ["a".to_owned()];
     let back = async |whole: &str| {
         let title = format!("put back: a; the whole result is commit {whole}");
@@ -525,43 +494,31 @@ async fn put_back_survives_kill_at_any_point() {
         put.await.unwrap()
     };
     let text_at = async |commit: &str| {
-        git.line("cat-file blob", &[&format!("{commit}:a")])
-            .await
-            .unwrap()
+        let file = format!("{commit}:a");
+        git.line("cat-file blob", &[&file]).await.unwrap()
+    };
+    let changed = async |whole: &str| {
+        let changed = given.project.changed_existing(&given.head, whole);
+        changed.await.unwrap()
     };
     write("a", "mine\n");
     write("new", "new\n");
     let whole = given.kept().await;
-    let changed = given
-        .project
-        .changed_existing(&given.head, &whole)
-        .await
-        .unwrap();
-    assert_eq!(changed, files);
+    assert_eq!(changed(&whole).await, files);
 
     // Killed before the second commit: only the index had it.
     mark(&git, KEEPING).await.unwrap();
-    git.bytes("reset --quiet", &[&given.head, "--", "a"])
-        .await
-        .unwrap();
+    let words = [&given.head, "--", "a"];
+    git.bytes("reset --quiet", &words).await.unwrap();
     assert_eq!(given.kept().await, whole);
 
     let put = back(&whole).await;
     assert_eq!((read("a").as_str(), read("new").as_str()), ("a\n", "new\n"));
-    assert_eq!(
-        (text_at(&put).await, text_at(&whole).await),
-        ("a".into(), "mine".into())
-    );
+    let texts = [text_at(&put).await, text_at(&whole).await];
+    assert_eq!(texts, ["a", "mine"]);
     assert_eq!(given.branch().await.unwrap(), put);
     assert_eq!(given.kept().await, put, "nothing else is left");
-    assert!(
-        given
-            .project
-            .changed_existing(&given.head, &put)
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert!(changed(&put).await.is_empty());
 
     // Killed behind it, before the files were written.
     mark(&git, KEEPING).await.unwrap();
@@ -569,20 +526,12 @@ async fn put_back_survives_kill_at_any_point() {
     let again = given.kept().await;
     assert_eq!(text_at(&again).await, "mine");
     let put = back(&again).await;
-    assert_eq!(
-        (read("a").as_str(), text_at(&put).await.as_str()),
-        ("a\n", "a")
-    );
+    assert_eq!([read("a"), text_at(&put).await], ["a\n", "a"]);
 
     // A file that was removed comes back.
     fs::remove_file(place.folder.join("a")).unwrap();
     let whole = given.kept().await;
-    let changed = given
-        .project
-        .changed_existing(&given.head, &whole)
-        .await
-        .unwrap();
-    assert_eq!(changed, files);
+    assert_eq!(changed(&whole).await, files);
     back(&whole).await;
     assert_eq!(read("a"), "a\n");
     assert!(!git.own_path(KEEPING).exists());
