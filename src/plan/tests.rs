@@ -65,6 +65,22 @@ fn apply_at<T>(
     change_at(plan, now, run).unwrap()
 }
 
+/// What is known where nothing was seen but the time.
+fn seen_at(now: Time) -> Observations {
+    Observations {
+        now,
+        ..Observations::default()
+    }
+}
+
+/// The same behind a look into the folders that began just now.
+fn scanned_at(now: Time) -> Observations {
+    Observations {
+        scan_began: Some(now),
+        ..seen_at(now)
+    }
+}
+
 /// Returns what is due where nothing is known from outside.
 fn due_now(plan: &Plan) -> Vec<DueStep> {
     due(plan, &Observations::default()).steps
@@ -78,6 +94,12 @@ fn attempt_of(plan: &Plan, n: u32) -> &Attempt {
     plan.attempt(&command(n)).unwrap()
 }
 
+/// Returns whether the agent of an attempt is to stop.
+fn recalled(plan: &Plan, n: u32) -> bool {
+    let attempt = attempt_of(plan, n);
+    attempt.state == AttemptState::Stopped && attempt.recall
+}
+
 fn ready(plan: &Plan) -> Vec<u32> {
     plan.ready().map(|task| task.number.0).collect()
 }
@@ -89,6 +111,13 @@ fn question(n: u32) -> QuestionId {
 /// Has the draft give its next question this number.
 fn asking<'a, 'b>(draft: &'a mut Draft<'b>, n: u32) -> &'a mut Draft<'b> {
     draft.name_questions(move |_| question(n))
+}
+
+fn repair(n: u32) -> NewCommand {
+    NewCommand {
+        kind: AttemptKind::Repair,
+        ..issue(n)
+    }
 }
 
 /// Issues task 1 as command `n`, reports it and judges by rules.
@@ -133,13 +162,18 @@ fn merge(draft: &mut Draft<'_>, id: &CommandId, n: u32) -> Result<(), Refusal> {
     let Some(line) = &draft.plan().head().line else {
         return Ok(());
     };
-    let merge = PendingMerge {
-        onto: line.tip.clone(),
-        head: format!("head {n}"),
-        commit: format!("commit {n}"),
-        put_back: String::new(),
-    };
+    let (head, commit) = (format!("head {n}"), format!("commit {n}"));
+    let merge = merge_of(&line.tip, &head, &commit);
     draft.merged(id, merge)
+}
+
+fn merge_of(onto: &str, head: &str, commit: &str) -> PendingMerge {
+    PendingMerge {
+        onto: onto.to_owned(),
+        head: head.to_owned(),
+        commit: commit.to_owned(),
+        put_back: String::new(),
+    }
 }
 
 #[test]
@@ -157,25 +191,19 @@ fn refusal_names_dependency_cycle() {
     let mut plan = running(&[("a", &[]), ("b", &[0])]);
     let refusal = change(&mut plan, |draft| {
         let dependencies = Some(vec![TaskRef::Number(TaskId(2))]);
-        draft.update_task(
-            TaskId(1),
-            &TaskChanges {
-                dependencies,
-                ..TaskChanges::default()
-            },
-        )
+        let changes = TaskChanges {
+            dependencies,
+            ..TaskChanges::default()
+        };
+        draft.update_task(TaskId(1), &changes)
     });
-    assert_eq!(
-        refusal,
-        Err(Refusal::Cycle(vec![TaskId(1), TaskId(2), TaskId(1)]))
-    );
+    let cycle = [1, 2, 1].map(TaskId).to_vec();
+    assert_eq!(refusal, Err(Refusal::Cycle(cycle)));
     let refusal = change(&mut plan, |draft| {
         draft.add_tasks(vec![task("x", &[1]), task("y", &[0])], None)
     });
-    assert_eq!(
-        refusal.unwrap_err().to_string(),
-        "the dependencies form a cycle: 3 → 4 → 3"
-    );
+    let told = refusal.unwrap_err().to_string();
+    assert_eq!(told, "the dependencies form a cycle: 3 → 4 → 3");
 }
 
 #[test]
@@ -192,12 +220,9 @@ fn optional_task_is_skipped_after_three_failures() {
     let skipped = task_of(&plan, 1);
     assert_eq!(skipped.status, TaskState::Skipped);
     let reason = skipped.result.clone().unwrap();
-    assert!(
-        reason.ends_with("; optional, and it failed 3 times in a row"),
-        "{reason}"
-    );
-    let ready: Vec<TaskId> = plan.ready().map(|task| task.number).collect();
-    assert_eq!(ready, [TaskId(2)]);
+    let end = "; optional, and it failed 3 times in a row";
+    assert!(reason.ends_with(end), "{reason}");
+    assert_eq!(ready(&plan), [2]);
 }
 
 #[test]
@@ -209,14 +234,10 @@ fn three_failures_ask_human_and_note_reaches_next_attempt() {
     }
     let asked = plan.open_questions().next().unwrap().clone();
     assert_eq!(asked.about, HumanQuestionKind::Failures);
-    assert_eq!(
-        asked.choices,
-        [AnswerChoice::Retry, AnswerChoice::Skip, AnswerChoice::Abort]
-    );
-    assert_eq!(
-        change(&mut plan, |draft| draft.issue(TaskId(1), issue(9))),
-        Err(Refusal::Asking(TaskId(1)))
-    );
+    let choices = [AnswerChoice::Retry, AnswerChoice::Skip, AnswerChoice::Abort];
+    assert_eq!(asked.choices, choices);
+    let issued = change(&mut plan, |draft| draft.issue(TaskId(1), issue(9)));
+    assert_eq!(issued, Err(Refusal::Asking(TaskId(1))));
 
     apply(&mut plan, |draft| {
         draft.answer(&asked.id, AnswerChoice::Retry, "use the other door", "file")
@@ -226,16 +247,11 @@ fn three_failures_ask_human_and_note_reaches_next_attempt() {
     let second = change(&mut plan, |draft| {
         draft.answer(&asked.id, AnswerChoice::Skip, "", "terminal")
     });
-    assert_eq!(
-        second.unwrap_err().to_string(),
-        "question `q3` is answered already: retry (by file)"
-    );
+    let told = second.unwrap_err().to_string();
+    assert_eq!(told, "question `q3` is answered already: retry (by file)");
     attempt(&mut plan, 4, ReportStatus::Failed);
-    assert_eq!(
-        plan.open_questions().count(),
-        0,
-        "a new row of attempts began"
-    );
+    let open = plan.open_questions().count();
+    assert_eq!(open, 0, "a new row of attempts began");
 }
 
 #[test]
@@ -253,21 +269,15 @@ fn late_report_counts_and_stops_next_attempt() {
     });
     assert_eq!(taken, Ok(AppliedReport::Counts));
     assert_eq!(task_of(&plan, 1).failures, 0);
-    let successor = attempt_of(&plan, 2);
-    assert_eq!(
-        (successor.state, successor.recall),
-        (AttemptState::Stopped, true)
-    );
+    assert!(recalled(&plan, 2));
     let stale = change(&mut plan, |draft| {
         draft.report(&command(2), report(ReportStatus::Failed, Time(3)))
     });
     assert_eq!(stale, Ok(AppliedReport::Stale));
-    let (before, again) = (
-        plan.clone(),
-        change(&mut plan, |draft| {
-            draft.report(&command(2), report(ReportStatus::Failed, Time(4)))
-        }),
-    );
+    let before = plan.clone();
+    let again = change(&mut plan, |draft| {
+        draft.report(&command(2), report(ReportStatus::Failed, Time(4)))
+    });
     assert_eq!((again, plan == before), (Ok(AppliedReport::Stale), true));
     assert_eq!(attempt_of(&plan, 1).state, AttemptState::Reported);
 }
@@ -283,10 +293,8 @@ fn repeated_report_changes_nothing() {
     let other = change(&mut plan, |draft| {
         draft.report(&command(1), report(ReportStatus::Failed, Time(9)))
     });
-    assert_eq!(
-        (again, other),
-        (Ok(AppliedReport::Known), Ok(AppliedReport::Other))
-    );
+    assert_eq!(again, Ok(AppliedReport::Known));
+    assert_eq!(other, Ok(AppliedReport::Other));
     assert_eq!(plan, before);
 }
 
@@ -323,11 +331,7 @@ fn third_unreadable_report_counts_as_failure() {
         let task = task_of(&plan, 1);
         assert_eq!(task.failures, u32::from(n == 3));
         if n < 3 {
-            let repair = NewCommand {
-                kind: AttemptKind::Repair,
-                ..issue(n + 1)
-            };
-            apply(&mut plan, |draft| draft.issue(TaskId(1), repair));
+            apply(&mut plan, |draft| draft.issue(TaskId(1), repair(n + 1)));
         }
     }
     assert_eq!(task_of(&plan, 1).attempts, 1);
@@ -343,11 +347,7 @@ fn repeated_unreadable_report_is_rejected_once() {
         })
     };
     assert_eq!(again(&mut plan), Ok(true));
-    let repair = NewCommand {
-        kind: AttemptKind::Repair,
-        ..issue(2)
-    };
-    apply(&mut plan, |draft| draft.issue(TaskId(1), repair));
+    apply(&mut plan, |draft| draft.issue(TaskId(1), repair(2)));
     let before = plan.clone();
     assert_eq!(again(&mut plan), Ok(false));
     assert_eq!(plan, before);
@@ -374,10 +374,8 @@ fn failed_judge_call_frees_lane() {
     apply(&mut plan, |draft| {
         draft.answer(&question(1), AnswerChoice::Retry, "", "test")
     });
-    assert_eq!(
-        due_now(&plan),
-        [DueEffect::Ask(ModelQuestionKind::Judge(command(1))).into()]
-    );
+    let ask = DueEffect::Ask(ModelQuestionKind::Judge(command(1)));
+    assert_eq!(due_now(&plan), [ask.into()]);
 }
 
 #[test]
@@ -395,21 +393,13 @@ fn evidence_names_concurrent_task_in_same_folder() {
     });
     let attempt = |n| attempt_of(&plan, n);
     let beside = |n| attempt(n).beside.iter().map(|id| id.0).collect::<Vec<_>>();
-    assert_eq!(
-        [beside(1), beside(2), beside(3)],
-        [vec![2], vec![1, 3], vec![2]]
-    );
-    let tree = |n| attempt(n).tree.as_deref();
-    assert_eq!(
-        [tree(1), tree(2), tree(3)],
-        [Some("before"), Some("before"), Some("after")]
-    );
+    assert_eq!([1, 2, 3].map(beside), [vec![2], vec![1, 3], vec![2]]);
+    let tree = |n| attempt(n).tree.as_deref().unwrap();
+    assert_eq!([1, 2, 3].map(tree), ["before", "before", "after"]);
     let evidence = task_of(&plan, 1).evidence.clone().unwrap();
     assert!(!evidence.proven);
-    assert_eq!(
-        evidence.facts,
-        ["changed: a.txt", "task 2 was at work in the same folder"]
-    );
+    let facts = ["changed: a.txt", "task 2 was at work in the same folder"];
+    assert_eq!(evidence.facts, facts);
 }
 
 #[test]
@@ -444,11 +434,7 @@ fn aborted_plan_stops_its_attempts() {
         draft.abandon("enough")
     });
     assert_eq!(plan.counts().pending, 2);
-    let attempt = attempt_of(&plan, 1);
-    assert_eq!(
-        (attempt.state, attempt.recall),
-        (AttemptState::Stopped, true)
-    );
+    assert!(recalled(&plan, 1));
     assert_eq!(due_now(&plan), [DueEffect::Withdraw(command(1)).into()]);
 }
 
@@ -457,22 +443,18 @@ fn replan_edits_only_unfinished_tasks_or_fails_whole() {
     let mut plan = running(&[("a", &[]), ("b", &[0]), ("c", &[1])]);
     attempt(&mut plan, 1, ReportStatus::Success);
     let before = plan.clone();
-    let edits = |skip: u32| {
-        vec![
-            ReplanEdit::Add(Box::new(TaskSpec {
-                dependencies: vec![TaskRef::Number(TaskId(1))],
-                ..task("b2", &[])
-            })),
-            ReplanEdit::Update(
-                TaskId(3),
-                Box::new(TaskChanges {
-                    dependencies: Some(vec![TaskRef::New(0)]),
-                    ..TaskChanges::default()
-                }),
-            ),
-            ReplanEdit::Skip(TaskId(skip), String::new()),
-        ]
+    let other = TaskSpec {
+        dependencies: vec![TaskRef::Number(TaskId(1))],
+        ..task("b2", &[])
     };
+    let behind_it = TaskChanges {
+        dependencies: Some(vec![TaskRef::New(0)]),
+        ..TaskChanges::default()
+    };
+    let add = ReplanEdit::Add(Box::new(other));
+    let update = ReplanEdit::Update(TaskId(3), Box::new(behind_it));
+    let skip = |task: u32| ReplanEdit::Skip(TaskId(task), String::new());
+    let edits = |skipped: u32| [add.clone(), update.clone(), skip(skipped)];
     change(&mut plan, |draft| draft.replan(&edits(2), "x")).expect_err("no replan is open");
     assert_eq!(plan, before);
     apply(&mut plan, |draft| {
@@ -483,21 +465,13 @@ fn replan_edits_only_unfinished_tasks_or_fails_whole() {
     let ask = DueStep::from(DueEffect::Ask(ModelQuestionKind::Replan));
     assert!(due_now(&plan).contains(&ask));
     let open = plan.clone();
-    change(&mut plan, |draft| {
-        draft.replan(&edits(1), "finished tasks stay")
-    })
-    .expect_err("task 1 is finished");
+    change(&mut plan, |draft| draft.replan(&edits(1), "x")).expect_err("task 1 is finished");
     assert_eq!(plan, open);
     apply(&mut plan, |draft| draft.replan(&edits(2), "another way"));
-    let order: Vec<_> = plan
-        .tasks()
-        .map(|task| (task.number.0, task.status))
-        .collect();
+    let order = plan.tasks().map(|task| (task.number.0, task.status));
     use TaskState::{Completed, Pending, Skipped};
-    assert_eq!(
-        order,
-        [(1, Completed), (2, Skipped), (4, Pending), (3, Pending)]
-    );
+    let wanted = [(1, Completed), (2, Skipped), (4, Pending), (3, Pending)];
+    assert_eq!(Vec::from_iter(order), wanted);
     assert_eq!(ready(&plan), [4]);
 }
 
@@ -508,12 +482,10 @@ fn replan_skips_its_cause_unless_updated() {
         ..TaskChanges::default()
     };
     let add = ReplanEdit::Add(Box::new(task("b", &[])));
+    let keep = ReplanEdit::Update(TaskId(1), Box::new(keep));
     for (edits, status) in [
         (vec![add.clone()], TaskState::Skipped),
-        (
-            vec![add, ReplanEdit::Update(TaskId(1), Box::new(keep))],
-            TaskState::Pending,
-        ),
+        (vec![add, keep], TaskState::Pending),
     ] {
         let mut plan = running(&[("a", &[])]);
         apply(&mut plan, |draft| {
@@ -535,11 +507,8 @@ fn many_tasks_are_inserted_into_one_gap() {
             draft.add_tasks(vec![task(&format!("t{n}"), &[])], Some(TaskId(1)))
         });
     }
-    let names: Vec<_> = plan.tasks().map(|task| task.name.clone()).collect();
-    assert_eq!(
-        (names[0].as_str(), names[1].as_str(), names[201].as_str()),
-        ("first", "t199", "last")
-    );
+    let names: Vec<&str> = plan.tasks().map(|task| &*task.name).collect();
+    assert_eq!([names[0], names[1], names[201]], ["first", "t199", "last"]);
 }
 
 #[test]

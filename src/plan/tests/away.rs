@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use super::testing::{command, running};
-use super::{apply, apply_at, asking, question, report_to_model};
-use crate::plan::{
-    AnswerChoice, AskId, DueEffect, DueStep, ModelQuestionKind, Observations, Plan, Time, due,
-};
+use super::{apply, apply_at, asking, question, report_to_model, seen_at};
+use crate::plan::{AnswerChoice, AskId, DueEffect, DueStep, ModelQuestionKind, Plan, Time, due};
 
 fn judging() -> ModelQuestionKind {
     ModelQuestionKind::Judge(command(1))
@@ -30,16 +28,9 @@ fn fail(plan: &mut Plan, now: Time, n: u32, wait: Duration) -> AskId {
 
 /// Returns whether the model is to be asked, and when to look again.
 fn at(plan: &Plan, now: Time) -> (bool, Option<Time>) {
-    let world = Observations {
-        now,
-        ..Observations::default()
-    };
-    let due = due(plan, &world);
-    (
-        due.steps
-            .contains(&DueStep::Effect(DueEffect::Ask(judging()))),
-        due.look_again,
-    )
+    let due = due(plan, &seen_at(now));
+    let ask = DueStep::Effect(DueEffect::Ask(judging()));
+    (due.steps.contains(&ask), due.look_again)
 }
 
 #[test]

@@ -5,35 +5,24 @@ use super::*;
 /// Makes policies with and without a model, with few lanes, under budgets that are soon used up or none.
 pub(super) fn policy() -> impl Strategy<Value = PlanPolicy> {
     let few = || prop::option::of(1..6u64);
-    let lanes = || {
-        (
-            1..5u32,
-            prop::option::of(0..3u32),
-            prop::option::of(1..3u32),
-        )
-    };
-    (any::<bool>(), lanes(), few(), few(), few(), few(), few()).prop_map(
-        |(
-            model,
-            (max_parallel, coders, writers),
-            llm_calls,
-            llm_tokens,
-            dollars,
-            seconds,
-            attempts,
-        )| PlanPolicy {
+    let (coders, writers) = (prop::option::of(0..3u32), prop::option::of(1..3u32));
+    let lanes = (1..5u32, coders, writers);
+    let limits = (few(), few(), few(), few(), few());
+    (any::<bool>(), lanes, limits).prop_map(|(model, lanes, limits)| {
+        let (max_parallel, coders, writers) = lanes;
+        let (llm_calls, llm_tokens, dollars, seconds, attempts) = limits;
+        let roles = [("coder", coders), ("writer", writers)].into_iter();
+        let roles = roles.filter_map(|(role, concurrency)| {
+            let rules = RoleRules {
+                concurrency: concurrency?,
+                ..RoleRules::default()
+            };
+            Some((role.to_owned(), rules))
+        });
+        PlanPolicy {
             model,
             max_parallel,
-            roles: [("coder", coders), ("writer", writers)]
-                .into_iter()
-                .filter_map(|(role, concurrency)| {
-                    let rules = RoleRules {
-                        concurrency: concurrency?,
-                        ..RoleRules::default()
-                    };
-                    Some((role.to_owned(), rules))
-                })
-                .collect(),
+            roles: roles.collect(),
             budget: Budget {
                 attempts_per_task: 0,
                 llm_calls,
@@ -43,8 +32,8 @@ pub(super) fn policy() -> impl Strategy<Value = PlanPolicy> {
                 attempts,
             },
             ..PlanPolicy::default()
-        },
-    )
+        }
+    })
 }
 
 /// What must hold in every plan that can be reached.
@@ -54,13 +43,10 @@ pub(super) fn check(plan: &Plan) -> Result<(), TestCaseError> {
     // was taken back may turn out to have been taken.
     let calls = plan.allowed(BudgetLimit::LlmCalls).unwrap_or(f64::INFINITY);
     prop_assert!(plan.used(BudgetLimit::LlmCalls, lived) <= calls);
-    let made = plan
-        .attempts()
-        .filter(|attempt| {
-            attempt.kind != AttemptKind::Repair && attempt.state != AttemptState::Withdrawn
-        })
-        .count();
-    prop_assert_eq!(plan.attempts_made(), made as u64);
+    let made = plan.attempts().filter(|attempt| {
+        attempt.kind != AttemptKind::Repair && attempt.state != AttemptState::Withdrawn
+    });
+    prop_assert_eq!(plan.attempts_made(), made.count() as u64);
     let due = due(plan, &Observations::default());
     for step in &due.steps {
         let stopped = match step {
@@ -125,26 +111,19 @@ fn attempt_limit_stops_only_next_attempt() {
     restart(&mut plan, limited(false, two));
     attempt(&mut plan, 1, ReportStatus::Failed);
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(2)));
-    assert_eq!(
-        steps_now(&plan),
-        [],
-        "the last attempt is let end, though all are used"
-    );
+    // The last attempt is let end, though all are used.
+    assert_eq!(steps_now(&plan), []);
     apply(&mut plan, |draft| {
         hear(draft, 2, report(ReportStatus::Success, Time(1)))
     });
     assert_eq!(steps_now(&plan), [DueStep::JudgeByRules(command(2))]);
     apply(&mut plan, |draft| judge_by_rules(draft, 2));
     let refused = change(&mut plan, |draft| draft.issue(TaskId(2), issue(3)));
-    assert_eq!(
-        refused.unwrap_err().to_string(),
-        "the budget allows no more: 2 of 2 attempts used"
-    );
+    let told = refused.unwrap_err().to_string();
+    assert_eq!(told, "the budget allows no more: 2 of 2 attempts used");
     assert_eq!(stop_now(&mut plan), BudgetLimit::Attempts);
-    assert_eq!(
-        plan.status(),
-        &PlanState::Paused("budget: 2 of 2 attempts used".to_owned())
-    );
+    let why = "budget: 2 of 2 attempts used".to_owned();
+    assert_eq!(plan.status(), &PlanState::Paused(why));
     let asked = plan.open_questions().next().unwrap().clone();
     assert_eq!(asked.choices, [AnswerChoice::More, AnswerChoice::Abort]);
     insta::assert_snapshot!(asked.reason, @"budget: 2 of 2 attempts used; nothing new starts. `more` allows another 2 attempts");
@@ -190,15 +169,10 @@ fn judge_call_waits_for_budget() {
     apply(&mut plan, |draft| {
         draft.answer(&asked.id, AnswerChoice::More, "", "test")
     });
-    assert_eq!(
-        plan.allowed(BudgetLimit::CostUsd),
-        Some(3.5),
-        "counted from what is used"
-    );
-    assert_eq!(
-        steps_now(&plan),
-        [DueEffect::Ask(ModelQuestionKind::Judge(command(1))).into()]
-    );
+    let allowed = plan.allowed(BudgetLimit::CostUsd);
+    assert_eq!(allowed, Some(3.5), "counted from what is used");
+    let ask = DueEffect::Ask(ModelQuestionKind::Judge(command(1)));
+    assert_eq!(steps_now(&plan), [ask.into()]);
 }
 
 #[test]
@@ -219,16 +193,12 @@ fn running_llm_call_ends_before_budget_stop() {
         asking: [subject.clone()].into(),
         ..Observations::default()
     };
-    assert_eq!(
-        steps(&plan, &asking),
-        [DueEffect::Ask(subject.clone()).into()]
-    );
-    assert!(
-        change(&mut plan, |draft| draft
-            .begin_ask(&ModelQuestionKind::Audit))
-        .is_err(),
-        "a second call at the same time is one too many"
-    );
+    let ask = DueEffect::Ask(subject.clone());
+    assert_eq!(steps(&plan, &asking), [ask.into()]);
+    let second = change(&mut plan, |draft| {
+        draft.begin_ask(&ModelQuestionKind::Audit)
+    });
+    second.expect_err("a second call at the same time is one too many");
     // After a kill the call is gone, and counts all the same.
     assert_eq!(stop_now(&mut plan), BudgetLimit::LlmCalls);
 }
@@ -272,11 +242,9 @@ fn wall_time_counts_concurrent_work_once() {
         ..Observations::default()
     };
     assert_eq!(steps(&plan, &world(1, 59)), [DueStep::Issue(TaskId(1))]);
-    assert_eq!(
-        steps(&plan, &world(1, 60)),
-        [DueStep::Issue(TaskId(1)), DueStep::CountTime],
-        "a kill makes less than a minute forgotten"
-    );
+    // A kill makes less than a minute forgotten.
+    let counted = [DueStep::Issue(TaskId(1)), DueStep::CountTime];
+    assert_eq!(steps(&plan, &world(1, 60)), counted);
     apply(&mut plan, |draft| {
         draft.count_time(world(1, 60).active_time());
         Ok(())
@@ -325,10 +293,8 @@ fn default_for_attempts_grows_with_plan() {
     let plan = numbered(300);
     let written = PlanPolicy::default();
     let said = plan.too_small_budget(&written).unwrap();
-    assert!(
-        said.contains("needs 300 attempts") && said.contains("allows 200:"),
-        "{said}"
-    );
+    assert!(said.contains("needs 300 attempts"), "{said}");
+    assert!(said.contains("allows 200:"), "{said}");
     // Each result is judged by a call.
     let calls = Budget {
         llm_calls: Some(299),
@@ -336,8 +302,6 @@ fn default_for_attempts_grows_with_plan() {
         ..Budget::default()
     };
     let said = plan.too_small_budget(&limited(true, calls)).unwrap();
-    assert!(
-        said.contains("needs 300 calls of the model or more"),
-        "{said}"
-    );
+    let needed = "needs 300 calls of the model or more";
+    assert!(said.contains(needed), "{said}");
 }

@@ -41,10 +41,8 @@ fn edit_by_tool_or_model_changes_task_origin() {
         let edit = ReplanEdit::Update(TaskId(3), Box::new(words("y")));
         draft.replan(&[edit], "x")
     });
-    assert_eq!(
-        origins(&plan),
-        [Origin::Model, Origin::Person, Origin::Model]
-    );
+    let wanted = [Origin::Model, Origin::Person, Origin::Model];
+    assert_eq!(origins(&plan), wanted);
 }
 
 #[test]

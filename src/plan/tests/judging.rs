@@ -98,24 +98,18 @@ fn tone_changes_no_decision_that_facts_settle() {
     for fact in &facts {
         let verdicts = tones.map(|tone| {
             let plan = judged(fact, tone);
-            assert_eq!(
-                due_now(&plan),
-                [DueStep::JudgeByRules(command(1))],
-                "{fact:?}"
-            );
+            let by_rules = DueStep::JudgeByRules(command(1));
+            assert_eq!(due_now(&plan), [by_rules], "{fact:?}");
             rule_decisions::judge(attempt_of(&plan, 1), &[], Time(1))
         });
         let proven = fact.2.iter().all(|(_, _, passed)| *passed);
-        let expected = if proven {
-            Decision::Next
-        } else {
-            Decision::Retry
+        let expected = match proven {
+            true => Decision::Next,
+            false => Decision::Retry,
         };
         assert_eq!(verdicts[0].decision, expected, "{fact:?}");
-        assert!(
-            verdicts.iter().all(|verdict| *verdict == verdicts[0]),
-            "{verdicts:?}"
-        );
+        let same = verdicts.iter().all(|verdict| *verdict == verdicts[0]);
+        assert!(same, "{verdicts:?}");
         decided.extend(verdicts);
     }
     assert_eq!((facts.len(), decided.len()), (50, 150));

@@ -60,10 +60,8 @@ fn expected(plan: &Plan) -> Vec<TaskId> {
     let retries = plan.tasks().filter(idle);
     let mut found = Vec::new();
     for task in retries.chain(plan.tasks().filter(|task| plan.is_ready(task))) {
-        let most = task
-            .assignee
-            .as_ref()
-            .and_then(|role| head.policy.roles.get(role));
+        let role = task.assignee.as_ref();
+        let most = role.and_then(|role| head.policy.roles.get(role));
         let same = busy.iter().filter(|role| **role == task.assignee).count();
         if busy.len() >= head.policy.max_parallel as usize
             || most.is_some_and(|rules| same >= rules.concurrency.max(1) as usize)
@@ -175,19 +173,13 @@ fn role_sets_attempt_deadline() {
         }
         Ok(())
     });
-    let world = Observations {
-        now: Time(1).plus(Duration::from_secs(31)),
-        scan_began: Some(Time(1).plus(Duration::from_secs(31))),
-        ..Observations::default()
-    };
-    let steps = due(&plan, &world).steps;
+    let late = Time(1).plus(Duration::from_secs(31));
+    let steps = due(&plan, &scanned_at(late)).steps;
     let [DueStep::TimeOut(id, reason)] = &steps[..] else {
         panic!("{steps:?}");
     };
-    assert_eq!(
-        (id, reason.as_str()),
-        (&command(1), "not finished within 30 s")
-    );
+    assert_eq!(*id, command(1));
+    assert_eq!(reason, "not finished within 30 s");
 }
 
 /// Returns a world in which those of a role are lost.
@@ -235,20 +227,14 @@ fn lost_role_has_unclaimed_commands_withdrawn() {
     // Of one that is worked on, a report may still come.
     let mut gone = lost("coder", WorkerPoolState::Gone(Time(5)), 9);
     gone.signs.insert(command(1), Time(3));
-    assert_eq!(
-        due(&plan, &gone).steps,
-        [DueStep::Effect(DueEffect::Withdraw(command(2)))]
-    );
+    let withdraw = |n| DueStep::Effect(DueEffect::Withdraw(command(n)));
+    assert_eq!(due(&plan, &gone).steps, [withdraw(2)]);
     gone.scan_began = Some(Time(4));
     let early = due(&plan, &gone);
     assert!(early.steps.is_empty() && early.rescan);
     // What went back is claimed in the plan and by nobody in the folders.
     let gone = lost("coder", WorkerPoolState::Gone(Time(5)), 9);
-    let both = [
-        DueStep::Effect(DueEffect::Withdraw(command(1))),
-        DueStep::Effect(DueEffect::Withdraw(command(2))),
-    ];
-    assert_eq!(due(&plan, &gone).steps, both);
+    assert_eq!(due(&plan, &gone).steps, [1, 2].map(withdraw));
     apply(&mut plan, |draft| {
         draft.withdrawn(&command(1))?;
         draft.withdrawn(&command(2))
@@ -263,11 +249,7 @@ fn unclaimed_timeout_waits_for_busy_role() {
     let mut plan = with_roles(&[("a", Some("coder"))], 2, &[("coder", 1)]);
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     let late = Time(1).plus(Duration::from_secs(601));
-    let mut world = Observations {
-        now: late,
-        scan_began: Some(late),
-        ..Observations::default()
-    };
+    let mut world = scanned_at(late);
     let asks =
         |world: &Observations| matches!(due(&plan, world).steps[..], [DueStep::AskHuman(..)]);
     assert!(asks(&world));
@@ -292,18 +274,13 @@ fn unclaimed_command_blocks_only_its_role() {
     ];
     let mut plan = with_roles(&tasks, 1, &[("ghost", 1), ("coder", 2)]);
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
-    let mut world = Observations {
-        now: Time(1).plus(Duration::from_secs(9)),
-        ..Observations::default()
-    };
+    let mut world = seen_at(Time(1).plus(Duration::from_secs(9)));
     // Whoever is there takes it in a moment.
     let early = due(&plan, &world);
     assert_eq!(early.steps, []);
-    assert_eq!(
-        early.look_again,
-        Some(Time(1).plus(Duration::from_secs(10)))
-    );
-    world.now = Time(1).plus(Duration::from_secs(10));
+    let moment = Time(1).plus(Duration::from_secs(10));
+    assert_eq!(early.look_again, Some(moment));
+    world.now = moment;
     assert_eq!(due(&plan, &world).steps, [DueStep::Issue(TaskId(3))]);
     // One that works on another task of the role is there.
     world.held.insert("ghost".to_owned(), world.now);

@@ -22,6 +22,14 @@ fn verdict(decision: Decision) -> Verdict {
     }
 }
 
+/// Issues a task as the command of its number, takes in its report and merges its result aside.
+fn merge_task(draft: &mut Draft<'_>, n: u32) -> Result<(), Refusal> {
+    draft.issue(TaskId(n), issue(n))?;
+    hear(draft, n, report(ReportStatus::Success, Time(2)))?;
+    merge(draft, &command(n), n)?;
+    draft.checked(&command(n), vec![])
+}
+
 fn tip(plan: &Plan) -> &str {
     &plan.head().line.as_ref().unwrap().tip
 }
@@ -52,12 +60,7 @@ fn results_merge_singly_in_report_order() {
     ];
     assert!(due_now(&plan).ends_with(&next));
     apply(&mut plan, |draft| draft.branch_moved("commit 2"));
-    let stale = PendingMerge {
-        onto: "base".to_owned(),
-        head: "head".to_owned(),
-        commit: "lost".to_owned(),
-        put_back: String::new(),
-    };
+    let stale = merge_of("base", "head", "lost");
     change(&mut plan, |draft| draft.merged(&command(1), stale)).unwrap_err();
     // A result that was refused leaves no trace on the line.
     apply(&mut plan, |draft| {
@@ -77,11 +80,9 @@ fn checks_run_once_on_state_before_first_attempt() {
         draft.start(policy, "/work")
     });
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
-    let before = |plan: &Plan| {
-        let steps = due_now(plan);
-        steps.contains(&DueStep::Effect(DueEffect::CheckBefore(TaskId(1))))
-    };
-    assert!(before(&plan) && !DueStep::Effect(DueEffect::CheckBefore(TaskId(1))).is_decision());
+    let check = DueStep::Effect(DueEffect::CheckBefore(TaskId(1)));
+    let before = |plan: &Plan| due_now(plan).contains(&check);
+    assert!(before(&plan) && !check.is_decision());
     let red = CheckBefore {
         name: "test".to_owned(),
         outcome: Before::Red,
@@ -108,10 +109,7 @@ fn verdict_closes_questions_about_result() {
     for decision in [Decision::Next, Decision::Retry] {
         let mut plan = isolated(&[("a", &[])]);
         apply(&mut plan, |draft| {
-            draft.issue(TaskId(1), issue(1))?;
-            hear(draft, 1, report(ReportStatus::Success, Time(2)))?;
-            merge(draft, &command(1), 1)?;
-            draft.checked(&command(1), vec![])?;
+            merge_task(draft, 1)?;
             let ask = draft.begin_ask(&ModelQuestionKind::Judge(command(1)))?;
             asking(draft, 1).failed_ask(&ask, "unreachable", None)
         });
@@ -133,10 +131,7 @@ fn verdict_closes_questions_about_result() {
 fn late_accepted_result_is_merged_again() {
     let mut plan = isolated(&[("a", &[]), ("b", &[])]);
     let done = |draft: &mut Draft<'_>, task: u32, decision| {
-        draft.issue(TaskId(task), issue(task))?;
-        hear(draft, task, report(ReportStatus::Success, Time(2)))?;
-        merge(draft, &command(task), task)?;
-        draft.checked(&command(task), vec![])?;
+        merge_task(draft, task)?;
         asking(draft, task).judge(&command(task), &verdict(decision))
     };
     apply(&mut plan, |draft| done(draft, 1, Decision::Abort));
@@ -188,12 +183,7 @@ fn moved_branch_waits_for_human_answer() {
         apply(plan, |draft| draft.answer(&question(1), choice, "", "test"));
         assert_eq!(line(plan).shown.as_deref(), Some(shown));
     }
-    let merge = PendingMerge {
-        onto: "base".to_owned(),
-        head: "theirs".to_owned(),
-        commit: "both".to_owned(),
-        put_back: String::new(),
-    };
+    let merge = merge_of("base", "theirs", "both");
     assert!(line(&other).behind());
     apply(&mut other, |draft| draft.branch_joined(&merge));
     assert_eq!(tip(&other), "both");
@@ -206,10 +196,7 @@ fn restored_plan_keeps_accepted_results() {
     let mut plan = isolated(&[("a", &[]), ("b", &[])]);
     let before = plan.clone();
     apply(&mut plan, |draft| {
-        draft.issue(TaskId(1), issue(1))?;
-        hear(draft, 1, report(ReportStatus::Success, Time(2)))?;
-        merge(draft, &command(1), 1)?;
-        draft.checked(&command(1), vec![])?;
+        merge_task(draft, 1)?;
         asking(draft, 2).judge(&command(1), &verdict(Decision::Next))
     });
     let accepted = plan.clone();

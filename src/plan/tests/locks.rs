@@ -79,19 +79,12 @@ fn lanes_beside_other_plans_are_fewer() {
 
 #[test]
 fn names_of_locks_are_bounded() {
-    let locks = |names: &[&str]| {
-        names
-            .iter()
-            .map(|name| (*name).to_owned())
-            .collect::<Vec<_>>()
-    };
     let (long, fits) = ("x".repeat(101), "x".repeat(100));
-    assert_eq!(
-        lock_problem(&locks(&["port:8080", "the database", &fits])),
-        None
-    );
+    let right = ["port:8080", "the database", &fits].map(str::to_owned);
+    assert_eq!(lock_problem(&right), None);
     for wrong in ["", " ", "a\u{7}", "a,b", &long] {
-        assert!(lock_problem(&locks(&[wrong])).is_some(), "{wrong:?}");
+        let found = lock_problem(&[wrong.to_owned()]);
+        assert!(found.is_some(), "{wrong:?}");
     }
     assert_eq!(lock_problem(&vec!["a".to_owned(); 16]), None);
     assert!(lock_problem(&vec!["a".to_owned(); 17]).is_some());

@@ -255,11 +255,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
             asking(draft, n).failed_ask(&id, "unreachable", None)
         }
         Op::Ask(tokens, seconds) => {
-            let world = Observations {
-                now: draft.now(),
-                ..Observations::default()
-            };
-            let asked = due(draft.plan(), &world).steps;
+            let asked = due(draft.plan(), &seen_at(draft.now())).steps;
             let Some(DueStep::Effect(DueEffect::Ask(subject))) = asked
                 .iter()
                 .find(|step| matches!(step, DueStep::Effect(DueEffect::Ask(_))))
@@ -309,11 +305,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
         // Needs more than the plan as it is.
         Op::Restore(..) => Ok(()),
         Op::Decisions => {
-            let world = Observations {
-                now: draft.now(),
-                ..Observations::default()
-            };
-            for step in due(draft.plan(), &world).steps {
+            for step in due(draft.plan(), &seen_at(draft.now())).steps {
                 match step {
                     // What was due a moment ago may be the last that the budget allowed.
                     DueStep::Issue(task)

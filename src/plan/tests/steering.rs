@@ -34,11 +34,11 @@ fn told(plan: &Plan, task: u32) -> Option<&str> {
 fn report_contains_what_its_agent_asked() {
     let mut report = Report::new("report-1.md", ReportStatus::PartialSuccess, Time(0));
     report.question = Some("Shall I add a shebang?".to_owned());
-    let text = report.text();
-    assert!(
-        text.ends_with("## Question to the person\n\nShall I add a shebang?\n"),
-        "{text}"
+    let (text, end) = (
+        report.text(),
+        "## Question to the person\n\nShall I add a shebang?\n",
     );
+    assert!(text.ends_with(end), "{text}");
 }
 
 #[test]
@@ -92,11 +92,7 @@ fn words_at_once_need_session() {
     let session = Some(SessionId::new("s-3"));
     apply(&mut plan, |draft| draft.claim(&command(3), session));
     apply(&mut plan, now);
-    let stopped = plan.attempt(&command(3)).unwrap();
-    assert_eq!(
-        (stopped.state, stopped.recall),
-        (AttemptState::Stopped, true)
-    );
+    assert!(recalled(&plan, 3));
     apply(&mut plan, |draft| draft.recalled(&command(3)));
     assert!(due_now(&plan).contains(&DueStep::Issue(TaskId(3))));
     assert_eq!(plan.task(TaskId(3)).unwrap().failures, 0);
@@ -170,13 +166,8 @@ fn done_by_hand_withdraws_attempt_and_closes_question() {
         draft.report(&command(1), report(ReportStatus::Failed, Time(2)))
     });
     assert_eq!(stale, AppliedReport::Stale);
-    assert_eq!(
-        due_now(&plan),
-        [
-            DueStep::Effect(DueEffect::Withdraw(command(1))),
-            DueStep::Issue(TaskId(2))
-        ]
-    );
+    let withdraw = DueStep::Effect(DueEffect::Withdraw(command(1)));
+    assert_eq!(due_now(&plan), [withdraw, DueStep::Issue(TaskId(2))]);
 }
 
 #[test]
@@ -195,14 +186,10 @@ fn edit_turns_dependencies_around() {
         TaskEdit::Change(seen(2), spec("b", &[TaskRef::New(0)])),
     ];
     apply(&mut plan, |draft| draft.edit_tasks(&edits));
-    let order: Vec<(u32, Vec<TaskId>)> = plan
-        .tasks()
-        .map(|task| (task.number.0, task.dependencies.clone()))
-        .collect();
-    assert_eq!(
-        order,
-        [(3, vec![]), (1, vec![TaskId(2)]), (2, vec![TaskId(3)])]
-    );
+    let order = plan.tasks();
+    let order = order.map(|task| (task.number.0, task.dependencies.clone()));
+    let wanted = [(3, vec![]), (1, vec![TaskId(2)]), (2, vec![TaskId(3)])];
+    assert_eq!(Vec::from_iter(order), wanted);
     let again = change(&mut plan, |draft| draft.edit_tasks(&edits[1..]));
     assert_eq!(again, Err(Refusal::Outdated));
 }
@@ -236,10 +223,8 @@ fn adopted_plan_begins_anew_what_was_under_way() {
     assert_eq!(plan.open_sessions().count(), 0);
     assert_eq!(plan.task(TaskId(3)).unwrap().failures, 0);
     let head = plan.head();
-    assert_eq!(
-        (head.home.as_deref(), &*head.workspace),
-        (Some("there"), "/there")
-    );
+    let home = (head.home.as_deref(), &*head.workspace);
+    assert_eq!(home, (Some("there"), "/there"));
     assert!(due_now(&plan).contains(&DueStep::Issue(TaskId(3))));
     apply(&mut plan, |draft| draft.abandon("enough"));
     let ended = change(&mut plan, |draft| draft.adopt(to.clone()));

@@ -19,72 +19,44 @@ fn minute(n: u64) -> Time {
 #[test]
 fn timeout_counts_from_last_heartbeat_and_needs_scan() {
     let plan = claimed_at(Time(0));
-    let mut world = Observations {
-        now: minute(9),
-        ..Observations::default()
-    };
+    let mut world = seen_at(minute(9));
     assert_eq!(due(&plan, &world).look_again, Some(minute(10)));
     world.now = minute(11);
-    assert!(
-        due(&plan, &world).rescan,
-        "a time-out needs a look that began after it was due"
-    );
+    // A time-out needs a look that began after it was due.
+    assert!(due(&plan, &world).rescan);
     world.scan_began = Some(minute(10));
-    assert!(matches!(
-        due(&plan, &world).steps[..],
-        [DueStep::TimeOut(..)]
-    ));
+    let steps = due(&plan, &world).steps;
+    assert!(matches!(steps[..], [DueStep::TimeOut(..)]));
     world.signs.insert(command(1), minute(5));
     assert_eq!(due(&plan, &world).look_again, Some(minute(15)));
     world.started = minute(8);
-    assert_eq!(
-        due(&plan, &world).look_again,
-        Some(minute(18)),
-        "a daemon that was down blames nobody"
-    );
+    // A daemon that was down blames nobody.
+    assert_eq!(due(&plan, &world).look_again, Some(minute(18)));
     // Nor does the deadline go on while no daemon works: the plan was stopped over night.
     world.started = minute(600);
     world.now = minute(715);
     world.signs.insert(command(1), minute(715));
-    let deadline = plan.deadline_of(TaskId(1));
-    assert_eq!(
-        due(&plan, &world).look_again,
-        Some(minute(600).plus(deadline))
-    );
+    let deadline = minute(600).plus(plan.deadline_of(TaskId(1)));
+    assert_eq!(due(&plan, &world).look_again, Some(deadline));
 }
 
 #[test]
 fn new_command_does_not_time_out_at_daemon_start() {
     let mut plan = running(&[("a", &[])]);
-    apply_at(
-        &mut plan,
-        minute(20).plus(Duration::from_millis(4)),
-        |draft| draft.issue(TaskId(1), issue(1)),
-    );
+    let later = minute(20).plus(Duration::from_millis(4));
+    apply_at(&mut plan, later, |draft| draft.issue(TaskId(1), issue(1)));
     // The change begins a little before the moment that it records.
-    let mut world = Observations {
-        now: minute(20),
-        scan_began: Some(minute(20)),
-        ..Observations::default()
-    };
+    let world = scanned_at(minute(20));
     assert_eq!(due(&plan, &world).steps, []);
     // By the clock of an earlier process it was issued far ahead: what counts is the start.
-    world.now = minute(10);
-    world.scan_began = Some(minute(10));
-    assert!(matches!(
-        due(&plan, &world).steps[..],
-        [DueStep::AskHuman(..)]
-    ));
+    let steps = due(&plan, &scanned_at(minute(10))).steps;
+    assert!(matches!(steps[..], [DueStep::AskHuman(..)]));
 }
 
 #[test]
 fn suspended_time_counts_for_no_timeout() {
     let plan = claimed_at(Time(0));
-    let mut world = Observations {
-        now: minute(300),
-        scan_began: Some(minute(300)),
-        ..Observations::default()
-    };
+    let mut world = scanned_at(minute(300));
     world.stood_still(Duration::from_secs(60 * 296));
     assert_eq!(due(&plan, &world).look_again, Some(minute(306)));
     world.signs.insert(command(1), minute(3));
@@ -97,10 +69,8 @@ fn suspended_time_counts_for_no_timeout() {
         world.stood_still(Duration::from_secs(1));
     }
     assert_eq!(world.still.len(), 64, "it is not remembered for ever");
-    assert_eq!(
-        world.still.iter().map(|(_, span)| *span).sum::<Duration>(),
-        Duration::from_secs(60 * 296 + 100)
-    );
+    let still: Duration = world.still.iter().map(|(_, span)| *span).sum();
+    assert_eq!(still, Duration::from_secs(60 * 296 + 100));
 }
 
 #[test]
@@ -108,12 +78,7 @@ fn unclaimed_command_asks_human_until_claimed() {
     let mut plan = running(&[("a", &[])]);
     apply_at(&mut plan, Time(0), |draft| draft.issue(TaskId(1), issue(1)));
     let late = Time(0).plus(Duration::from_secs(601));
-    let world = Observations {
-        now: late,
-        scan_began: Some(late),
-        ..Observations::default()
-    };
-    let steps = due(&plan, &world).steps;
+    let steps = due(&plan, &scanned_at(late)).steps;
     let [DueStep::AskHuman(about, task, reason)] = &steps[..] else {
         panic!("{steps:?}");
     };
@@ -129,15 +94,10 @@ fn unclaimed_command_asks_human_until_claimed() {
 fn wrong_start_clock_delays_no_timeout() {
     let year = Time(0).plus(Duration::from_secs(365 * 24 * 3600));
     let plan = claimed_at(year);
-    let world = Observations {
-        now: Time(5),
-        started: Time(5),
-        ..Observations::default()
-    };
-    assert_eq!(
-        due(&plan, &world).look_again,
-        Some(Time(5).plus(Duration::from_secs(600)))
-    );
+    let mut world = seen_at(Time(5));
+    world.started = Time(5);
+    let silent = Time(5).plus(Duration::from_secs(600));
+    assert_eq!(due(&plan, &world).look_again, Some(silent));
 }
 
 #[test]
@@ -147,18 +107,12 @@ fn open_question_pauses_timeout_and_deadline() {
     let ask =
         |draft: &mut Draft<'_>| asking(draft, 1).ask_for_request(TaskId(1), &request, "which?");
     apply_at(&mut plan, minute(1), ask);
-    let mut world = Observations {
-        now: minute(1000),
-        scan_began: Some(minute(1000)),
-        ..Observations::default()
-    };
+    let mut world = scanned_at(minute(1000));
     assert!(due(&plan, &world).nothing(), "only a person can go on");
     let asked = plan.question(&question(1)).unwrap();
-    assert_eq!(
-        asked.choices,
-        [AnswerChoice::Reply, AnswerChoice::Skip, AnswerChoice::Abort],
-        "what would try the task again is not offered while it goes on"
-    );
+    // What would try the task again is not offered while it goes on.
+    let choices = [AnswerChoice::Reply, AnswerChoice::Skip, AnswerChoice::Abort];
+    assert_eq!(asked.choices, choices);
     apply_at(&mut plan, minute(1001), |draft| {
         draft.answer(&question(1), AnswerChoice::Reply, "that one", "file")
     });
@@ -167,13 +121,10 @@ fn open_question_pauses_timeout_and_deadline() {
     assert_eq!(task_of(&plan, 1).note, None);
     world.signs.insert(command(1), minute(1001));
     world.now = minute(1002);
-    let deadline = plan.deadline_of(TaskId(1));
-    world.signs.insert(command(1), minute(1000).plus(deadline));
-    assert_eq!(
-        due(&plan, &world).look_again,
-        Some(minute(1000).plus(deadline)),
-        "the rest of its time is what it was"
-    );
+    // The rest of its time is what it was.
+    let deadline = minute(1000).plus(plan.deadline_of(TaskId(1)));
+    world.signs.insert(command(1), deadline);
+    assert_eq!(due(&plan, &world).look_again, Some(deadline));
 }
 
 #[test]
