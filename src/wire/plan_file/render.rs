@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde_yaml::Mapping;
 
 use super::markdown_tasks::needs_escape;
 use crate::plan::{Criteria, Plan, Task, TaskId, TaskState, word};
@@ -25,31 +25,24 @@ pub(super) fn body<'a>(tasks: impl Iterator<Item = &'a Task>, numbers: &Numbers)
     tasks.map(|task| section(task, numbers)).collect()
 }
 
-/// The front matter of a plan file.
-#[derive(Serialize)]
-pub(super) struct PlanHeader {
-    name: String,
-    goal: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    description: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    expected_outcome: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    constraints: String,
-    order: String,
-}
-
-/// Returns the header, without the workspace: it was chosen already, and may be no folder of a file that the text is saved to.
-pub(super) fn header(plan: &Plan) -> PlanHeader {
+/// Returns the front matter, without the workspace: it was chosen already, and may be no folder of a file that the text is saved
+/// to.
+pub(super) fn header(plan: &Plan) -> Mapping {
     let head = plan.head();
-    PlanHeader {
-        name: line(&head.name),
-        goal: text(&head.goal),
-        description: text(&head.description),
-        expected_outcome: text(&head.expected_outcome),
-        constraints: text(&head.constraints),
-        order: word(&head.order),
-    }
+    let fields = [
+        ("name", line(&head.name)),
+        ("goal", text(&head.goal)),
+        ("description", text(&head.description)),
+        ("expected_outcome", text(&head.expected_outcome)),
+        ("constraints", text(&head.constraints)),
+        ("order", word(&head.order)),
+    ];
+    let stated =
+        |(key, value): &(&str, String)| !value.is_empty() || ["name", "goal"].contains(key);
+    let fields = fields.into_iter().filter(stated);
+    fields
+        .map(|(key, value)| (key.into(), value.into()))
+        .collect()
 }
 
 fn section(task: &Task, numbers: &Numbers) -> String {
