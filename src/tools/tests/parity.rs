@@ -8,31 +8,24 @@ use super::super::{Dialect, Toolbox};
 use super::run;
 use crate::plan::{PlanId, PlanState, TaskState};
 
-/// What is asked for; a place that does not fit is taken for the next that does.
+/// What is done to a task.
 #[derive(Clone, Copy, Debug)]
-enum Wish {
+enum Action {
     Start,
     Complete,
-    Skip(usize),
+    Skip,
     Add,
 }
 
-/// An operation on the task at a place, from 0.
-#[derive(Clone, Copy, Debug)]
-enum Operation {
-    Start(usize),
-    Complete(usize),
-    Skip(usize),
-    Add,
-}
-
-fn wish() -> impl Strategy<Value = Wish> {
-    prop_oneof![
-        3 => Just(Wish::Start),
-        3 => Just(Wish::Complete),
-        2 => (0_usize..20).prop_map(Wish::Skip),
-        1 => Just(Wish::Add),
-    ]
+/// What is asked for, and a number from which the place of the task to skip is made.
+fn wish() -> impl Strategy<Value = (Action, usize)> {
+    let action = prop_oneof![
+        3 => Just(Action::Start),
+        3 => Just(Action::Complete),
+        2 => Just(Action::Skip),
+        1 => Just(Action::Add),
+    ];
+    (action, 0..20_usize)
 }
 
 /// What the states should be: of the tasks, and whether one has been begun.
@@ -46,32 +39,32 @@ impl Model {
 
     /// Returns what a wish comes to now, if it may be done. The plan is kept from ending: what comes after that is for each
     /// document to say.
-    fn operation(&self, wish: Wish) -> Option<Operation> {
+    fn operation(&self, (action, seed): (Action, usize)) -> Option<(Action, usize)> {
         let open = self.open()?;
         let several = self.0.iter().filter(|status| !status.settled()).count() > 1;
-        match (wish, self.0[open]) {
-            (Wish::Start, TaskState::Pending) => Some(Operation::Start(open)),
-            (Wish::Complete, TaskState::InProgress) if several => Some(Operation::Complete(open)),
-            (Wish::Skip(seed), _) if several => {
+        let at = match (action, self.0[open]) {
+            (Action::Start, TaskState::Pending) => open,
+            (Action::Complete, TaskState::InProgress) if several => open,
+            (Action::Skip, _) if several => {
                 let pending = (0..self.0.len()).filter(|at| self.0[*at] == TaskState::Pending);
                 let pending: Vec<usize> = pending.collect();
-                let at = pending.get(seed % pending.len().max(1))?;
-                Some(Operation::Skip(*at))
+                *pending.get(seed % pending.len().max(1))?
             }
-            (Wish::Add, _) => Some(Operation::Add),
-            _ => None,
-        }
+            (Action::Add, _) => self.0.len(),
+            _ => return None,
+        };
+        Some((action, at))
     }
 
-    fn apply(&mut self, operation: Operation) {
-        match operation {
-            Operation::Start(at) => {
+    fn apply(&mut self, (action, at): (Action, usize)) {
+        match action {
+            Action::Start => {
                 self.0[at] = TaskState::InProgress;
                 self.1 = true;
             }
-            Operation::Complete(at) => self.0[at] = TaskState::Completed,
-            Operation::Skip(at) => self.0[at] = TaskState::Skipped,
-            Operation::Add => self.0.push(TaskState::Pending),
+            Action::Complete => self.0[at] = TaskState::Completed,
+            Action::Skip => self.0[at] = TaskState::Skipped,
+            Action::Add => self.0.push(TaskState::Pending),
         }
     }
 
@@ -129,69 +122,62 @@ fn subtask(at: usize) -> Value {
     json!({"name": format!("T{at}"), "description": "d", "expected_outcome": "e"})
 }
 
-/// Returns how an operation is asked for in a dialect, and in which one where it has no tool for it.
-fn call(dialect: Dialect, operation: Operation, count: usize) -> (Dialect, String) {
-    use Operation::{Add, Complete, Skip, Start};
-    let tool = |at: usize, status| {
+/// Returns how something is asked for in a dialect of the task at a place, from 0, and in which one where it has no tool for it.
+fn call(dialect: Dialect, action: Action, at: usize) -> (Dialect, String) {
+    use Action::{Add, Complete, Skip, Start};
+    let id = at + 1;
+    let tool = |status| {
         format!(
-            r#"update_task_status {{"task_id": "{}", "status": "{status}", "result_summary": "r"}}"#,
-            at + 1
+            r#"update_task_status {{"task_id": "{id}", "status": "{status}", "result_summary": "r"}}"#
         )
     };
-    let manager =
-        |tool: &str, at: usize, word| format!(r#"{tool} {{"task_id": {}, "{word}": "r"}}"#, at + 1);
-    let state = |at: usize, state| {
-        format!(r#"update_subtask_state {{"subtask_idx": {at}, "state": "{state}"}}"#)
-    };
-    let update = |at: usize, status| {
-        format!(
-            r#"TaskUpdate {{"taskId": {}, "status": "{status}"}}"#,
-            at + 1
-        )
-    };
-    let call = match (dialect, operation) {
-        (Dialect::PlanTool, Start(at)) => tool(at, "inprogress"),
-        (Dialect::PlanTool, Complete(at)) => tool(at, "completed"),
-        (Dialect::PlanTool, Skip(at)) => tool(at, "skipped"),
-        (Dialect::PlanManager, Start(_)) => "startNextTask".to_owned(),
-        (Dialect::PlanManager, Complete(at)) => manager("completeTask", at, "result"),
-        (Dialect::PlanManager, Skip(at)) => manager("skipTask", at, "reason"),
+    let manager = |tool, word| format!(r#"{tool} {{"task_id": {id}, "{word}": "r"}}"#);
+    let state = |state| subtask_state(at, state);
+    let update = |status| format!(r#"TaskUpdate {{"taskId": {id}, "status": "{status}"}}"#);
+    let call = match (dialect, action) {
+        (Dialect::PlanTool, Start) => tool("inprogress"),
+        (Dialect::PlanTool, Complete) => tool("completed"),
+        (Dialect::PlanTool, Skip) => tool("skipped"),
+        (Dialect::PlanManager, Start) => "startNextTask".to_owned(),
+        (Dialect::PlanManager, Complete) => manager("completeTask", "result"),
+        (Dialect::PlanManager, Skip) => manager("skipTask", "reason"),
         (Dialect::PlanManager, Add) => {
-            format!(r#"addTask {{"name": "T", "dependencies": [{count}], "reasoning": "r"}}"#)
+            format!(r#"addTask {{"name": "T", "dependencies": [{at}], "reasoning": "r"}}"#)
         }
-        (Dialect::Notebook, Start(at)) => state(at, "in_progress"),
-        (Dialect::Notebook, Complete(at)) => {
+        (Dialect::Notebook, Start) => state("in_progress"),
+        (Dialect::Notebook, Complete) => {
             format!(r#"finish_subtask {{"subtask_idx": {at}, "subtask_outcome": "r"}}"#)
         }
-        (Dialect::Notebook, Skip(at)) => state(at, "abandoned"),
+        (Dialect::Notebook, Skip) => state("abandoned"),
         (Dialect::Notebook, Add) => format!(
-            r#"revise_current_plan {{"subtask_idx": {count}, "action": "add", "subtask": {}}}"#,
-            subtask(count)
+            r#"revise_current_plan {{"subtask_idx": {at}, "action": "add", "subtask": {}}}"#,
+            subtask(at)
         ),
-        (Dialect::Tasks, Start(at)) => update(at, "in_progress"),
-        (Dialect::Tasks, Complete(at)) => update(at, "completed"),
-        (Dialect::Tasks, Skip(at)) => update(at, "deleted"),
+        (Dialect::Tasks, Start) => update("in_progress"),
+        (Dialect::Tasks, Complete) => update("completed"),
+        (Dialect::Tasks, Skip) => update("deleted"),
         (Dialect::Tasks | Dialect::PlanTool, Add) => {
-            return (
-                Dialect::Tasks,
-                format!(r#"TaskCreate {{"subject": "T", "addBlockedBy": [{count}]}}"#),
-            );
+            let create = format!(r#"TaskCreate {{"subject": "T", "addBlockedBy": [{at}]}}"#);
+            return (Dialect::Tasks, create);
         }
         (Dialect::Control, _) => unreachable!("it makes no plan of its own"),
     };
     (dialect, call)
 }
 
-async fn apply(toolbox: &Toolbox, dialect: Dialect, operation: Operation, count: usize) {
-    let (dialect, line) = call(dialect, operation, count);
+fn subtask_state(at: usize, state: &str) -> String {
+    format!(r#"update_subtask_state {{"subtask_idx": {at}, "state": "{state}"}}"#)
+}
+
+async fn apply(toolbox: &Toolbox, dialect: Dialect, action: Action, at: usize) {
+    let (dialect, line) = call(dialect, action, at);
     run(toolbox, dialect, &line).await;
     // The notebook begins the next subtask by itself; here that is an operation of its own.
-    if let (Dialect::Notebook, Operation::Complete(_)) = (dialect, operation) {
+    if let (Dialect::Notebook, Action::Complete) = (dialect, action) {
         let states = states(toolbox).await;
         let begun = |status: &TaskState| *status == TaskState::InProgress;
         if let Some(at) = states.iter().position(begun) {
-            let line = format!(r#"update_subtask_state {{"subtask_idx": {at}, "state": "todo"}}"#);
-            run(toolbox, dialect, &line).await;
+            run(toolbox, dialect, &subtask_state(at, "todo")).await;
         }
     }
 }
@@ -228,7 +214,7 @@ async fn same_states(
     made_by: Dialect,
     turns: &[Dialect],
     count: usize,
-    wishes: &[Wish],
+    wishes: &[(Action, usize)],
     leave_out: bool,
 ) {
     let toolbox = create(made_by, count).await;
@@ -237,19 +223,19 @@ async fn same_states(
     let mut wishes = wishes.iter();
     check(&toolbox, made_by, &model, "made").await;
     while let Some(at) = model.open() {
-        let operation = match (wishes.next(), model.0[at]) {
+        let (action, at) = match (wishes.next(), model.0[at]) {
             (Some(wish), _) => match model.operation(*wish) {
                 Some(operation) => operation,
                 None => continue,
             },
-            (None, TaskState::Pending) if leave_out => Operation::Skip(at),
-            (None, TaskState::Pending) => Operation::Start(at),
-            (None, _) => Operation::Complete(at),
+            (None, TaskState::Pending) if leave_out => (Action::Skip, at),
+            (None, TaskState::Pending) => (Action::Start, at),
+            (None, _) => (Action::Complete, at),
         };
         let dialect = turns.next().unwrap_or(made_by);
-        apply(&toolbox, dialect, operation, model.0.len()).await;
-        model.apply(operation);
-        let after = format!("{dialect}: {operation:?}");
+        apply(&toolbox, dialect, action, at).await;
+        model.apply((action, at));
+        let after = format!("{dialect}: {action:?} {at}");
         check(&toolbox, made_by, &model, &after).await;
     }
 }
