@@ -86,6 +86,20 @@ fn due_now(plan: &Plan) -> Vec<DueStep> {
     due(plan, &Observations::default()).steps
 }
 
+/// Returns the tasks that are dispatched now.
+fn issued(plan: &Plan, world: &Observations) -> Vec<u32> {
+    let issued = |step: DueStep| match step {
+        DueStep::Issue(task) => Some(task.0),
+        _ => None,
+    };
+    let steps = due(plan, world).steps.into_iter();
+    steps.filter_map(issued).collect()
+}
+
+fn issued_now(plan: &Plan) -> Vec<u32> {
+    issued(plan, &Observations::default())
+}
+
 fn task_of(plan: &Plan, number: u32) -> &Task {
     plan.task(TaskId(number)).unwrap()
 }

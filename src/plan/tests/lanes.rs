@@ -11,7 +11,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), TestCaseError> {
         let of_role = |id: &TaskId| plan.task(*id).unwrap().assignee.as_ref() == Some(role);
         prop_assert!(lanes.busy.iter().all(of_role));
     }
-    prop_assert_eq!(issued(plan), expected(plan));
+    prop_assert_eq!(issued_now(plan), expected(plan));
     Ok(())
 }
 
@@ -26,18 +26,8 @@ pub(super) fn check_walk(plan: &Plan) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Returns what is to be dispatched now.
-fn issued(plan: &Plan) -> Vec<TaskId> {
-    let issued = |step: &DueStep| match step {
-        DueStep::Issue(task) => Some(*task),
-        _ => None,
-    };
-    let steps = due_now(plan);
-    steps.iter().filter_map(issued).collect()
-}
-
 /// Returns what is to be dispatched now, by a look at every task.
-fn expected(plan: &Plan) -> Vec<TaskId> {
+fn expected(plan: &Plan) -> Vec<u32> {
     let head = plan.head();
     let counts = plan.counts();
     let rests = counts.total() == counts.settled()
@@ -76,7 +66,7 @@ fn expected(plan: &Plan) -> Vec<TaskId> {
         }
         busy.push(task.assignee.clone());
         if !recalled {
-            found.push(task.number);
+            found.push(task.number.0);
         }
     }
     found
@@ -102,10 +92,6 @@ fn with_roles(tasks: &[(&str, Option<&str>)], max_parallel: u32, roles: &[(&str,
     started(tasks, policy)
 }
 
-fn numbers(tasks: &[TaskId]) -> Vec<u32> {
-    tasks.iter().map(|task| task.0).collect()
-}
-
 #[test]
 fn full_role_does_not_block_other_roles() {
     let tasks = [
@@ -117,30 +103,30 @@ fn full_role_does_not_block_other_roles() {
         ("f", Some("anybody")),
     ];
     let mut plan = with_roles(&tasks, 10, &[("coder", 2), ("reviewer", 1)]);
-    assert_eq!(numbers(&issued(&plan)), [1, 2, 4, 5, 6]);
+    assert_eq!(issued_now(&plan), [1, 2, 4, 5, 6]);
     apply(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;
         draft.issue(TaskId(2), issue(2))
     });
-    assert_eq!(numbers(&issued(&plan)), [4, 5, 6]);
+    assert_eq!(issued_now(&plan), [4, 5, 6]);
     let lanes = Lanes::of(&plan);
-    assert_eq!(numbers(&lanes.roles["coder"].busy), [1, 2]);
+    assert_eq!(lanes.roles["coder"].busy, [1, 2].map(TaskId));
     assert!(lanes.full_for(Some("coder")) && !lanes.full_for(Some("reviewer")));
     // Free again as soon as one of its tasks is done.
     apply(&mut plan, |draft| {
         draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
         judge_by_rules(draft, 1)
     });
-    assert_eq!(numbers(&issued(&plan)), [3, 4, 5, 6]);
+    assert_eq!(issued_now(&plan), [3, 4, 5, 6]);
 }
 
 #[test]
 fn plan_lanes_bound_role_lanes() {
     let tasks = [("a", Some("coder")), ("b", Some("reviewer")), ("c", None)];
     let plan = with_roles(&tasks, 2, &[("coder", 5), ("reviewer", 5)]);
-    assert_eq!(numbers(&issued(&plan)), [1, 2]);
+    assert_eq!(issued_now(&plan), [1, 2]);
     let plan = with_roles(&tasks, 5, &[("coder", 0)]);
-    assert_eq!(numbers(&issued(&plan)), [1, 2, 3]);
+    assert_eq!(issued_now(&plan), [1, 2, 3]);
 }
 
 #[test]
@@ -157,7 +143,7 @@ fn full_role_is_checked_once_for_all_its_tasks() {
     });
     assert_eq!(next.map(|task| task.number), Some(TaskId(10_001)));
     assert_eq!(looks.get(), 2);
-    assert_eq!(numbers(&issued(&plan)), [1, 10_001]);
+    assert_eq!(issued_now(&plan), [1, 10_001]);
 }
 
 #[test]

@@ -16,16 +16,6 @@ fn with_locks(locks: &[&[&str]]) -> Plan {
     started(tasks, policy)
 }
 
-/// Returns the tasks that are dispatched now.
-fn issued(plan: &Plan, world: &Observations) -> Vec<u32> {
-    let issued = |step: DueStep| match step {
-        DueStep::Issue(task) => Some(task.0),
-        _ => None,
-    };
-    let steps = due(plan, world).steps.into_iter();
-    steps.filter_map(issued).collect()
-}
-
 fn held(lock: &str) -> Observations {
     let (plan, task) = (PlanId::new("otherone"), TaskId(3));
     Observations {
