@@ -376,10 +376,8 @@ mod tests {
         let mut spec = sh("env");
         spec.env.push(("GIVEN".into(), "1".into()));
         let (_, text) = outcome(&spec).await;
-        let names: Vec<_> = text
-            .lines()
-            .filter_map(|line| line.split_once('=').map(|(name, _)| name))
-            .collect();
+        let names = text.lines().filter_map(|line| line.split_once('='));
+        let names: Vec<&str> = names.map(|(name, _)| name).collect();
         assert!(names.contains(&"GIVEN") && names.contains(&"PATH"));
         let shell = ["PWD", "OLDPWD", "SHLVL", "_", "GIVEN"];
         for name in names {
@@ -391,29 +389,25 @@ mod tests {
     #[tokio::test]
     async fn start_error_names_program_or_folder() {
         let output = ChildOutput::nameless().unwrap();
-        for (spec, text) in [
+        let nowhere = "/no/such/folder";
+        for (argv, cwd, text) in [
             (
-                ChildSpec {
-                    argv: vec!["no-such-program".into()],
-                    ..sh("")
-                },
+                &["no-such-program"][..],
+                "/",
                 "cannot start `no-such-program`",
             ),
+            (&[], "/", "the command line is empty"),
             (
-                ChildSpec {
-                    argv: vec![],
-                    ..sh("")
-                },
-                "the command line is empty",
-            ),
-            (
-                ChildSpec {
-                    cwd: "/no/such/folder".into(),
-                    ..sh("")
-                },
+                &["sh"],
+                nowhere,
                 "the folder `/no/such/folder` does not exist",
             ),
         ] {
+            let spec = ChildSpec {
+                argv: argv.iter().map(|&word| word.to_owned()).collect(),
+                cwd: cwd.into(),
+                ..sh("")
+            };
             let error = run(&spec, &output, |_| {}, pending()).await.unwrap_err();
             assert_eq!(error.to_string(), text);
         }
@@ -453,10 +447,8 @@ mod tests {
         let mut spec = sh("sleep 1000 & sleep 1000");
         spec.deadline = Duration::from_millis(50);
         let (outcome, lives) = ended(&spec, async |_| pending().await).await;
-        assert!(
-            outcome.timed_out && !outcome.success() && !lives,
-            "{outcome:?}"
-        );
+        assert!(outcome.timed_out && !outcome.success(), "{outcome:?}");
+        assert!(!lives);
     }
 
     #[tokio::test]

@@ -224,6 +224,7 @@ mod tests {
             assert_eq!(leads_out(&workspace, path), out, "{path}");
         }
     }
+
     #[test]
     fn property_is_found_in_plain_file_only() {
         let root = tempfile::tempdir().unwrap();
@@ -236,21 +237,14 @@ mod tests {
             contains: contains.map(str::to_owned),
             lines,
         };
-        for (file, passed, finding) in [
-            (property("a.csv", None, Some(2)), true, "2 lines"),
-            (property("a.csv", None, Some(3)), false, "2 lines"),
-            (
-                property("a.csv", Some("b,2"), None),
-                true,
-                "the text is in it",
-            ),
-            (
-                property("a.csv", Some("c,"), None),
-                false,
-                "the text is not in it",
-            ),
-            (property("none", None, Some(1)), false, "missing"),
+        for (path, contains, lines, passed, finding) in [
+            ("a.csv", None, Some(2), true, "2 lines"),
+            ("a.csv", None, Some(3), false, "2 lines"),
+            ("a.csv", Some("b,2"), None, true, "the text is in it"),
+            ("a.csv", Some("c,"), None, false, "the text is not in it"),
+            ("none", None, Some(1), false, "missing"),
         ] {
+            let file = property(path, contains, lines);
             let result = with_property(root.path(), &file);
             assert_eq!((result.passed, &*result.finding), (passed, finding));
             assert_eq!(result.name, file.to_string());
@@ -282,10 +276,8 @@ mod tests {
         assert!(produced(root.path(), "moved", since).passed);
         // As from an archive: made now, with an old time.
         fs::write(place("unpacked"), "1").unwrap();
-        let unpacked = fs::File::options()
-            .write(true)
-            .open(place("unpacked"))
-            .unwrap();
+        let unpacked = fs::File::options().write(true).open(place("unpacked"));
+        let unpacked = unpacked.unwrap();
         unpacked.set_modified(old).unwrap();
         let knows = unpacked.metadata().unwrap().created().is_ok();
         assert_eq!(produced(root.path(), "unpacked", since).passed, knows);

@@ -322,9 +322,8 @@ mod tests {
         }
 
         fn report(&self) -> PathBuf {
-            self.volumes
-                .path(Folder::ReportsPending)
-                .join("report-task-a.md")
+            let folder = self.volumes.path(Folder::ReportsPending);
+            folder.join("report-task-a.md")
         }
 
         /// Renames a report into place, as an agent should.
@@ -341,9 +340,8 @@ mod tests {
         assert!(given.watch.complete());
         let mut scanner = Scanner::new(&given.volumes, given.watch.hints(), Timing::default().scan);
         given.rename_in();
-        given
-            .until(|| scanner.scan(&[], &[], MOST_REPORTS).unwrap().reports.len() == 1)
-            .await;
+        let mut read = || scanner.scan(&[], &[], MOST_REPORTS).unwrap().reports.len();
+        given.until(|| read() == 1).await;
     }
 
     #[tokio::test]
@@ -434,18 +432,12 @@ mod tests {
         store.set_modified(std::time::SystemTime::now()).unwrap();
         let woken = tokio::time::timeout(LONG, given.stored.notified()).await;
         woken.expect("the store woke no watcher");
-        for path in [
-            given
-                .volumes
-                .path(Folder::CommandsProcessed)
-                .join("task-a.md"),
-            given
-                .volumes
-                .path(Folder::QuestionsPending)
-                .join("question-a.md"),
-            given.volumes.path(Folder::Active).join("task-a.json"),
+        for (folder, name) in [
+            (Folder::CommandsProcessed, "task-a.md"),
+            (Folder::QuestionsPending, "question-a.md"),
+            (Folder::Active, "task-a.json"),
         ] {
-            fs::write(&path, "text").unwrap();
+            fs::write(given.volumes.path(folder).join(name), "text").unwrap();
             given.woken().await;
         }
     }
@@ -459,9 +451,8 @@ mod tests {
         ] {
             assert!(only_read(EventKind::Access(kind)));
         }
-        assert!(!only_read(EventKind::Access(AccessKind::Close(
-            AccessMode::Write
-        ))));
+        let written = AccessKind::Close(AccessMode::Write);
+        assert!(!only_read(EventKind::Access(written)));
     }
 
     #[tokio::test]

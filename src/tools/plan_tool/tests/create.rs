@@ -6,24 +6,15 @@ use super::*;
 async fn created_plan_has_all_tasks_ready() {
     let toolbox = made().await;
     assert_eq!(plan_status(&toolbox).await, "running");
-    assert_eq!(
-        done(
-            &toolbox,
-            "get_task",
-            json!({"plan_id": "r1", "task_id": "测试"})
-        )
-        .await,
-        json!({"result": {
-            "task_id": "测试", "name": "Test", "assignee": "qa", "description": "Try it", "status": "ready",
-            "result_summary": null, "step_id": "s1", "dependencies": ["code"],
-        }})
-    );
-    let ready = json!({"plan_id": "r1"});
-    assert_eq!(
-        ids(&toolbox, "get_ready_tasks", ready).await,
-        ["code", "测试", "news"],
-        "no order is imposed"
-    );
+    let test = json!({"plan_id": "r1", "task_id": "测试"});
+    let wanted = json!({"result": {
+        "task_id": "测试", "name": "Test", "assignee": "qa", "description": "Try it", "status": "ready",
+        "result_summary": null, "step_id": "s1", "dependencies": ["code"],
+    }});
+    assert_eq!(done(&toolbox, "get_task", test).await, wanted);
+    // No order is imposed.
+    let ready = ids(&toolbox, "get_ready_tasks", json!({"plan_id": "r1"})).await;
+    assert_eq!(ready, ["code", "测试", "news"]);
 }
 
 #[tokio::test]
@@ -33,26 +24,24 @@ async fn plan_structure_returns_steps_and_states() {
     let mut answer = done(&toolbox, "get_plan_structure", json!({"plan_id": "r1"})).await;
     let time = answer["result"]["creation_time"].take();
     assert!(time.as_str().unwrap().ends_with('Z'), "{time}");
-    assert_eq!(
-        answer,
-        json!({"result": {
-            "plan_id": "r1", "name": "Release", "description": "Ship it",
-            "workflow_template_source": "SOP_v9.0", "status": "running",
-            "creation_time": null, "completion_time": null,
-            "steps": [
-                {"step_id": "s1", "name": "Build", "tasks": [
-                    {"task_id": "code", "name": "Code", "assignee": "dev", "description": "Write it",
-                     "status": "completed", "result_summary": "done"},
-                    {"task_id": "测试", "name": "Test", "assignee": "qa", "description": "Try it",
-                     "status": "ready", "result_summary": null, "dependencies": ["code"]},
-                ]},
-                {"step_id": "s2", "name": "Ship", "tasks": [
-                    {"task_id": "news", "name": "News", "assignee": "dev", "description": "",
-                     "status": "ready", "result_summary": null, "optional": true},
-                ]},
-            ],
-        }})
-    );
+    let wanted = json!({"result": {
+        "plan_id": "r1", "name": "Release", "description": "Ship it",
+        "workflow_template_source": "SOP_v9.0", "status": "running",
+        "creation_time": null, "completion_time": null,
+        "steps": [
+            {"step_id": "s1", "name": "Build", "tasks": [
+                {"task_id": "code", "name": "Code", "assignee": "dev", "description": "Write it",
+                 "status": "completed", "result_summary": "done"},
+                {"task_id": "测试", "name": "Test", "assignee": "qa", "description": "Try it",
+                 "status": "ready", "result_summary": null, "dependencies": ["code"]},
+            ]},
+            {"step_id": "s2", "name": "Ship", "tasks": [
+                {"task_id": "news", "name": "News", "assignee": "dev", "description": "",
+                 "status": "ready", "result_summary": null, "optional": true},
+            ]},
+        ],
+    }});
+    assert_eq!(answer, wanted);
     let second = json!({"plan_id": "r1", "limit": 1, "offset": 1});
     let page = done(&toolbox, "get_plan_structure", second).await;
     assert_eq!(page["left"], 1);
@@ -67,17 +56,13 @@ async fn rejects_taken_plan_id_and_bad_structure() {
         change(&mut structure);
         json!({"plan_id": "r2", "structure_data": structure})
     };
-    let first = |name: &'static str, value: Value| {
-        with(&move |s: &mut Value| s["steps"][0]["tasks"][0][name] = value.clone())
+    let first = |name: &str, value: Value| {
+        with(&|s: &mut Value| s["steps"][0]["tasks"][0][name] = value.clone())
     };
-    let without = |name: &'static str| {
-        with(&move |s: &mut Value| {
-            drop(
-                s["steps"][0]["tasks"][0]
-                    .as_object_mut()
-                    .unwrap()
-                    .remove(name),
-            );
+    let without = |name: &str| {
+        with(&|s: &mut Value| {
+            let task = s["steps"][0]["tasks"][0].as_object_mut().unwrap();
+            task.remove(name).unwrap();
         })
     };
     let cases = [
@@ -164,10 +149,8 @@ async fn plan_tool_dry_run_creates_nothing() {
     let toolbox = toolbox().await;
     let mut arguments = json!({"plan_id": "r1", "structure_data": release(), "dry_run": true});
     let wanted = json!({"result": true, "plan_id": "r1", "reason": "dry_run: nothing was made"});
-    assert_eq!(
-        done(&toolbox, "create_plan_from_structure", arguments.clone()).await,
-        wanted
-    );
+    let checked = done(&toolbox, "create_plan_from_structure", arguments.clone()).await;
+    assert_eq!(checked, wanted);
     assert!(toolbox.store().plans().await.unwrap().is_empty());
     arguments["structure_data"]["steps"][0]["tasks"][0]["dependencies"] = json!(["nobody"]);
     declined(&toolbox, "create_plan_from_structure", arguments).await;
@@ -186,10 +169,8 @@ async fn generates_plan_id_and_defaults_to_latest_plan() {
     let bound = toolbox.clone().with_plan(PlanId::new("r1"));
     assert_eq!(ids(&bound, "get_ready_tasks", json!({})).await.len(), 3);
     let wanted = ["t"];
-    assert_eq!(
-        ids(&bound, "get_ready_tasks", json!({"plan_id": id})).await,
-        wanted
-    );
+    let ready = ids(&bound, "get_ready_tasks", json!({"plan_id": id})).await;
+    assert_eq!(ready, wanted);
     let more = json!({"structure_data": release()});
     declined(&bound, "create_plan_from_structure", more).await;
 }
