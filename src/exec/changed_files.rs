@@ -319,10 +319,8 @@ mod tests {
         assert!(after.changes(None, AT, later).files.is_empty());
         let part = FileListing::of(root.path(), &[], 2, AT).unwrap();
         assert_eq!(part.files(), None);
-        assert_eq!(
-            part.changes(Some(&before), AT, later).seen,
-            ChangeDetection::Part
-        );
+        let changes = part.changes(Some(&before), AT, later);
+        assert_eq!(changes.seen, ChangeDetection::Part);
         assert!(FileListing::of(&root.path().join("kept"), &[], 2, AT).is_none());
     }
 

@@ -336,9 +336,7 @@ mod tests {
         };
         assert_eq!(why_not_ready(&failed), "`prepare` failed (exit 1)");
         failed.tail = "no network\n".to_owned();
-        assert_eq!(
-            why_not_ready(&failed),
-            "`prepare` failed (exit 1): no network"
-        );
+        let why = why_not_ready(&failed);
+        assert_eq!(why, "`prepare` failed (exit 1): no network");
     }
 }

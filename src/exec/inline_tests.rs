@@ -205,11 +205,8 @@ mod tests {
             };
             let file = |text: String| [(path.clone(), text)];
             let new = file(text.replacen(&from, &to, usize::from(!from.is_empty())));
-            assert_eq!(
-                lost(&file(text.to_owned()), &new),
-                said,
-                "{path}: {from} → {to}"
-            );
+            let found = lost(&file(text.to_owned()), &new);
+            assert_eq!(found, said, "{path}: {from} → {to}");
         }
     }
 

@@ -142,10 +142,8 @@ mod tests {
         });
         let files = vec!["a.txt".to_owned(), "b.txt".to_owned()];
         attempt.changes = Some(ChangedFiles::new(ChangeDetection::Git, files));
-        assert_eq!(
-            judge(&attempt, &[], Time(0)).reason,
-            "claude wrote no report; changed: a.txt and 1 more"
-        );
+        let reason = judge(&attempt, &[], Time(0)).reason;
+        assert_eq!(reason, "claude wrote no report; changed: a.txt and 1 more");
     }
 
     #[test]
@@ -168,10 +166,8 @@ mod tests {
         let red =
             "check `test` fails (it failed before the work, too); the agent reports no report";
         assert_eq!(said(Before::Red), red);
-        assert_eq!(
-            said(Before::Green),
-            "check `test` fails; the agent reports no report"
-        );
+        let green = "check `test` fails; the agent reports no report";
+        assert_eq!(said(Before::Green), green);
     }
 
     #[test]
@@ -180,14 +176,10 @@ mod tests {
         assert_eq!(first_words("No disk.", "Done."), "No disk.");
         let report =
             "Block 1 of 1 ended with exit code 1. Error output:\n\n    Reading …\n    no such file";
-        assert_eq!(
-            first_words("", report),
-            "no such file (Block 1 of 1 ended with exit code 1)"
-        );
+        let words = "no such file (Block 1 of 1 ended with exit code 1)";
+        assert_eq!(first_words("", report), words);
         assert_eq!(first_words("", "What:"), "What:");
-        assert_eq!(
-            first_words("", &"é".repeat(SAID + 9)).chars().count(),
-            SAID + 1
-        );
+        let cut = first_words("", &"é".repeat(SAID + 9));
+        assert_eq!(cut.chars().count(), SAID + 1);
     }
 }

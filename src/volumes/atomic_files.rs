@@ -300,10 +300,8 @@ mod tests {
         let plain = root.path().join("plain");
         fs::write(&plain, "12345").unwrap();
         assert_eq!(read_capped(&plain, 5).unwrap(), b"12345");
-        assert_eq!(
-            read_capped(&plain, 4).unwrap_err().kind(),
-            io::ErrorKind::FileTooLarge
-        );
+        let too_large = read_capped(&plain, 4).unwrap_err().kind();
+        assert_eq!(too_large, io::ErrorKind::FileTooLarge);
         let link = root.path().join("link");
         std::os::unix::fs::symlink(&plain, &link).unwrap();
         assert!(read_capped(&link, 5).is_err());

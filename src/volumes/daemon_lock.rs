@@ -340,10 +340,8 @@ mod tests {
         assert_eq!(pid, Some(std::process::id()));
         assert_eq!(volumes.running(), Some(info(&volumes)));
         for name in ["daemon.lock", "daemon.json"] {
-            let mode = fs::metadata(root.path().join(name))
-                .unwrap()
-                .permissions()
-                .mode();
+            let file = fs::metadata(root.path().join(name)).unwrap();
+            let mode = file.permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{name}");
         }
         let word = DaemonFarewell {
@@ -359,10 +357,8 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(volumes.running(), None);
-        assert_eq!(
-            (volumes.last_word(), volumes.vanished()),
-            (Some(word), None)
-        );
+        assert_eq!(volumes.last_word(), Some(word));
+        assert_eq!(volumes.vanished(), None);
         let _lock = volumes.lock().unwrap();
         volumes.announce(&info(&volumes)).unwrap();
         assert_eq!(volumes.last_word(), None);

@@ -146,11 +146,8 @@ mod tests {
             "\0\0",
             r#"{"started_at": "noon"}"#,
         ] {
-            assert_eq!(
-                Heartbeat::parse(text.as_bytes()),
-                Heartbeat::default(),
-                "{text}"
-            );
+            let beat = Heartbeat::parse(text.as_bytes());
+            assert_eq!(beat, Heartbeat::default(), "{text}");
         }
     }
 }

@@ -92,10 +92,8 @@ mod tests {
             write_mission(&workspace, text).unwrap();
             assert_eq!(fs::read_to_string(workspace.join(NAME)).unwrap(), text);
         }
-        assert_eq!(
-            fs::read_to_string(&exclude).unwrap(),
-            "# a comment\ntarget\nMISSION.md\n.MISSION.md.tmp\n"
-        );
+        let text = fs::read_to_string(&exclude).unwrap();
+        assert_eq!(text, "# a comment\ntarget\nMISSION.md\n.MISSION.md.tmp\n");
         assert!(!workspace.join(TEMP).exists());
     }
 

@@ -150,10 +150,8 @@ mod tests {
     fn problem_shows_known_position() {
         assert_eq!(Problem::new("empty plan").to_string(), "empty plan");
         assert_eq!(Problem::on_line(3, "empty").to_string(), "line 3: empty");
-        assert_eq!(
-            Problem::at(3, 5, "unknown task `9`").to_string(),
-            "line 3, column 5: unknown task `9`"
-        );
+        let unknown = Problem::at(3, 5, "unknown task `9`").to_string();
+        assert_eq!(unknown, "line 3, column 5: unknown task `9`");
         assert_eq!(Problem::new("empty").in_file("p.md"), "p.md: empty");
         assert_eq!(Problem::on_line(3, "x").in_file("p.md"), "p.md:3: x");
         assert_eq!(Problem::at(3, 5, "x").in_file("p.md"), "p.md:3:5: x");

@@ -346,11 +346,8 @@ mod tests {
             ("retry", "\n  a: b\n  c", "a: b\nc"),
         ] {
             let text = filled(answer, note);
-            assert_eq!(
-                parse(&text),
-                Ok(Some((AnswerChoice::Retry, read.to_owned()))),
-                "{text}"
-            );
+            let wanted = Some((AnswerChoice::Retry, read.to_owned()));
+            assert_eq!(parse(&text), Ok(wanted), "{text}");
         }
     }
 
@@ -362,10 +359,8 @@ mod tests {
         }
         let problems = parse(&filled("yes", "")).unwrap_err();
         assert_eq!(problems[0].to_string(), "line 8: `answer` is `yes`");
-        assert_eq!(
-            problems[0].hint.as_deref(),
-            Some("write one of: retry, skip, abort")
-        );
+        let hint = problems[0].hint.as_deref();
+        assert_eq!(hint, Some("write one of: retry, skip, abort"));
         for text in [
             "",
             "retry",

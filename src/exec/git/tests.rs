@@ -22,10 +22,8 @@ async fn git_output_and_errors_are_separate() {
     assert!(said.err.starts_with("fatal: "), "{said:?}");
     let error = git.line("rev-parse no-such-name", &[]).await.unwrap_err();
     let text = error.to_string();
-    assert!(
-        text.starts_with("`git rev-parse no-such-name` in `"),
-        "{text}"
-    );
+    let command = "`git rev-parse no-such-name` in `";
+    assert!(text.starts_with(command), "{text}");
     assert!(text.contains("failed (exit 128): fatal: "), "{text}");
 }
 
@@ -73,14 +71,11 @@ async fn snapshot_has_all_files_and_keeps_index() {
     for _ in 0..2 {
         let (tree, empty) = git.snapshot(&left_out).await.unwrap();
         assert_eq!(empty, ["begun", "sub/begun too"]);
-        let names = git
-            .bytes("ls-tree -r --name-only -z", &[&tree])
-            .await
-            .unwrap();
-        assert_eq!(
-            String::from_utf8_lossy(&names),
-            ".gitignore\0MISSION.md\0kept\0odd \u{fffd}\n\0was a file/file\0was a folder\0within\0"
-        );
+        let names = git.bytes("ls-tree -r --name-only -z", &[&tree]).await;
+        let names = names.unwrap();
+        let found =
+            ".gitignore\0MISSION.md\0kept\0odd \u{fffd}\n\0was a file/file\0was a folder\0within\0";
+        assert_eq!(String::from_utf8_lossy(&names), found);
         let kept = git.line("show", &[&format!("{tree}:kept")]).await.unwrap();
         assert_eq!(kept, "changed");
     }
@@ -189,20 +184,16 @@ async fn git_uses_recorded_settings() {
     person::git(git.folder(), &["config", "filter.y.clean", "false"]);
     let git = Git::open(git.folder(), &repository, common).await.unwrap();
     for (name, value) in settings {
-        let runs = name.ends_with("clean");
-        let value = if runs {
-            format!("cd / && {value}")
-        } else {
-            value
+        let value = match name.ends_with("clean") {
+            true => format!("cd / && {value}"),
+            false => value,
         };
         assert_eq!(git.line("config --get", &[&name]).await.unwrap(), value);
     }
     assert!(!git.holds("config --get filter.y.clean", &[]).await.unwrap());
     fs::write(git.folder().join(".gitattributes"), "* filter=x\n").unwrap();
-    assert_eq!(
-        git.line("check-attr filter file", &[]).await.unwrap(),
-        "file: filter: unspecified"
-    );
+    let filter = git.line("check-attr filter file", &[]).await.unwrap();
+    assert_eq!(filter, "file: filter: unspecified");
 }
 
 #[test]

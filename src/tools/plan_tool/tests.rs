@@ -221,11 +221,8 @@ async fn tasks_go_from_status_to_status() {
 async fn deleted_plan_frees_its_id() {
     let toolbox = made().await;
     update(&toolbox, "code", "completed", None).await;
-    let wanted = json!({"result": true});
-    assert_eq!(
-        done(&toolbox, "delete_plan", json!({"plan_id": "r1"})).await,
-        wanted
-    );
+    let deleted = done(&toolbox, "delete_plan", json!({"plan_id": "r1"})).await;
+    assert_eq!(deleted, json!({"result": true}));
     let unknown = "there is no plan `r1`";
     let r1 = |more: Value| {
         let mut arguments = json!({"plan_id": "r1"});
@@ -251,14 +248,8 @@ async fn deleted_plan_frees_its_id() {
     let plan = PlanId::new("r1");
     let log = toolbox.store().since(&plan, 0, 10).await.unwrap();
     let why: Vec<&str> = log.iter().map(|change| change.why.as_str()).collect();
-    assert_eq!(
-        why,
-        [
-            "create_plan_from_structure",
-            "update_task_status code",
-            "delete_plan"
-        ]
-    );
+    let [made, updated] = ["create_plan_from_structure", "update_task_status code"];
+    assert_eq!(why, [made, updated, "delete_plan"]);
     let again = json!({"plan_id": "r1", "structure_data": release()});
     done(&toolbox, "create_plan_from_structure", again).await;
     assert_eq!(task(&toolbox, "code").await.0, "ready");

@@ -102,10 +102,8 @@ fn reads_full_team() {
         ]
     );
     let coder = team.role("coder").unwrap();
-    assert_eq!(
-        (coder.kind, coder.folder),
-        (RoleKind::Files, RoleFolder::Own)
-    );
+    assert_eq!(coder.kind, RoleKind::Files);
+    assert_eq!(coder.folder, RoleFolder::Own);
     assert_eq!((coder.concurrency, coder.timeout), (1, None));
     assert_eq!(coder.collaboration_timeout, Duration::from_secs(600));
     let agent = |name: &str, argv: &[&str]| {
@@ -114,15 +112,11 @@ fn reads_full_team() {
             argv: argv.iter().map(|&word| word.to_owned()).collect(),
         })
     };
-    assert_eq!(
-        coder.worker,
-        agent("command", &["./agent.sh", "{prompt_file}"])
-    );
+    let command = agent("command", &["./agent.sh", "{prompt_file}"]);
+    assert_eq!(coder.worker, command);
     let workers = ["tester", "person", "anybody"].map(|id| team.role(id).unwrap().worker.clone());
-    assert_eq!(
-        workers,
-        [agent("claude", &[]), Some(RoleWorker::External), None]
-    );
+    let wanted = [agent("claude", &[]), Some(RoleWorker::External), None];
+    assert_eq!(workers, wanted);
     insta::assert_snapshot!(told(&team.without_worker()), @"line 24, column 8: the role `anybody` has no agent / write `worker: claude`, or another agent; `worker: external` if it is started elsewhere; or name one for all: --agent");
 }
 
@@ -140,15 +134,11 @@ fn workflow_instantiates_plan() {
         panic!("{:?}", plan.plan.tasks);
     };
     assert_eq!(first.step.as_deref(), Some("Step a {{count}}: \"x\""));
-    assert_eq!(
-        first.description,
-        "2 times, 1.50, false, 1.10, y\n# z, {{free}}"
-    );
+    let description = "2 times, 1.50, false, 1.10, y\n# z, {{free}}";
+    assert_eq!(first.description, description);
     assert_eq!(first.produces, ["out/a {{count}}: \"x\".md"]);
-    assert_eq!(
-        (second.optional, second.assignee.as_deref()),
-        (true, Some("person"))
-    );
+    assert!(second.optional);
+    assert_eq!(second.assignee.as_deref(), Some("person"));
     assert_eq!(second.dependencies, [TaskRef::New(0)]);
 }
 
@@ -162,13 +152,10 @@ fn team_example_is_valid() {
     };
     assert_eq!(told(&team.problems(&known)), "");
     let feature = team.workflow("feature").unwrap();
-    let plan = feature
-        .instantiate(&given(json!({"feature": "a flag"})))
-        .unwrap();
-    assert_eq!(
-        (plan.plan.name.as_str(), plan.plan.tasks.len()),
-        ("Feature: a flag", 4)
-    );
+    let plan = feature.instantiate(&given(json!({"feature": "a flag"})));
+    let plan = plan.unwrap();
+    assert_eq!(plan.plan.name, "Feature: a flag");
+    assert_eq!(plan.plan.tasks.len(), 4);
     assert_eq!(plan.plan.order, None::<TaskOrder>);
     assert_eq!(told(&team.assignee_problems(&plan.plan)), "");
 }
@@ -317,22 +304,14 @@ workflows:
 
 #[test]
 fn rejects_files_that_are_no_team() {
-    for text in [
-        "",
-        "[]",
-        "word",
-        "name: x",
-        "roles: {}",
-        "roles: []",
-        "roles: &a [*a]",
-        "{",
-        "roles:\n- !x y\n",
-    ] {
+    for text in ["", "[]", "word", "name: x", "roles: {}", "roles: []"] {
         assert!(parse(text).is_err(), "{text}");
     }
-    let many: String = (0..101)
-        .map(|n| format!("- {{id: r{n}, kind: files}}\n"))
-        .collect();
+    for text in ["roles: &a [*a]", "{", "roles:\n- !x y\n"] {
+        assert!(parse(text).is_err(), "{text}");
+    }
+    let many = (0..101).map(|n| format!("- {{id: r{n}, kind: files}}\n"));
+    let many: String = many.collect();
     insta::assert_snapshot!(problems(&format!("roles:\n{many}")), @"line 102, column 4: `roles` has more than 100 entries");
     insta::assert_snapshot!(problems(&"x".repeat(MAX_BYTES + 1)), @"the file has 262145 bytes, more than 262144");
     let deep = format!("roles:\n{}", "- ".repeat(5_000));

@@ -25,10 +25,8 @@ async fn create_plan_stores_all_fields() {
     assert_eq!(plan, wanted);
     let core = notebook.current().await.unwrap();
     let head = notebook.toolbox.head(&core).await.unwrap();
-    assert_eq!(
-        (head.owner.as_str(), head.order),
-        ("notebook", TaskOrder::Sequential)
-    );
+    assert_eq!(head.owner, "notebook");
+    assert_eq!(head.order, TaskOrder::Sequential);
     assert_eq!(head.archive_state, ArchiveState::Current);
 }
 

@@ -173,11 +173,8 @@ fn subtasks_and_plans_render_as_markdown() {
     ];
     let lines: Vec<String> = subtasks.iter().map(SubTask::to_oneline_markdown).collect();
     let marked = "- [x] Read\n- [][WIP] Check\n- [][Abandoned] Leave\n- [] Write";
-    assert_eq!(
-        lines.join("\n"),
-        marked,
-        "AgentScope's marks for a single line"
-    );
+    let lines = lines.join("\n");
+    assert_eq!(lines, marked, "AgentScope's marks for a single line");
     let mut plan = NotebookPlan::new("Report", "Check it", "A verdict", subtasks);
     plan.created_at = "2026-01-31 09:00:00.000".to_owned();
     let wanted = "# Report\n**Description**: Check it\n**Expected Outcome**: A verdict\n**State**: todo\n**Created At**: 2026-01-31 09:00:00.000\n## Subtasks\n- [x] Read\n- [ ] [WIP]Check\n- [ ] [Abandoned]Leave\n- [ ] Write";

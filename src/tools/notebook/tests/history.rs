@@ -241,11 +241,8 @@ async fn custom_storage_holds_history() {
     elsewhere.finish_plan(PlanEnd::Done, "too").await.unwrap();
     assert_eq!(kept(&*storage, &one).await.state, SubTaskState::Done);
     storage.delete_plan(&one).await.unwrap();
-    fails(
-        elsewhere.recover_historical_plan(&one).await,
-        UnknownPlan,
-        &one,
-    );
+    let deleted = elsewhere.recover_historical_plan(&one).await;
+    fails(deleted, UnknownPlan, &one);
     let (_, text) = call(&elsewhere, "view_historical_plans", json!({})).await;
     assert!(text.contains("'Two'") && !text.contains("'One'"), "{text}");
 }

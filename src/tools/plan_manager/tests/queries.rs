@@ -38,14 +38,12 @@ async fn get_plan_returns_section_2_1_document() {
         tasks[place]["status"] = json!(status);
         tasks[place]["result"] = Value::Null;
     }
-    assert_eq!(
-        plan,
-        json!({
-            "meta": {"goal": keyboards()["goal"], "created_at": null, "updated_at": null},
-            "state": {"current_task_id": 1, "status": "running"},
-            "tasks": tasks,
-        })
-    );
+    let wanted = json!({
+        "meta": {"goal": keyboards()["goal"], "created_at": null, "updated_at": null},
+        "state": {"current_task_id": 1, "status": "running"},
+        "tasks": tasks,
+    });
+    assert_eq!(plan, wanted);
 }
 
 #[tokio::test]
@@ -69,17 +67,10 @@ async fn updated_at_follows_changes() {
 async fn task_has_only_documented_fields() {
     let manager = of_every_state().await;
     let list = manager.ok("getTaskList", json!({})).await;
-    let wanted = [
-        "dependencies",
-        "id",
-        "name",
-        "reasoning",
-        "result",
-        "status",
-    ];
     for task in list["tasks"].as_array().unwrap() {
-        let fields: Vec<&String> = task.as_object().unwrap().keys().collect();
-        assert_eq!(fields, wanted);
+        let fields: Vec<&str> = task.as_object().unwrap().keys().map(|key| &**key).collect();
+        let fields = fields.join(" ");
+        assert_eq!(fields, "dependencies id name reasoning result status");
     }
 }
 
