@@ -140,32 +140,16 @@ fn checklist_is_read_as_sequential_tasks() {
 
 #[test]
 fn numbered_list_is_a_checklist_where_no_box_is() {
-    for (text, tasks) in [
-        (
-            "# Trip\n\nIn 2026. Before.\n\n1. Pack\n   the bag\n   1. shoes\n2) Drive\n\n   carefully\n1. Sleep\n",
-            &[
-                ("Pack", "the bag\n1. shoes"),
-                ("Drive", "carefully"),
-                ("Sleep", ""),
-            ][..],
-        ),
-        (
-            "- [ ] Pack\n  1. shoes\n1. no task\n",
-            &[("Pack", "1. shoes\n1. no task")],
-        ),
-        (
-            "## Pack\n\n1. shoes\n2. socks\n",
-            &[("Pack", "1. shoes\n2. socks")],
-        ),
-        (
-            "1. Pack\n\n```\n1. code\n```\n2026. is a year\n",
-            &[("Pack", "```\n1. code\n```\n2026. is a year")],
-        ),
-    ] {
-        let plan = read(text).plan;
+    let table = r"
+        Pack (the bag\n1. shoes), Drive (carefully), Sleep () | # Trip\n\nIn 2026. Before.\n\n1. Pack\n   the bag\n   1. shoes\n2) Drive\n\n   carefully\n1. Sleep\n
+        Pack (1. shoes\n1. no task) | - [ ] Pack\n  1. shoes\n1. no task\n
+        Pack (1. shoes\n2. socks) | ## Pack\n\n1. shoes\n2. socks\n
+        Pack (```\n1. code\n```\n2026. is a year) | 1. Pack\n\n```\n1. code\n```\n2026. is a year\n";
+    for [tasks, text] in rows(table) {
+        let plan = read(&text).plan;
         let read = plan.tasks.iter();
-        let read = read.map(|task| (&*task.name, &*task.description));
-        assert_eq!(Vec::from_iter(read), tasks, "{text}");
+        let read = read.map(|task| format!("{} ({})", task.name, task.description));
+        assert_eq!(Vec::from_iter(read).join(", "), tasks, "{text}");
         let in_order = !text.starts_with("##");
         assert_eq!(plan.order == Some(TaskOrder::Sequential), in_order);
     }
