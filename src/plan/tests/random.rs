@@ -103,35 +103,24 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 fn role(n: u32) -> Option<String> {
-    ["coder", "writer"]
-        .get(n as usize % 3)
-        .map(|&role| role.to_owned())
+    let role = ["coder", "writer"].get(n as usize % 3);
+    role.map(|&role| role.to_owned())
 }
 
 fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
     let current = |draft: &Draft<'_>, task: u32| {
-        let task = draft
-            .plan()
-            .task(TaskId(task))
-            .ok_or(Refusal::UnknownTask(task.to_string()))?;
-        task.current
-            .clone()
-            .ok_or_else(|| Refusal::UnknownTask(task.key.clone()))
+        let current = draft.task(TaskId(task))?.current;
+        current.ok_or_else(|| Refusal::UnknownTask(task.to_string()))
     };
     match op {
         Op::Add(deps, after) => {
+            let reference = |dep: &u32| match dep % 2 {
+                0 => TaskRef::Number(TaskId(*dep)),
+                _ => TaskRef::New((*dep / 2) as usize),
+            };
             let tasks = deps.iter().enumerate().map(|(index, deps)| TaskSpec {
                 name: format!("task {n}.{index}"),
-                dependencies: deps
-                    .iter()
-                    .map(|dep| {
-                        if dep % 2 == 0 {
-                            TaskRef::Number(TaskId(*dep))
-                        } else {
-                            TaskRef::New((*dep / 2) as usize)
-                        }
-                    })
-                    .collect(),
+                dependencies: deps.iter().map(reference).collect(),
                 assignee: role(n + index as u32),
                 ..TaskSpec::default()
             });
@@ -139,38 +128,25 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
             draft.add_tasks(tasks.collect(), after).map(drop)
         }
         Op::Depend(task, deps) => {
-            let dependencies = Some(
-                deps.iter()
-                    .map(|dep| TaskRef::Number(TaskId(*dep)))
-                    .collect(),
-            );
-            draft.update_task(
-                TaskId(*task),
-                &TaskChanges {
-                    dependencies,
-                    assignee: Some(role(n)),
-                    ..TaskChanges::default()
-                },
-            )
+            let dependencies = deps.iter().map(|dep| TaskRef::Number(TaskId(*dep)));
+            let changes = TaskChanges {
+                dependencies: Some(dependencies.collect()),
+                assignee: Some(role(n)),
+                ..TaskChanges::default()
+            };
+            draft.update_task(TaskId(*task), &changes)
         }
         Op::Remove(task) => draft.remove_task(TaskId(*task)),
         Op::Skip(task) => draft.skip_task(TaskId(*task), "left out"),
         Op::Issue(task) => draft.issue(TaskId(*task), issue(n)),
-        Op::Repair(task) => draft.issue(
-            TaskId(*task),
-            NewCommand {
-                kind: AttemptKind::Repair,
-                ..issue(n)
-            },
-        ),
+        Op::Repair(task) => draft.issue(TaskId(*task), repair(n)),
         Op::Claim(task) => draft.claim(&current(draft, *task)?, None).map(drop),
         Op::Wait(task) => draft.begin_wait(&current(draft, *task)?, waits::wait(n)),
         Op::EndWait(index) => {
             let open = draft.plan().waits().nth(*index);
-            let request = open.map(|(_, wait)| wait.request.clone());
-            request
-                .iter()
-                .for_each(|request| draft.end_wait(request, RoleRequestEnd::Error));
+            if let Some(request) = open.map(|(_, wait)| wait.request.clone()) {
+                draft.end_wait(&request, RoleRequestEnd::Error);
+            }
             Ok(())
         }
         Op::Tell(task, now) => draft
@@ -180,21 +156,14 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
         Op::SkipByHand(task) => draft.skip_by_hand(TaskId(*task), "").map(drop),
         Op::Done(task) => draft.complete_by_hand(TaskId(*task), "").map(drop),
         Op::AddByHand(after, before) => {
-            let dependencies = vec![TaskRef::Number(TaskId(*after))];
-            let spec = super::tests::task("by hand", &[]);
             let spec = TaskSpec {
-                dependencies,
-                ..spec
+                dependencies: vec![TaskRef::Number(TaskId(*after))],
+                ..super::tests::task("by hand", &[])
             };
             draft.add_by_hand(spec, before.map(TaskId)).map(drop)
         }
         Op::Edit(task, other, add) => {
-            let unknown = || Refusal::UnknownTask(task.to_string());
-            let seen = draft
-                .plan()
-                .task(TaskId(*task))
-                .cloned()
-                .ok_or_else(unknown)?;
+            let seen = draft.task(TaskId(*task))?;
             let edit = match add {
                 true => TaskEdit::Add(Box::new(super::tests::task("edited in", &[]))),
                 false => TaskEdit::Skip(TaskId(*other)),
@@ -210,18 +179,13 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
             .report(&current(draft, *task)?, report(*status, draft.now()))
             .map(drop),
         Op::Reject(task) => {
-            let id = current(draft, *task)?;
-            asking(draft, n)
-                .reject(&id, "no status", &n.to_string())
-                .map(drop)
+            let (id, hash) = (current(draft, *task)?, n.to_string());
+            asking(draft, n).reject(&id, "no status", &hash).map(drop)
         }
         Op::Decide(task, decision) => {
             let id = current(draft, *task)?;
-            let verdict = Verdict {
-                decision: *decision,
-                ..ruled(draft, &id)?
-            };
-            asking(draft, n).judge(&id, &verdict)
+            let (decision, rules) = (*decision, ruled(draft, &id)?);
+            asking(draft, n).judge(&id, &Verdict { decision, ..rules })
         }
         Op::Complete(task) => {
             draft.issue(TaskId(*task), issue(n))?;
@@ -256,12 +220,11 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
         }
         Op::Ask(tokens, seconds) => {
             let asked = due(draft.plan(), &seen_at(draft.now())).steps;
-            let Some(DueStep::Effect(DueEffect::Ask(subject))) = asked
-                .iter()
-                .find(|step| matches!(step, DueStep::Effect(DueEffect::Ask(_))))
-            else {
-                return Err(Refusal::UnknownAsk);
-            };
+            let subject = asked.iter().find_map(|step| match step {
+                DueStep::Effect(DueEffect::Ask(subject)) => Some(subject),
+                _ => None,
+            });
+            let subject = subject.ok_or(Refusal::UnknownAsk)?;
             let id = draft.begin_ask(subject)?;
             draft.count_time(ActiveTime {
                 since: draft.now(),

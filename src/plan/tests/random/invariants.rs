@@ -6,13 +6,11 @@ use super::super::*;
 
 /// The indexes tell what a look at every task tells, whatever the order of the plan.
 fn check_index(plan: &Plan) -> Result<(), TestCaseError> {
-    let mut scan: Vec<&Task> = plan
-        .rows()
-        .filter_map(|row| match row {
-            Row::Task(task) => plan.task(task.number),
-            _ => None,
-        })
-        .collect();
+    let tasks = plan.rows().filter_map(|row| match row {
+        Row::Task(task) => plan.task(task.number),
+        _ => None,
+    });
+    let mut scan: Vec<&Task> = tasks.collect();
     scan.sort_by_key(|task| (task.position, task.number));
     prop_assert!(plan.tasks().eq(scan.iter().copied()));
     prop_assert_eq!(plan.counts().total(), scan.len());
@@ -47,10 +45,8 @@ fn check_index(plan: &Plan) -> Result<(), TestCaseError> {
         };
         let ready = scanned(&|task| pending(task) && may_start(task));
         let blocked = scanned(&|task| pending(task) && !may_start(task));
-        prop_assert!(
-            scan.iter()
-                .all(|task| plan.is_ready(task) == ready.contains(&task.number))
-        );
+        let is_ready = |task: &&Task| plan.is_ready(task) == ready.contains(&task.number);
+        prop_assert!(scan.iter().all(is_ready));
         prop_assert_eq!(plan.ready_count(), ready.len());
         lanes::check_walk(&plan)?;
         let numbers = |tasks: Tasks<'_>| tasks.map(|task| task.number).collect::<Vec<_>>();
@@ -58,7 +54,7 @@ fn check_index(plan: &Plan) -> Result<(), TestCaseError> {
         prop_assert_eq!(numbers(plan.blocked()), blocked);
     }
 
-    for status in STATUSES {
+    for status in TaskState::ALL {
         let found: Vec<&Task> = plan.tasks_in(status).collect();
         let of_status = |task: &&&Task| task.status == status;
         prop_assert_eq!(plan.tasks_in(status).len(), found.len());
@@ -76,22 +72,12 @@ fn check_index(plan: &Plan) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-const STATUSES: [TaskState; 5] = [
-    TaskState::Pending,
-    TaskState::InProgress,
-    TaskState::Completed,
-    TaskState::Failed,
-    TaskState::Skipped,
-];
-
 /// What must hold in every plan that can be reached.
 pub(super) fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
     let tasks: BTreeMap<TaskId, &Task> = plan.tasks().map(|task| (task.number, task)).collect();
     let next = |id: TaskId| {
-        tasks
-            .get(&id)
-            .map(|task| task.dependencies.clone())
-            .unwrap_or_default()
+        let task = tasks.get(&id);
+        task.map_or(Vec::new(), |task| task.dependencies.clone())
     };
     prop_assert_eq!(find_cycle(tasks.keys().copied(), next), None);
 
@@ -104,25 +90,16 @@ pub(super) fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
     check_index(plan)?;
 
     for task in tasks.values() {
-        let open = plan
-            .attempts_of(task.number)
-            .filter(|attempt| attempt.state.open())
-            .count();
+        let open = plan.attempts_of(task.number);
+        let open = open.filter(|attempt| attempt.state.open()).count();
         prop_assert!(open <= 1, "task {} has {} open attempts", task.number, open);
         prop_assert!(open == 0 || !task.status.settled());
         let max = plan.head().policy.max_attempts;
-        let asked = plan
-            .open_questions()
-            .any(|question| question.task == Some(task.number));
-        let waits = task.failures >= max
-            && task.status == TaskState::InProgress
-            && !plan.status().settled();
-        prop_assert!(
-            !waits || asked || open > 0,
-            "task {} failed {} times and no person is asked",
-            task.number,
-            task.failures
-        );
+        let mut questions = plan.open_questions();
+        let asked = questions.any(|question| question.task == Some(task.number));
+        let runs = task.status == TaskState::InProgress && !plan.status().settled();
+        let held = !runs || task.failures < max || asked || open > 0;
+        prop_assert!(held, "{:?} and no person is asked", task);
     }
 
     budget::check(plan)?;
@@ -133,10 +110,8 @@ pub(super) fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
     let alive = !due.steps.is_empty() || due.look_again.is_some() || due.rescan;
     let rests =
         plan.status().settled() || matches!(plan.status(), PlanState::Idle | PlanState::Paused(_));
-    prop_assert!(
-        rests || alive || plan.open_questions().next().is_some(),
-        "nothing is due and no person is asked"
-    );
+    let asked = plan.open_questions().next().is_some();
+    prop_assert!(rests || alive || asked, "nothing is due");
     Ok(())
 }
 
@@ -157,13 +132,8 @@ pub(super) fn check_restored(before: &Plan, then: &Plan, plan: &Plan) -> Result<
     prop_assert_eq!(plan.open_questions().count(), 0);
     prop_assert_eq!(plan.open_asks().count(), 0);
     let ever = |plan: &Plan| {
-        let attempts = plan.attempts().count();
-        (
-            attempts,
-            plan.questions().count(),
-            plan.ask_count(),
-            plan.attempts_made(),
-        )
+        let (attempts, made) = (plan.attempts().count(), plan.attempts_made());
+        (attempts, made, plan.questions().count(), plan.ask_count())
     };
     prop_assert_eq!(ever(plan), ever(before));
     let (head, now) = (plan.head(), before.head());
@@ -171,10 +141,8 @@ pub(super) fn check_restored(before: &Plan, then: &Plan, plan: &Plan) -> Result<
     prop_assert_eq!((head.usage, &head.granted), (now.usage, &now.granted));
     prop_assert!(head.revision > now.revision);
     for task in plan.tasks() {
-        let made = plan
-            .attempts_of(task.number)
-            .map(|attempt| attempt.number)
-            .max();
+        let made = plan.attempts_of(task.number);
+        let made = made.map(|attempt| attempt.number).max();
         prop_assert!(made.unwrap_or(0) <= task.attempts, "numbers go on");
     }
     Ok(())
@@ -200,12 +168,7 @@ pub(super) fn check_line(
         let task = plan.task(*task).unwrap();
         let by_hand = (task.evidence.as_ref()).is_some_and(|evidence| evidence.by_hand);
         let merge = plan.accepted_merge(task);
-        prop_assert_eq!(
-            merge.is_none(),
-            by_hand,
-            "the result of task {}",
-            task.number
-        );
+        prop_assert_eq!(merge.is_none(), by_hand, "{:?}", task);
         steps.extend(merge.filter(|merge| !on_line.contains(&merge.commit)));
     }
     let mut tip = old.tip.clone();
