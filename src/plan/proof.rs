@@ -135,54 +135,50 @@ fn proves(task: &Task, attempt: &Attempt, result: &CheckResult) -> Result<String
 
 #[cfg(test)]
 mod tests {
-    use std::slice::from_ref;
-
     use super::*;
     use crate::plan::model::{
         Before, ChangeDetection, ChangedFiles, CheckBefore, CommandId, Criteria, Proof, TaskId,
         TaskSpec, Time,
     };
+    use crate::plan::tests::testing::rows;
 
-    fn passed(name: &str, passed: bool) -> CheckResult {
-        CheckResult {
-            name: name.to_owned(),
-            exit: Some(i32::from(!passed)),
-            passed,
-            ..CheckResult::default()
-        }
-    }
-
-    fn judged(
-        criteria: &[(&str, Option<&str>)],
-        before: &[(&str, Before)],
-        results: &[(&str, bool)],
-        beside: &[u32],
-    ) -> Vec<CriterionState> {
-        let criterion = |(text, check): &(&str, Option<&str>)| Criterion {
-            text: (*text).to_owned(),
-            proof: check.map(|name| Proof::Check(name.to_owned())),
+    /// Returns the states of criteria, where there are: a word for each criterion, which is the check that proves it or `none`;
+    /// how the check `test` ended before the work; the checks that ran, with `!` before those that failed; and the tasks beside.
+    fn judged([criteria, before, results, beside]: [&str; 4]) -> String {
+        let criterion = |check: &str| Criterion {
+            text: "It works".to_owned(),
+            proof: (check != "none").then(|| Proof::Check(check.to_owned())),
         };
         let spec = TaskSpec {
-            criteria: Criteria::new(criteria.iter().map(criterion)),
+            criteria: Criteria::new(criteria.split_whitespace().map(criterion)),
             ..TaskSpec::default()
         };
+        let outcome = |before: &str| match before {
+            "red" => Before::Red,
+            "green" => Before::Green,
+            _ => Before::Unknown("no test ran".to_owned()),
+        };
+        let check = |before: &str| CheckBefore {
+            name: "test".to_owned(),
+            outcome: outcome(before),
+            tests: None,
+            command: String::new(),
+        };
+        let result = |name: &str| CheckResult {
+            name: name.trim_start_matches('!').to_owned(),
+            exit: Some(i32::from(name.starts_with('!'))),
+            passed: !name.starts_with('!'),
+            ..CheckResult::default()
+        };
         let mut task = Task::new(TaskId(1), spec, Time(0));
-        task.before = before
-            .iter()
-            .map(|(name, outcome)| CheckBefore {
-                name: (*name).to_owned(),
-                outcome: outcome.clone(),
-                tests: None,
-                command: String::new(),
-            })
-            .collect();
+        task.before = before.split_whitespace().map(check).collect();
         let mut attempt = Attempt::new(CommandId::new("task-1"), TaskId(1), 1, Time(0));
-        attempt.checks = Some(results.iter().map(|(name, ok)| passed(name, *ok)).collect());
-        attempt.beside = beside.iter().map(|id| TaskId(*id)).collect();
-        super::criteria(&task, &attempt)
-            .iter()
-            .map(|end| end.state)
-            .collect()
+        attempt.checks = Some(results.split_whitespace().map(result).collect());
+        let beside = beside.split_whitespace().map(|id| id.parse().unwrap());
+        attempt.beside = beside.map(TaskId).collect();
+        let states = super::criteria(&task, &attempt).into_iter();
+        let states: Vec<String> = states.map(|end| format!("{:?}", end.state)).collect();
+        states.join(" ")
     }
 
     #[test]
@@ -199,48 +195,23 @@ mod tests {
 
     #[test]
     fn only_red_before_and_green_now_proves() {
-        use CriterionState::{Met, NotMet, NotProven};
-        let (red, green) = (("test", Before::Red), ("test", Before::Green));
-        let unknown = ("test", Before::Unknown("no test ran".to_owned()));
-        let bound = [("It works", Some("test"))];
-        let one = [("It works", None)];
-        let two = [("It works", Some("test")), ("It is nice", None)];
-        let pass = [("test", true)];
-        let both = [("test", true), ("lint", true)];
-        type Case<'a> = (
-            &'a [(&'a str, Option<&'a str>)],
-            &'a [(&'a str, Before)],
-            &'a [(&'a str, bool)],
-            &'a [u32],
-            &'a [CriterionState],
-        );
-        let cases: [Case<'_>; 12] = [
-            (&bound, from_ref(&red), &pass, &[], &[Met]),
-            (&bound, from_ref(&green), &pass, &[], &[NotProven]),
-            (&bound, &[unknown], &pass, &[], &[NotProven]),
-            (&bound, &[], &pass, &[], &[NotProven]),
-            (&bound, from_ref(&red), &[("test", false)], &[], &[NotMet]),
-            (&bound, from_ref(&red), &[], &[], &[NotProven]),
-            (&bound, from_ref(&red), &pass, &[2], &[NotProven]),
+        let table = "
+            Met | test | red | test | -
+            NotProven | test | green | test | -
+            NotProven | test | unknown | test | -
+            NotProven | test | - | test | -
+            NotMet | test | red | !test | -
+            NotProven | test | red | - | -
+            NotProven | test | red | test | 2
             // Nothing stands beside the only criterion: every check is its proof.
-            (&one, from_ref(&red), &both, &[], &[Met]),
-            (&[], from_ref(&red), &pass, &[], &[Met]),
-            (
-                &one,
-                from_ref(&red),
-                &[("test", true), ("lint", false)],
-                &[],
-                &[NotMet],
-            ),
-            (&one, &[], &[], &[], &[NotProven]),
-            (&two, from_ref(&red), &both, &[], &[Met, NotProven]),
-        ];
-        for (at, (criteria, before, results, beside, expected)) in cases.into_iter().enumerate() {
-            assert_eq!(
-                judged(criteria, before, results, beside),
-                expected,
-                "case {at}"
-            );
+            Met | none | red | test lint | -
+            Met | - | red | test | -
+            NotMet | none | red | test !lint | -
+            NotProven | none | - | - | -
+            Met NotProven | test none | red | test lint | -";
+        for [states, given @ ..] in rows::<5>(table) {
+            let found = judged(given.each_ref().map(String::as_str));
+            assert_eq!(found, states, "{given:?}");
         }
     }
 
