@@ -280,17 +280,8 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, name).unwrap();
         };
-        for name in [
-            "kept",
-            "gone",
-            "sub/changed",
-            "left/x",
-            "node_modules/x",
-            "c/x",
-            "c/CACHEDIR.TAG",
-        ] {
-            write(name);
-        }
+        let names = "kept gone sub/changed left/x node_modules/x c/x c/CACHEDIR.TAG";
+        names.split(' ').for_each(write);
         let before = listing(root.path());
         assert_eq!(before.files(), Some(3));
         fs::remove_file(root.path().join("gone")).unwrap();

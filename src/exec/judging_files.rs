@@ -281,65 +281,25 @@ mod tests {
     fn files_that_judge_are_known_by_their_paths() {
         let line = "X=1 ./bin/check a.txt && ! bash -e sub/run; python3 app.py | grep yes";
         let files = of(&["sh", "-c", line]);
-        for path in [
-            "tests/a.rs",
-            "Tests/a.txt",
-            "tests/a\u{fffd}\n.chk",
-            "src/deep/test_a.py",
-            "testcalc.py",
-            "a_test.go",
-            "x.test.tsx",
-            "calc-test.mjs",
-            "AppTest.java",
-            "a/testdata/b.txt",
-            "a.golden",
-            "__snapshots__/a",
-            ".github/workflows/ci.yml",
-            "bin/check",
-            "sub/run",
-            "x/y.dat",
-            "data/a/b",
-            "a/cases/b/c",
-            "lib/gold/a",
-            "[id]/a",
-        ] {
+        let judging = "tests/a.rs Tests/a.txt tests/a\u{fffd}\n.chk src/deep/test_a.py testcalc.py a_test.go \
+            x.test.tsx calc-test.mjs AppTest.java a/testdata/b.txt a.golden __snapshots__/a \
+            .github/workflows/ci.yml bin/check sub/run x/y.dat data/a/b a/cases/b/c lib/gold/a [id]/a";
+        for path in judging.split(' ') {
             assert!(files.judges(path) && !files.configures(path), "{path}");
         }
-        for path in [
-            "src/a.rs",
-            "contest.py",
-            "testing.py",
-            "contest.java",
-            "latest.js",
-            "tests/free/a.rs",
-            "a/lib/gold",
-            "lib/golden",
-            "i/a",
-            "bin/other",
-            "app.py",
-        ] {
+        let others = "src/a.rs contest.py testing.py contest.java latest.js tests/free/a.rs a/lib/gold lib/golden \
+            i/a bin/other app.py";
+        for path in others.split(' ') {
             assert!(!files.judges(path) && !files.configures(path), "{path}");
         }
-        for path in [
-            "conftest.py",
-            "a/conftest.py",
-            "sitecustomize/__init__.py",
-            "x-1.dist-info/entry_points.txt",
-            ".cargo/config.toml",
-            "jest.config.mjs",
-            "vitest.config.ts",
-            "unittest/__init__.py",
-        ] {
+        let configuring = "conftest.py a/conftest.py sitecustomize/__init__.py x-1.dist-info/entry_points.txt \
+            .cargo/config.toml jest.config.mjs vitest.config.ts unittest/__init__.py";
+        for path in configuring.split(' ') {
             assert!(files.configures(path), "{path}");
         }
-        for path in [
-            "web/package.json",
-            "GNUmakefile",
-            "rules.mk",
-            ".npmrc",
-            "rust-toolchain.toml",
-            "vite.config.ts",
-        ] {
+        let manifests =
+            "web/package.json GNUmakefile rules.mk .npmrc rust-toolchain.toml vite.config.ts";
+        for path in manifests.split(' ') {
             assert!(files.is_manifest(path), "{path}");
         }
         assert!(!files.is_manifest("a.json"));

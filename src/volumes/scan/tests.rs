@@ -204,15 +204,9 @@ fn rejects_hard_links_and_huge_files() {
 #[test]
 fn scan_ignores_foreign_files() {
     let mut given = Given::new();
-    for name in [
-        ".report-task-a.md.swp",
-        "report-task-a.md~",
-        "report-task-a.tmp",
-        "notes.md",
-        "4913",
-        "report-.md",
-        KEEPER,
-    ] {
+    let foreign =
+        ".report-task-a.md.swp report-task-a.md~ report-task-a.tmp notes.md 4913 report-.md";
+    for name in foreign.split(' ').chain([KEEPER]) {
         given.arrive(name, "text");
     }
     let scan = given.scan();
