@@ -186,11 +186,8 @@ mod tests {
     #[test]
     fn formats_amounts_briefly() {
         let said = |limit: BudgetLimit, amounts: &[f64]| -> String {
-            let said: Vec<String> = amounts
-                .iter()
-                .map(|amount| limit.counted(*amount))
-                .collect();
-            said.join(", ")
+            let said = amounts.iter().map(|amount| limit.counted(*amount));
+            said.collect::<Vec<_>>().join(", ")
         };
         insta::assert_snapshot!(said(BudgetLimit::Attempts, &[0.0, 1.0, 200.0]), @"0 attempts, 1 attempt, 200 attempts");
         insta::assert_snapshot!(

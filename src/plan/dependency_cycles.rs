@@ -59,11 +59,8 @@ mod tests {
 
     fn cycle(edges: &[(u32, u32)], starts: &[u32]) -> Option<Vec<u32>> {
         find_cycle(starts.iter().copied(), |node| {
-            edges
-                .iter()
-                .filter(|(from, _)| *from == node)
-                .map(|(_, to)| *to)
-                .collect()
+            let edges = edges.iter().filter(|(from, _)| *from == node);
+            edges.map(|(_, to)| *to).collect()
         })
     }
 
@@ -75,21 +72,13 @@ mod tests {
 
     #[test]
     fn diamond_is_no_cycle() {
-        assert_eq!(
-            cycle(&[(1, 2), (1, 3), (2, 4), (3, 4)], &[1, 2, 3, 4]),
-            None
-        );
+        let edges = [(1, 2), (1, 3), (2, 4), (3, 4)];
+        assert_eq!(cycle(&edges, &[1, 2, 3, 4]), None);
     }
 
     #[test]
     fn long_chain_does_not_overflow_stack() {
-        let next = |node: u32| {
-            if node < 1_000_000 {
-                vec![node + 1]
-            } else {
-                vec![]
-            }
-        };
+        let next = |node: u32| Vec::from_iter((node < 1_000_000).then_some(node + 1));
         assert_eq!(find_cycle([0], next), None);
     }
 }

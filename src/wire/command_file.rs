@@ -308,16 +308,9 @@ mod tests {
             "# 1 · T\n## 任务描述\nd\n## 约束条件\nc\n## 预期输出\ne\n",
             "## Task description / 任务描述\nd\n## Constraints / 约束条件\nc\n## 预期输出 (Expected output)\ne\n",
         ] {
-            let Sections {
-                description,
-                constraints,
-                expected_output,
-            } = sections(body);
-            assert_eq!(
-                [description, constraints, expected_output],
-                ["d", "c", "e"],
-                "{body}"
-            );
+            let parts = sections(body);
+            let texts = [parts.description, parts.constraints, parts.expected_output];
+            assert_eq!(texts, ["d", "c", "e"], "{body}");
         }
         assert_eq!(sections("only text\n").description, "only text");
     }

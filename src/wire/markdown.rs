@@ -221,26 +221,20 @@ mod tests {
     #[test]
     fn splits_at_headings_outside_fences() {
         let text = "intro\n# One\na\n```sh\n# not\n```\n## Two ##\n~~~\n## no\n```\n~~~\nb\n####### no\n#no\n";
-        let found: Vec<_> = sections(text)
-            .map(|section| (section.level, section.title, section.text))
-            .collect();
-        assert_eq!(
-            found,
-            [
-                (0, "", "intro\n"),
-                (1, "One", "a\n```sh\n# not\n```\n"),
-                (2, "Two", "~~~\n## no\n```\n~~~\nb\n####### no\n#no\n"),
-            ]
-        );
+        let found = sections(text).map(|section| (section.level, section.title, section.text));
+        let wanted = [
+            (0, "", "intro\n"),
+            (1, "One", "a\n```sh\n# not\n```\n"),
+            (2, "Two", "~~~\n## no\n```\n~~~\nb\n####### no\n#no\n"),
+        ];
+        assert_eq!(Vec::from_iter(found), wanted);
     }
 
     #[test]
     fn parts_keep_all_text() {
         let words = ["One", "Two"];
-        let (known, other) = super::parts(
-            "t\n# Title\n## Two\n2\n### Sub\ns\n## Odd\no\n## One\n1",
-            words,
-        );
+        let text = "t\n# Title\n## Two\n2\n### Sub\ns\n## Odd\no\n## One\n1";
+        let (known, other) = super::parts(text, words);
         assert_eq!(known, ["1", "2\n### Sub\ns"]);
         assert_eq!(other, "t\n# Title\n## Odd\no");
         let (known, other) = super::parts("# Title\ntext", words);
