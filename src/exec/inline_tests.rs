@@ -1,6 +1,7 @@
-//! Tests that stand among the sources, found line by line: which of them a result removes, skips or changes.
+//! Tests that stand among the sources, found line by line: which of them a result removes, skips or changes. What stands around
+//! them is compared, too, as it decides what they say: modules and classes of tests, and the examples in documentation.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use regex_lite::Regex;
@@ -14,36 +15,47 @@ const MOST: usize = 5_000;
 /// The most characters of the names of each kind.
 const NAMES: usize = 100;
 
+/// The name of the examples in the documentation of a file.
+const EXAMPLES: &str = "examples";
+
 patterns! {
     /// What compares or fails in a test.
     ASSERTION = r"assert|expect\(|fail\(|panic!|\.should";
+    /// A statement without blanks that only adds to what a test compares.
+    ADDITION = r"^(self\.)?((debug_)?assert\w*([!(]|[^\w=!(])|expect\()";
     /// What ends a test, a mark for one, and whatever is skipped in front of it.
     DEFINITION = r"\b(fn|def|class|mod|impl|struct|describe|xdescribe|suite)\b";
     /// What begins or ends a comment or a text of several lines.
     LONG = r#"/\*|\*/|"""|'''"#;
+    /// A line of documentation in Rust.
+    DOCUMENTATION = r"^\s*//[/!](.*)$";
 }
 
 /// How the tests of languages look: their files, what makes a function a test (nothing if its name does), the line that begins a
-/// test, with its name, and what skips it: above it, around it or among its lines. Go has its tests in files of their own.
-static LANGUAGES: LazyLock<[[Regex; 4]; 3]> = LazyLock::new(|| {
+/// test, with its name, what skips it, above it, around it or among its lines, and what a module or a class of tests begins
+/// with. Go has its tests in files of their own.
+static LANGUAGES: LazyLock<[[Regex; 5]; 3]> = LazyLock::new(|| {
     let languages = [
         [
             r"\.rs$",
             r"#\[\s*(\w+::)*(test|rstest|test_case|quickcheck)\b",
             r"\bfn\s+(\w+)",
             r"#\[\s*(ignore\b|cfg\((any\(\)|FALSE|false)\)|cfg_attr\(.*\bignore\b)",
+            r"#\[\s*cfg\((all\()?test\b",
         ],
         [
             r"\.py$",
             "",
             r"^\s*(?:async\s+)?def\s+(test\w*)",
             r"@(\w+\.)*(skip|skipif|skipIf|skipUnless|xfail|expectedFailure)\b|\b(pytest\.skip|skipTest|SkipTest)\b",
+            r"^\s*class\b.*Test",
         ],
         [
             r"\.[cm]?[jt]sx?$",
             "",
             r#"^\s*(?:[xf]?it|x?test)(?:\.\w+)*\(\s*['"`](.*?)['"`]"#,
             r"^\s*(xit|xtest|xdescribe|(it|test|describe|suite)(\.\w+)*\.(skip|todo))\b|\b(this|t)\.skip\(",
+            r"^\s*(describe|suite)\b",
         ],
     ];
     languages.map(|texts| texts.map(|text| Regex::new(text).expect("a pattern")))
@@ -52,13 +64,44 @@ static LANGUAGES: LazyLock<[[Regex; 4]; 3]> = LazyLock::new(|| {
 /// The path of a file, and its text.
 type Source = (String, String);
 
-/// A test among the sources.
+/// A test among the sources, or what stands around tests.
+#[derive(Default)]
 struct InlineTest<'a> {
     path: &'a str,
+    /// What it stands in, by its place among the tests of the file.
+    within: Option<usize>,
     name: String,
+    /// It is no test, but stands around tests.
+    is_around: bool,
     is_skipped: bool,
     /// Its lines, without blanks.
     text: String,
+}
+
+impl InlineTest<'_> {
+    /// Returns its statements, however they are spread over lines, with how often each is there.
+    fn statements(&self) -> BTreeMap<String, usize> {
+        let text = self.text.replace(",)", ")");
+        let mut counts = BTreeMap::new();
+        let statements = text.split([';', '{', '}', '\n']);
+        for statement in statements.filter(|statement| !["", "()"].contains(statement)) {
+            *counts.entry(statement.to_owned()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Returns whether it is the same but for further comparisons. Examples may also be added to.
+    fn is_in(&self, new: &Self) -> bool {
+        let (old, now) = (self.statements(), new.statements());
+        let count = |statement: &String| old.get(statement).copied().unwrap_or_default();
+        // Without an import, it says the same if it compiles.
+        let mut needed = old
+            .iter()
+            .filter(|(statement, _)| !statement.starts_with("use"));
+        let kept = needed.all(|(statement, n)| now.get(statement).is_some_and(|now| now >= n));
+        let mut more = now.iter().filter(|(statement, n)| **n > count(statement));
+        kept && (self.name == EXAMPLES || more.all(|(statement, _)| ADDITION.is_match(statement)))
+    }
 }
 
 /// Returns whether files of this name may have tests among their sources.
@@ -70,12 +113,6 @@ pub fn may_have_tests(path: &str) -> bool {
 /// moved to another file is still there.
 pub fn lost<'a>(old: &'a [Source], new: &'a [Source]) -> String {
     let asserts = |test: &InlineTest<'a>| ASSERTION.find_iter(&test.text).count();
-    // However they are spread over lines.
-    let statements = |test: &InlineTest<'a>| -> BTreeSet<String> {
-        let text = test.text.replace(",)", ")");
-        let statements = text.split([';', '{', '}', '\n']);
-        statements.map(str::to_owned).collect()
-    };
     let all = |files: &'a [Source]| files.iter().flat_map(|(path, text)| tests(path, text));
     let mut now: BTreeMap<String, Vec<InlineTest<'_>>> = BTreeMap::new();
     for test in all(new).take(MOST) {
@@ -86,11 +123,20 @@ pub fn lost<'a>(old: &'a [Source], new: &'a [Source]) -> String {
         let known = now.entry(test.name.clone()).or_default();
         let differs = |is: &InlineTest<'_>| (is.path != test.path, is.text != test.text);
         let nearest = (0..known.len()).min_by_key(|at| differs(&known[*at]));
-        let kind = match nearest.map(|at| known.swap_remove(at)) {
+        let found = nearest.map(|at| known.swap_remove(at));
+        // In Python the last one of a name counts.
+        let hides = |is: &InlineTest<'_>| {
+            let beside =
+                |other: &InlineTest<'_>| (other.path, other.within) == (is.path, is.within);
+            is.path.ends_with(".py") && known.iter().any(beside)
+        };
+        let kind = match &found {
+            None if test.is_around => continue,
             None => "removes",
             Some(is) if is.is_skipped && !test.is_skipped => "skips",
-            Some(is) if asserts(&is) < asserts(&test) => "weakens",
-            Some(is) if !statements(&test).is_subset(&statements(&is)) => "changes",
+            Some(is) if asserts(is) < asserts(&test) => "weakens",
+            Some(is) if !test.is_in(is) => "changes",
+            Some(is) if hides(is) => "hides",
             Some(_) => continue,
         };
         lost.entry(kind).or_default().push(test.name);
@@ -101,23 +147,29 @@ pub fn lost<'a>(old: &'a [Source], new: &'a [Source]) -> String {
     said.collect::<Vec<_>>().join("; ")
 }
 
-/// Reads the tests of a file. A test has the lines that are indented deeper than its first one.
+/// Reads the tests of a file, and what stands around them. A test has the lines that are indented deeper than its first one.
 fn tests<'a>(path: &'a str, text: &str) -> Vec<InlineTest<'a>> {
     let mut tests: Vec<InlineTest<'a>> = Vec::new();
     let mut languages = LANGUAGES.iter();
     let language = languages.find(|[files, ..]| files.is_match(path));
-    let Some([_, mark, begin, skip]) = language else {
+    let Some([_, mark, begin, skip, around]) = language else {
         return tests;
     };
-    let end = if path.ends_with(".rs") { "" } else { "\n" };
-    let words_of = |line: &str| line.split_whitespace().collect::<String>() + end;
+    let is_rust = path.ends_with(".rs");
+    let words_of = |line: &str| {
+        let end = if is_rust { "" } else { "\n" };
+        line.split_whitespace().collect::<String>() + end
+    };
     let (mut open, mut skipped) = (None, Vec::new());
-    let (mut is_marked, mut is_skipped) = (false, false);
+    let (mut is_marked, mut is_skipped, mut is_around) = (false, false, false);
+    // The places of what stands around tests, with its indent; and the attributes above the next line.
+    let (mut within, mut above) = (Vec::<(usize, usize)>::new(), String::new());
     for line in code(text) {
         let words = line.trim_start();
         let indent = line.len() - words.len();
         if !words.starts_with([')', '}', ']']) {
             skipped.retain(|scope| *scope < indent);
+            within.retain(|(scope, _)| *scope < indent);
             open = open.filter(|at| indent > *at);
         }
         if let Some(test) = tests.last_mut().filter(|_| open.is_some()) {
@@ -127,24 +179,78 @@ fn tests<'a>(path: &'a str, text: &str) -> Vec<InlineTest<'a>> {
         }
         is_marked |= mark.is_match(line);
         is_skipped |= skip.is_match(line);
+        is_around |= around.is_match(line);
+        let inner = within.last().map(|(_, at)| *at);
         let name = begin.captures(line).and_then(|found| found.get(1));
+        let new = |name: &str, is_around, text: String| InlineTest {
+            path,
+            within: inner,
+            name: name.to_owned(),
+            is_around,
+            is_skipped: is_skipped || !skipped.is_empty(),
+            text,
+        };
         if let Some(name) = name.filter(|_| is_marked) {
             let rest = Some(&line[name.end()..]).filter(|rest| ASSERTION.is_match(rest));
-            tests.push(InlineTest {
-                path,
-                name: name.as_str().to_owned(),
-                is_skipped: is_skipped || !skipped.is_empty(),
-                text: rest.map(words_of).unwrap_or_default(),
-            });
+            let text = std::mem::take(&mut above) + &rest.map(words_of).unwrap_or_default();
+            tests.push(new(name.as_str(), false, text));
             open = Some(indent);
-        } else if !DEFINITION.is_match(line) {
+        } else if words.starts_with(['@', '#']) {
+            above += &(words_of(line).trim_end().to_owned() + "\n");
             continue;
-        } else if is_skipped {
+        } else if is_around && DEFINITION.is_match(line) {
+            // Where a module of Rust begins, and where its file is, says nothing.
+            let (name, text) = match is_rust {
+                true => (words.trim_end_matches([' ', '{', ';']), String::new()),
+                false => (
+                    words.split(['(', ':']).next().unwrap_or_default(),
+                    words_of(line),
+                ),
+            };
+            within.push((indent, tests.len()));
+            tests.push(new(name, true, std::mem::take(&mut above) + &text));
+        } else {
+            if let Some(at) = inner.filter(|_| words != "}") {
+                tests[at].text += &(std::mem::take(&mut above) + &words_of(line));
+            }
+            if !DEFINITION.is_match(line) {
+                continue;
+            }
+            above.clear();
+        }
+        if is_skipped && open != Some(indent) {
             skipped.push(indent);
         }
-        (is_marked, is_skipped) = (false, false);
+        (is_marked, is_skipped, is_around) = (false, false, false);
+    }
+    let text = if is_rust {
+        examples(text)
+    } else {
+        String::new()
+    };
+    if !text.is_empty() {
+        let name = EXAMPLES.to_owned();
+        let example = InlineTest {
+            path,
+            name,
+            text,
+            ..InlineTest::default()
+        };
+        tests.push(example);
     }
     tests
+}
+
+/// Returns the lines of the examples in documentation, with what they begin and end with.
+fn examples(text: &str) -> String {
+    let mut within = false;
+    let lines = text.lines().filter_map(|line| {
+        let words = DOCUMENTATION.captures(line)?.get(1)?.as_str().trim();
+        let is_fence = words.starts_with("```");
+        within ^= is_fence;
+        (within || is_fence).then(|| words.split_whitespace().collect::<String>() + "\n")
+    });
+    lines.collect()
 }
 
 /// Returns the lines of a source that are not empty and no comment.
@@ -169,7 +275,7 @@ mod tests {
     use super::*;
     use crate::plan::tests::testing::rows;
 
-    const RUST: &str = "fn add() {}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn adds() {\n        assert_eq!(add(1, 2), 3);\n        assert!(true);\n    }\n\n    #[tokio::test]\n    async fn waits() {\n        let x = 1;\n        assert_eq!(x, add(\n            0,\n            1,\n        ));\n    }\n}\n";
+    const RUST: &str = "/// ```\n/// assert!(add());\n/// ```\nfn add() {}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn adds() {\n        assert_eq!(add(1, 2), 3);\n        assert!(true);\n    }\n\n    #[tokio::test]\n    async fn waits() {\n        let x = 1;\n        assert_eq!(x, add(\n            0,\n            1,\n        ));\n    }\n}\n";
     const PYTHON: &str = "def add(): pass\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(), 3)\n";
     const SCRIPT: &str = "if (import.meta.vitest) {\n  it('adds, well', () => {\n    expect(add()).toBe(3)\n  })\n}\n";
 
@@ -177,20 +283,34 @@ mod tests {
     fn lost_tests_are_named() {
         let table = r#"
             - | a.rs | - | -
-            removes adds | a.rs |     #[test]\n | -
+            changes mod tests; removes adds | a.rs |     #[test]\n | -
             weakens adds | a.rs | assert!(true); | -
             weakens adds | a.rs | assert!(true); | // assert!(true);
             changes adds | a.rs | 2), 3 | 2), 4
             changes waits | a.rs | x = 1 | x = 2
             skips waits | a.rs |     #[tokio |     #[ignore]\n    #[tokio
-            skips adds, waits | a.rs | mod tests | #[cfg(any())]\nmod tests
+            skips mod tests, adds, waits | a.rs | mod tests | #[cfg(any())]\nmod tests
             - | a.rs | add(\n            0,\n            1,\n        ) | add(0, 1)
             - | a.rs | x = 1; | x = 1;\n        assert!(x > 0);
             - | a.rs | fn add() {} | fn add() {}\nfn mul() {}
-            removes test_add | a.py | test_add | _test_add
+            changes adds | a.rs | assert_eq!(add(1 | return;\n        assert_eq!(add(1
+            changes waits | a.rs |     #[tokio |     #[should_panic]\n    #[tokio
+            changes mod tests | a.rs | mod tests { | mod tests {\n    fn add() {}
+            changes mod tests | a.rs | mod tests { | mod tests {\n    const X: u8 = 1;
+            - | a.rs |     #[tokio |     #[test]\n    fn more() {\n        let y = 1;\n        assert!(y > 0);\n    }\n\n    #[tokio
+            changes examples | a.rs | assert!(add()) | assert!(!add())
+            changes examples | a.rs | /// ```\n | /// ```no_run\n
+            - | a.rs | fn add | /// ```\n/// b();\n/// ```\nfn b() {}\nfn add
+            changes class T; removes test_add | a.py | test_add | _test_add
             skips test_add | a.py |     def |     @unittest.skip('x')\n    def
-            skips test_add | a.py | class | @unittest.skip(\n    'x'\n)\nclass
+            skips class T, test_add | a.py | class | @unittest.skip(\n    'x'\n)\nclass
             skips test_add | a.py | self.assert | self.skipTest('x')\n        self.assert
+            changes test_add | a.py | self.assert | return\n        self.assert
+            changes test_add | a.py | self.assert | self.assertEqual = print\n        self.assert
+            changes class T | a.py |     def test_add |     def setUp(self):\n        self.x = 1\n\n    def test_add
+            changes class T | a.py | (unittest.TestCase) | (OtherTests)
+            hides test_add | a.py | 3)\n | 3)\n\n    def test_add(self):\n        self.assertEqual(add(), 3)\n
+            - | a.py | 3)\n | 3)\n\nclass OtherTest(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(), 3)\n
             weakens test_add | a.py | self.assertEqual(add(), 3) | pass
             removes test_add | a.py | class | """\nclass
             skips adds, well | a.ts | it( | it.skip(
@@ -215,7 +335,13 @@ mod tests {
         let file = |path: &str, text: &str| (path.to_owned(), text.to_owned());
         let old = [file("a.rs", RUST)];
         let moved = RUST.replace("\n    ", "\n        ");
-        let new = [file("a.rs", "fn add() {}\n"), file("b.rs", &moved)];
+        let new = [
+            file(
+                "a.rs",
+                "/// ```\n/// assert!(add());\n/// ```\nfn add() {}\n",
+            ),
+            file("b.rs", &moved),
+        ];
         assert_eq!(lost(&old, &new), "");
         assert_eq!(lost(&old, &new[..1]), "removes adds, waits");
     }
