@@ -80,6 +80,8 @@ pub(super) struct Subject {
     /// The first attempt, and the state that it began with.
     first: CommandId,
     tree: Option<String>,
+    /// The state that the plan began with, where it is another one.
+    began: Option<String>,
     /// An agent may have begun with it.
     begun: bool,
     /// What changed in the workspace during the attempt that counts now.
@@ -103,6 +105,10 @@ impl ProofRuns {
     pub fn subject(&self, plan: &Plan, task: TaskId) -> Option<Subject> {
         let (head, task) = (plan.head(), plan.task(task)?.clone());
         let first = plan.attempts_of(task.number).next()?;
+        let began = match &head.line {
+            Some(line) => Some(line.base.clone()),
+            None => earliest_tree(plan),
+        };
         let names: Vec<String> = check_names(plan, &task).cloned().collect();
         let mut attempts = plan.attempts_of(task.number);
         let current = plan.current_attempt(&task);
@@ -118,6 +124,7 @@ impl ProofRuns {
             workspace: PathBuf::from(&head.workspace),
             first: first.id.clone(),
             tree: first.tree.clone(),
+            began: began.filter(|began| first.tree.as_ref() != Some(began)),
             own: own_files(plan.attempts_of(task.number)),
             begun: attempts.any(|attempt| attempt.claimed.is_some()),
             changed: changed.unwrap_or_default(),
@@ -155,15 +162,8 @@ impl ProofRuns {
 
     /// Adds the doubts that stand on what a result changed of what judges it.
     fn doubt_changes(&self, changes: &JudgingChanges, results: &mut [CheckResult]) {
-        if !changes.manifests.is_empty() {
-            let files = changes.manifests.join(", ");
-            let why = format!("the result changes what is said of tests in {files}");
-            doubt(results, |_| true, &why);
-        }
-        if !changes.links.is_empty() {
-            let links = changes.links.join(", ");
-            let why = format!("a link leads out of the project: {links}");
-            doubt(results, |_| true, &why);
+        for why in &changes.doubts {
+            doubt(results, |_| true, why);
         }
         if !changes.inline.is_empty() {
             let inline = &changes.inline;
@@ -191,6 +191,12 @@ impl ProofRuns {
             moved.changed().await?;
         }
     }
+}
+
+/// Returns the state of the workspace that the first attempt of a plan began with.
+fn earliest_tree(plan: &Plan) -> Option<String> {
+    let first = plan.attempts().min_by_key(|attempt| attempt.issued);
+    first.and_then(|attempt| attempt.tree.clone())
 }
 
 /// Returns the files that changed during attempts.
@@ -281,7 +287,7 @@ impl Subject {
         let changed = |compared: &&Compared| !compared.changes.restored.is_empty();
         results.extend(match (compared.as_ref().filter(changed), &merged) {
             (Some(own), _) => self.restored(own, merged.is_some()).await?,
-            (None, Some((_, place))) => self.all(place.folder()).await?,
+            (None, Some((_, place))) => self.all_in(place).await?,
             (None, None) => self.all(&self.workspace).await?,
         });
         if results.iter().any(|result| !result.passed) {
@@ -345,8 +351,19 @@ impl Subject {
         if let Some(own) = self.own.as_ref().filter(|_| merged.is_none()) {
             let is_own = |file: &TreeFile| own.contains(&file.path);
             changes.restored.retain(is_own);
-            changes.permitted.retain(is_own);
+            changes.kept.retain(is_own);
             changes.added.retain(is_own);
+        }
+        if let Some(began) = &self.began {
+            // An earlier task may have prepared them for this one.
+            let judging = self.judging();
+            match place.judging_changes([began, &before], &judging).await {
+                Ok(earlier) => changes.keep(earlier),
+                Err(error) => {
+                    let why = "git does not tell what earlier tasks changed of the tests";
+                    changes.doubts.push(format!("{why}: {error}"));
+                }
+            }
         }
         Ok(Some(Compared {
             place,
@@ -363,7 +380,7 @@ impl Subject {
         place.lay_out(&tree).await?;
         // Where it fails, the checks say so.
         self.prepare(place).await?;
-        let mut results = self.all(place.folder()).await?;
+        let mut results = self.all_in(place).await?;
         place.lay_out(&own.delivered).await?;
         self.prepare(place).await?;
         for result in &mut results {
@@ -426,7 +443,7 @@ impl Subject {
                 proof.push(result);
             }
         }
-        if compared.changes.permitted.is_empty() {
+        if compared.changes.kept.is_empty() {
             return Ok(());
         }
         self.doubt_by(compared, &[], "", proof).await
@@ -480,6 +497,22 @@ impl Subject {
             });
         }
         Ok(results)
+    }
+
+    /// As [`Subject::all`], and no check may rewrite what judges.
+    async fn all_in(&self, place: &CheckFolder) -> Result<Vec<CheckResult>> {
+        let mut results = self.all(place.folder()).await?;
+        if let Some(why) = self.rewrites(place).await? {
+            doubt(&mut results, |_| true, &why);
+        }
+        Ok(results)
+    }
+
+    /// Returns a doubt if files that judge were rewritten in a folder since it was laid out: by a check, by `prepare`, or by the
+    /// sources that these run.
+    async fn rewrites(&self, place: &CheckFolder) -> Result<Option<String>> {
+        let files = place.rewritten(&self.judging()).await?;
+        Ok((!files.is_empty()).then(|| format!("what runs there rewrites {files}")))
     }
 
     /// Runs a check in a folder, in which no other check of this task runs now.

@@ -1,6 +1,7 @@
 //! A folder aside in which checks run on trees of git, and the trees that are made for that: a result with the files that judge
 //! as they were, and the state before with the tests that a result adds.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -13,7 +14,7 @@ use super::{
 use crate::config::CheckConfig;
 use crate::own_files::remove_if_there;
 use crate::plan::{CheckResult, unless_empty};
-use crate::wire::one_line;
+use crate::wire::{joined, one_line};
 
 /// The mode of a file that may be executed.
 const EXECUTABLE: &str = "100755";
@@ -64,16 +65,27 @@ impl TreeFile {
 pub struct JudgingChanges {
     /// Files as they were before; a check runs with these.
     pub restored: Vec<TreeFile>,
-    /// Files as they were before, which the agent may change: a check that passes with its versions only proves nothing.
-    pub permitted: Vec<TreeFile>,
+    /// Files as they were before, which checks see as agents left them: those that may be changed, manifests of which a part that
+    /// may be of tests has changed, and data of tests. A check that passes only with these versions proves nothing.
+    pub kept: Vec<TreeFile>,
     /// New files that judge.
     pub added: Vec<TreeFile>,
-    /// Files of which a part that may configure tests has changed, with that.
-    pub manifests: Vec<String>,
-    /// Links that lead out of the project: what they show is not in the result.
-    pub links: Vec<String>,
+    /// Why no check proves the result.
+    pub doubts: Vec<String>,
     /// What becomes of tests among the sources: see `inline_tests::lost`.
     pub inline: String,
+}
+
+impl JudgingChanges {
+    /// Takes what changed earlier of the files that judge; those that changed again are put back to what they were then.
+    pub fn keep(&mut self, earlier: Self) {
+        let was_there = |file: &TreeFile| file.content.is_some();
+        let earlier = earlier.restored.into_iter().chain(earlier.kept);
+        let earlier: Vec<TreeFile> = earlier.filter(was_there).collect();
+        let again = |file: &TreeFile| earlier.iter().any(|was| was.path == file.path);
+        self.kept.retain(|file| !again(file));
+        self.kept.extend(earlier);
+    }
 }
 
 /// Returns why a folder is not ready: what the person's command said last.
@@ -160,7 +172,12 @@ impl CheckFolder {
         let mut changes = JudgingChanges::default();
         let (mut before, mut after) = (Vec::new(), Vec::new());
         let all = files.without_permits();
-        for change in tree_changes(&self.git, trees).await? {
+        let all_changes = tree_changes(&self.git, trees).await?;
+        if all_changes.is_empty() {
+            changes.doubts.push("the result changes no file".to_owned());
+        }
+        let (mut links, mut in_place) = (Vec::new(), Vec::new());
+        for change in &all_changes {
             let (path, is_new) = (&change.path, change.status == "A");
             let is_judge = all.judges(path)
                 || all.configures(path)
@@ -173,28 +190,35 @@ impl CheckFolder {
                 after.push((path.clone(), change.ids[1].clone()));
             }
             if change.leads_out(&self.git).await? {
-                changes.links.push(path.clone());
+                links.push(path.as_str());
             }
             if all.runs_in_place(path) {
-                changes.manifests.push(path.clone());
+                in_place.push(path.as_str());
             }
             if is_judge && is_new && !all.configures(path) {
-                changes.added.push(TreeFile::of(&change, 1));
+                changes.added.push(TreeFile::of(change, 1));
                 continue;
             }
-            let of_tests =
-                is_judge || all.is_manifest(path) && self.of_tests(trees, &change, &all).await?;
+            let of_tests = is_judge
+                || all.is_manifest(path) && self.of_tests(trees, change, &all).await?
+                || !is_new && self.is_data_of_tests(trees[0], path, &all).await?;
             let was = || {
-                let was = TreeFile::of(&change, 0);
+                let was = TreeFile::of(change, 0);
                 if is_new { was.removed() } else { was }
             };
             match (of_tests, files.may_change(path)) {
                 (false, _) => {}
-                (true, true) => changes.permitted.push(was()),
                 (true, false) if is_judge => changes.restored.push(was()),
-                (true, false) => changes.manifests.push(path.clone()),
+                (true, _) => changes.kept.push(was()),
             }
         }
+        let doubts = [
+            ("a link leads out of the project: ", links),
+            ("the result changes what checks run where it is: ", in_place),
+        ];
+        let doubts = doubts.into_iter().filter(|(_, files)| !files.is_empty());
+        let doubts = doubts.map(|(why, files)| why.to_owned() + &files.join(", "));
+        changes.doubts.extend(doubts);
         if !before.is_empty() {
             changes.inline = match (self.texts(&before).await, self.texts(&after).await) {
                 (Ok(before), Ok(after)) => inline_tests::lost(&before, &after),
@@ -202,6 +226,18 @@ impl CheckFolder {
             };
         }
         Ok(changes)
+    }
+
+    /// Returns the files that judge, in a text, that are not any more as they were laid out.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`].
+    pub async fn rewritten(&self, files: &JudgingFiles) -> Result<String> {
+        let said = self.git.bytes("ls-files --modified -z", &[]).await?;
+        let said = String::from_utf8_lossy(&said);
+        let is_judge = |path: &&str| files.judges(path) || files.configures(path);
+        let judges: BTreeSet<&str> = said.split('\0').filter(is_judge).collect();
+        Ok(joined(judges, ", "))
     }
 
     /// Returns the texts of files, with their paths.
@@ -243,6 +279,20 @@ impl CheckFolder {
             Err(GitError::TooMuch { .. }) => Ok(true),
             found => found,
         }
+    }
+
+    /// Returns whether tests compare with a file: it is in a folder for that, or a file that judges names it.
+    async fn is_data_of_tests(&self, tree: &str, path: &str, files: &JudgingFiles) -> Result<bool> {
+        let (is_data, is_known) = JudgingFiles::is_data(path);
+        if !is_data || is_known || files.is_manifest(path) {
+            return Ok(is_data && is_known);
+        }
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let grep = "grep --name-only -z --fixed-strings -I -e";
+        let said = self.git.run(grep, &[name, tree]).await?;
+        let found = String::from_utf8_lossy(&said.out).into_owned();
+        let mut files_with_it = found.split('\0').filter_map(|found| found.split_once(':'));
+        Ok(files_with_it.any(|(_, path)| files.judges(path)))
     }
 
     /// Returns whether a manifest differs otherwise than in its dependencies and the like.

@@ -9,9 +9,13 @@ use crate::plan::test_commands::patterns;
 
 patterns! {
     /// Files that judge: those in folders of such names, and files of such names in any folder.
-    FILES = r"(?is)(^|/)((tests?|__tests__|specs?|test[_-]?data|__snapshots__|__mocks__|\.github|\.gitlab|\.circleci|\.?ci)/.*|test(|[^/i][^/]*|i|i[^/n][^/]*|in|in[^/g][^/]*)\.py|[^/]*_test\.(py|go|rs|exs|rb|dart|c|cc|cpp)|tests?\.(py|rs|sh)|[^/]*_tests\.rs|([^/]*[._-])?(test|spec)\.[cm]?[jt]sx?|test-[^/]*\.[cm]?[jt]s|[^/]*_spec\.(rb|lua|js|ts)|(?-i:[^/]*Tests?\.(java|kt|cs|swift|scala|groovy)|[^/]*Spec\.(scala|groovy|kt))|[^/]*\.(snap|golden)|\.gitlab-ci\.yml|Jenkinsfile|azure-pipelines\.yml)$";
+    FILES = r"(?is)(^|/)((tests?|__tests__|test[_-]?data|__snapshots__|__mocks__|\.github|\.gitlab|\.circleci|\.?ci)/.*|test(|[^/i][^/]*|i|i[^/n][^/]*|in|in[^/g][^/]*)\.py|[^/]*_test\.(py|go|rs|exs|rb|dart|c|cc|cpp)|tests?\.(py|rs|sh)|[^/]*_tests\.rs|([^/]*[._-])?(test|spec)\.[cm]?[jt]sx?|test-[^/]*\.[cm]?[jt]s|[^/]*_spec\.(rb|lua|js|ts)|specs?/.*\.(rb|py|lua|php|[cm]?[jt]sx?)|(?-i:[^/]*Tests?\.(java|kt|cs|swift|scala|groovy)|[^/]*Spec\.(scala|groovy|kt))|[^/]*\.(snap|golden)|\.gitlab-ci\.yml|Jenkinsfile|azure-pipelines\.yml)$";
+    /// Files of which it is not known by their paths whether they judge: what tests compare with, or what the product reads.
+    DATA = r"(?is)(^|/)(specs?|(__)?fixtures?(__)?|goldens?|expected)/.*$";
+    /// Files that are not data.
+    SOURCES = r"(?is)\.([a-z]*sh|rs|py|[cm]?[jt]sx?|go|java|kts?|c|h|cc|cpp|hpp|cs|rb|php|swift|scala|lua|pl|html|css|vue|svelte|md)$";
     /// Files that configure only tests, or that a test runner loads before all others.
-    CONFIGURATION = r"(?is)(^|/)(conftest\.py|pytest\.ini|pytest\.toml|(site|user)customize(\.py|/.*)|[^/]*\.(dist|egg)-info/.*|[^/]*\.pth|\.cargo/config(\.toml)?|(jest|vitest)\.(config|workspace)\.[cm]?[jt]s(on)?|\.mocharc\.[a-z]+|(unittest|pytest|_pytest)(\.py|/.*))$";
+    CONFIGURATION = r"(?is)(^|/)(conftest\.py|pytest\.ini|pytest\.toml|(site|user)customize(\.py|/.*)|[^/]*\.(dist|egg)-info/.*|[^/]*\.pth|\.cargo/config(\.toml)?|(jest|vitest)\.(config|workspace)\.[cm]?[jt]s(on)?|\.mocharc\.[a-z]+|(unittest|pytest|_pytest)(\.py|/.*)|node_modules/.*)$";
     /// Files of which a part may configure tests.
     MANIFESTS = r"(?is)(^|/)(package\.json|pyproject\.toml|setup\.(cfg|py)|tox\.ini|Cargo\.toml|(GNU)?makefile|[^/]*\.mk|build\.gradle(\.kts)?|go\.(mod|work)|composer\.json|\.npmrc|\.yarnrc(\.yml)?|bunfig\.toml|rust-toolchain(\.toml)?|\.config/nextest\.toml|vite\.config\.[cm]?[jt]s|\.babelrc|babel\.config\.[a-z]+)$";
     /// Shells, whose scripts hardly ever are what is checked, and other programs that run a script.
@@ -56,7 +60,7 @@ impl JudgingFiles {
     pub fn new(workspace: &Path, config: &Config) -> Self {
         let patterns = |list: &[String]| list.iter().filter_map(|text| glob(text)).collect();
         let mut named = NamedFiles::default();
-        for check in config.checks.values() {
+        for check in config.checks.values().chain(&config.run.prepare) {
             named.read(workspace, &check.argv);
         }
         Self {
@@ -72,6 +76,11 @@ impl JudgingFiles {
             || self.named.scripts.iter().any(|script| script == path)
             || self.protect.iter().any(|pattern| pattern.is_match(path));
         is_judge && !self.may_change(path)
+    }
+
+    /// Returns whether a file is data, and whether tests may compare with it by where it is.
+    pub fn is_data(path: &str) -> (bool, bool) {
+        (!SOURCES.is_match(path), DATA.is_match(path))
     }
 
     /// Returns whether a check may run a file, if it is executable.
@@ -283,17 +292,17 @@ mod tests {
         let files = of(&["sh", "-c", line]);
         let judging = "tests/a.rs Tests/a.txt tests/a\u{fffd}\n.chk src/deep/test_a.py testcalc.py a_test.go \
             x.test.tsx calc-test.mjs AppTest.java a/testdata/b.txt a.golden __snapshots__/a \
-            .github/workflows/ci.yml bin/check sub/run x/y.dat data/a/b a/cases/b/c lib/gold/a [id]/a";
+            .github/workflows/ci.yml bin/check sub/run x/y.dat data/a/b a/cases/b/c lib/gold/a [id]/a spec/a_test.rb spec/help.rb";
         for path in judging.split(' ') {
             assert!(files.judges(path) && !files.configures(path), "{path}");
         }
         let others = "src/a.rs contest.py testing.py contest.java latest.js tests/free/a.rs a/lib/gold lib/golden \
-            i/a bin/other app.py";
+             i/a bin/other app.py spec/api.json";
         for path in others.split(' ') {
             assert!(!files.judges(path) && !files.configures(path), "{path}");
         }
         let configuring = "conftest.py a/conftest.py sitecustomize/__init__.py x-1.dist-info/entry_points.txt \
-            .cargo/config.toml jest.config.mjs vitest.config.ts unittest/__init__.py";
+            .cargo/config.toml jest.config.mjs vitest.config.ts unittest/__init__.py node_modules/.bin/jest";
         for path in configuring.split(' ') {
             assert!(files.configures(path), "{path}");
         }

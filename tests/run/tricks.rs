@@ -67,11 +67,11 @@ const TEST_MUL: (&str, &str) = (
 pub(super) const NOTE: (&str, &str) = ("note.txt", "done\n");
 
 /// Sources with their tests among them.
-const INLINE: (&str, &str) = (
+pub(super) const INLINE: (&str, &str) = (
     "calc.py",
     "import unittest\n\ndef add(a, b):\n    return a - b\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n",
 );
-const ALL: &str = "run = ['python3', '-m', 'unittest', 'discover', '-p', '*.py']";
+pub(super) const ALL: &str = "run = ['python3', '-m', 'unittest', 'discover', '-p', '*.py']";
 
 /// A program of the person, in a folder of the PATH.
 const VERIFY: (&str, &str) = (

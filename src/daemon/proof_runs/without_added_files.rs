@@ -20,7 +20,7 @@ impl Subject {
             .into_iter()
             .partition(|result| self.runs.is_plain(&result.name));
         for (results, absent) in [(plain, &[][..]), (others, changes.added.as_slice())] {
-            let as_was = absent.is_empty() && changes.permitted.is_empty();
+            let as_was = absent.is_empty() && changes.kept.is_empty();
             if was_aside && as_was {
                 continue;
             }
@@ -37,8 +37,8 @@ impl Subject {
         Ok(())
     }
 
-    /// Runs checks in a folder aside on the result with all files that judge as they were, also those that the agent may change,
-    /// and without some. `how` says more of what is different there. Those that fail so get a doubt.
+    /// Runs checks in a folder aside on the result with all files that judge as they were, also those that checks see as agents left
+    /// them, and without some. `how` says more of what is different there. Those that fail so get a doubt.
     pub(super) async fn doubt_by(
         &self,
         own: &Compared,
@@ -49,18 +49,15 @@ impl Subject {
         if results.is_empty() {
             return Ok(());
         }
-        let permitted = own.changes.permitted.as_slice();
-        let files = [own.changes.restored.as_slice(), permitted, absent].concat();
+        let kept = own.changes.kept.as_slice();
+        let files = [own.changes.restored.as_slice(), kept, absent].concat();
         let tree = own.place.with_files(&own.delivered, &files).await?;
         own.place.lay_out(&tree).await?;
         // Where it fails, the checks say so.
         self.prepare(&own.place).await?;
-        let as_before = match permitted {
+        let as_before = match kept {
             [] => String::new(),
-            files => format!(
-                "with {} as before, which the agent may change",
-                named(files)
-            ),
+            files => format!("with {} as before", named(files)),
         };
         let parts = [how, &as_before].into_iter();
         let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
@@ -71,6 +68,8 @@ impl Subject {
             };
             if !self.run(check, own.place.folder()).await?.passed {
                 result.doubt = format!("it fails {how}");
+            } else if let Some(why) = self.rewrites(&own.place).await? {
+                result.doubt = why;
             }
         }
         Ok(())
