@@ -158,7 +158,7 @@ impl TeamWorkers {
         daemon: &mut DaemonSettings,
         stop: &watch::Receiver<bool>,
     ) -> JoinSet<()> {
-        let (report, gone) = watch::channel(BTreeSet::new());
+        let (report, gone) = watch::channel(BTreeMap::new());
         let mut unfit = BTreeMap::new();
         let mut ends = JoinSet::new();
         for pool in &self.pools {
@@ -170,12 +170,13 @@ impl TeamWorkers {
                 ..pool.clone()
             };
             let (work, report) = (worker::run(options, stopped(stop)), report.clone());
+            let clock = daemon.clock;
             ends.spawn(async move {
                 if let Err(error) = work.await {
                     tell_end(error, role.as_deref());
                 }
                 if *lost.borrow() {
-                    report.send_if_modified(|gone| gone.insert(role));
+                    report.send_modify(|gone| gone.extend([(role, clock.now())]));
                 }
             });
         }

@@ -203,7 +203,6 @@ impl Daemon {
     async fn turn(&mut self) -> anyhow::Result<Option<DaemonEnd>> {
         for run in self.plans.runs.values_mut() {
             run.advance_clock();
-            run.note_gone_workers();
             run.retry_kept().await;
         }
         let scanned = self.scan().await;
@@ -374,8 +373,9 @@ impl Daemon {
         };
         if let Some(run) = self.plans.runs.get_mut(&plan) {
             run.due = true;
-            if let Some((key, result)) = ended {
-                run.apply(key, result).await;
+            match ended {
+                Some((key, result)) => run.apply(key, result).await,
+                None => run.scan_wanted = true,
             }
         }
     }

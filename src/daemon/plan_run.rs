@@ -128,8 +128,6 @@ pub(super) struct PlanRun {
     pub end_workers: EndWorkers,
     pub end_roles: EndWorkers,
     pub started_workers: StartedWorkers,
-    /// When the workers of a role, or those for all other tasks, were found to have ended.
-    pub gone_at: BTreeMap<Option<String>, Time>,
     /// When internal plans are maintained next.
     pub maintain_at: Time,
     /// Open questions whose answer goes into an internal plan.
@@ -206,7 +204,6 @@ impl PlanRun {
             signs: BTreeMap::new(),
             outgoing: BTreeMap::new(),
             settled_at: None,
-            gone_at: BTreeMap::new(),
             maintain_at: now,
             of_requests: BTreeSet::new(),
             mission: (-1, now),
@@ -255,16 +252,6 @@ impl PlanRun {
         }
     }
 
-    /// Notes which workers have ended.
-    pub fn note_gone_workers(&mut self) {
-        for role in self.started_workers.gone.borrow_and_update().iter() {
-            if !self.gone_at.contains_key(role) {
-                self.gone_at.insert(role.clone(), self.world.now);
-                self.scan_wanted = true;
-            }
-        }
-    }
-
     /// Returns what was observed outside the plan.
     fn world(&self) -> Observations {
         let asking = self.effects.under_way().iter().filter_map(|key| match key {
@@ -285,9 +272,11 @@ impl PlanRun {
 
     /// Returns how the workers are that this process started.
     fn pools(&self) -> WorkerPools {
-        let pools = self.started_workers.unfit.iter().map(|(role, unfit)| {
-            let pool = match self.gone_at.get(role) {
-                Some(gone) => WorkerPoolState::Gone(*gone),
+        let StartedWorkers { unfit, gone, .. } = &self.started_workers;
+        let gone = gone.borrow();
+        let pools = unfit.iter().map(|(role, unfit)| {
+            let pool = match gone.get(role) {
+                Some(at) => WorkerPoolState::Gone(*at),
                 None if *unfit.borrow() => WorkerPoolState::Unfit,
                 None => WorkerPoolState::Works,
             };
@@ -341,13 +330,14 @@ impl PlanRun {
 
     /// Returns since when no worker is left, or none for what is left to do.
     pub fn left_alone_at(&self, view: &LoopView) -> Option<Time> {
-        let is_gone = |role| self.gone_at.contains_key(role);
-        let all_gone = self.started_workers.unfit.contains_key(&None)
-            && self.started_workers.unfit.keys().all(is_gone);
+        let StartedWorkers { unfit, gone, .. } = &self.started_workers;
+        let gone = gone.borrow();
+        let all_gone =
+            unfit.contains_key(&None) && unfit.keys().all(|role| gone.contains_key(role));
         let unasked =
             view.awaited.questions.is_empty() || self.settings.human_wait == HumanWait::Leave;
         let held = view.due.held && view.due.nothing() && unasked;
-        let last = self.gone_at.values().max().copied();
+        let last = gone.values().max().copied();
         last.filter(|_| all_gone || held)
     }
 
@@ -429,7 +419,9 @@ impl PlanRun {
         }
         match &*input {
             // Withdrawn from workers that have ended, and another one has claimed it: a scan finds its heartbeat.
-            EffectResult::Withdrawn(_, Withdrawal::Taken) if !self.gone_at.is_empty() => {
+            EffectResult::Withdrawn(_, Withdrawal::Taken)
+                if !self.started_workers.gone.borrow().is_empty() =>
+            {
                 self.scan_wanted = true;
                 self.effects.hold_back(&key, self.settings.now());
             }

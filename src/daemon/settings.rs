@@ -148,8 +148,8 @@ pub struct StartedWorkers {
     /// Whether their agent cannot work as it is configured: the workers end, and no further command is dispatched to
     /// them.
     pub unfit: BTreeMap<Option<String>, watch::Receiver<bool>>,
-    /// The workers that have ended for that reason; their last reports are in the folders.
-    pub gone: watch::Receiver<BTreeSet<Option<String>>>,
+    /// When workers have ended for that reason; their last reports are in the folders.
+    pub gone: watch::Receiver<BTreeMap<Option<String>, Time>>,
     /// The workers that only pass commands on to relays.
     pub relayed: BTreeSet<Option<String>>,
 }
@@ -159,7 +159,7 @@ impl StartedWorkers {
     pub fn none() -> Self {
         Self {
             unfit: BTreeMap::new(),
-            gone: watch::channel(BTreeSet::new()).1,
+            gone: watch::channel(BTreeMap::new()).1,
             relayed: BTreeSet::new(),
         }
     }
