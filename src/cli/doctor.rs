@@ -197,12 +197,9 @@ async fn database(app: &App) -> Vec<Finding> {
         Ok(place) => place,
         Err(failure) => return vec![refused("database", failure)],
     };
-    let found = place.examine().await.into_iter().map(|found| Finding {
-        hint: found.hint,
-        ..match found.good {
-            true => good("database", found.text),
-            false => bad("database", found.text),
-        }
+    let found = place.examine().await.into_iter().map(|found| match found {
+        Ok(text) => good("database", text),
+        Err(problem) => misfit("database", problem),
     });
     found.collect()
 }

@@ -13,31 +13,16 @@ use super::sql_statements::Tables;
 use super::{PUT_BACK, Result, Store, StoreError, copied_plans};
 use crate::config::{Environment, StoreConfig};
 use crate::plan::Time;
+use crate::wire::Problem;
 
-/// What was found out about a store.
-#[derive(Clone, Debug)]
-pub struct StoreFinding {
-    pub good: bool,
-    pub text: String,
-    pub hint: Option<String>,
-}
+/// What was found out about a store: what is there, or what is wrong with it.
+pub type StoreFinding = Result<String, Problem>;
 
 /// Where the plans are, and how to get there.
 #[derive(Clone, Debug)]
 pub struct StorePlace {
     file: PathBuf,
     server: Option<Arc<ServerAddress>>,
-}
-
-impl StoreFinding {
-    /// Makes one that is good if there is no trouble, which is a hint or empty.
-    pub(super) fn new(text: String, trouble: Option<&str>) -> Self {
-        Self {
-            good: trouble.is_none(),
-            text,
-            hint: trouble.filter(|hint| !hint.is_empty()).map(str::to_owned),
-        }
-    }
 }
 
 impl StorePlace {
@@ -200,10 +185,9 @@ fn examine_file(path: &Path) -> Option<StoreFinding> {
         Ok(0) => None,
         Ok(size) => {
             let (path, mebibytes) = (path.display(), size as f64 / (1024.0 * 1024.0));
-            let text = format!("{path} has {mebibytes:.1} MiB");
-            Some(StoreFinding::new(text, None))
+            Some(Ok(format!("{path} has {mebibytes:.1} MiB")))
         }
-        Err(error) => Some(StoreFinding::new(error.to_string(), Some(PUT_BACK))),
+        Err(error) => Some(Err(Problem::new(error.to_string()).with_hint(PUT_BACK))),
     }
 }
 

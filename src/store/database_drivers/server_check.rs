@@ -8,6 +8,7 @@ use super::server_address::ServerAddress;
 use super::{Database, DatabaseError, Result};
 use crate::store::place::StoreFinding;
 use crate::store::sql_statements::Tables;
+use crate::wire::Problem;
 
 /// How far the clocks may be apart: logs of several machines would be out of order.
 const APART: Duration = Duration::from_secs(5);
@@ -33,17 +34,16 @@ const GRANT: &str =
 /// Looks at a server: first what it is, then what is measured. What is unfit ends it.
 pub(in crate::store) fn examine(address: &Arc<ServerAddress>) -> Vec<StoreFinding> {
     let mut findings = Vec::new();
-    let mut found = |text, trouble: Option<&str>| {
-        findings.push(StoreFinding::new(text, trouble));
-    };
-    if let Err(error) = look(address, &mut found) {
-        let way_out = error.way_out().unwrap_or_default();
-        found(format!("{address}: {error}"), Some(way_out));
+    if let Err(error) = look(address, &mut findings) {
+        findings.push(Err(Problem {
+            hint: error.way_out().map(str::to_owned),
+            ..Problem::new(format!("{address}: {error}"))
+        }));
     }
     findings
 }
 
-fn look(address: &Arc<ServerAddress>, found: &mut impl FnMut(String, Option<&str>)) -> Result<()> {
+fn look(address: &Arc<ServerAddress>, found: &mut Vec<StoreFinding>) -> Result<()> {
     let mut server = Server::connect(address, false)?;
     let mut facts = server.query(FACTS, &[])?;
     let facts = facts.first_mut().ok_or(DatabaseError::Column(0))?;
@@ -53,7 +53,7 @@ fn look(address: &Arc<ServerAddress>, found: &mut impl FnMut(String, Option<&str
         None => "not encrypted",
     };
     let server_is = format!("{address} is PostgreSQL {version}, UTF8; {encrypted}");
-    found(server_is, None);
+    found.push(Ok(server_is));
     let place = match tables.is_empty() {
         true => format!("its schema {schema} has no tables yet"),
         false => format!("its tables are in the schema {schema}"),
@@ -62,17 +62,14 @@ fn look(address: &Arc<ServerAddress>, found: &mut impl FnMut(String, Option<&str
     let relays = server.query(RELAYS, &[])?;
     let relays = relays.first().ok_or(DatabaseError::Column(0))?.number(0)? != 0;
     let only_relays = lacks && relays;
-    match (lacks, relays) {
-        (false, _) => found(place, None),
-        (true, true) => found(
-            format!("{place}; this login can relay, and nothing else"),
-            None,
-        ),
+    found.push(match (lacks, relays) {
+        (false, _) => Ok(place),
+        (true, true) => Ok(format!("{place}; this login can relay, and nothing else")),
         (true, false) => {
             let lacks = format!("{place}, and the user lacks rights there");
-            found(lacks, Some(GRANT));
+            Err(Problem::new(lacks).with_hint(GRANT))
         }
-    }
+    });
     server.query(CLOCK, &[])?;
     let began = Instant::now();
     let theirs = server.query(CLOCK, &[])?;
@@ -85,8 +82,10 @@ fn look(address: &Arc<ServerAddress>, found: &mut impl FnMut(String, Option<&str
     let (trip, seconds) = (trip.as_secs_f64() * 1000.0, apart.as_secs_f64());
     let text =
         format!("a round trip takes {trip:.1} ms, and its clock is {seconds:.1} s from this one");
-    let hint = "set both clocks by the network: NTP";
-    found(text, (apart > APART).then_some(hint));
+    found.push(match apart > APART {
+        true => Err(Problem::new(text).with_hint("set both clocks by the network: NTP")),
+        false => Ok(text),
+    });
     if only_relays {
         return Ok(());
     }
