@@ -1,8 +1,8 @@
 //! How reports, answers of a person, heartbeats and the results of effects change the plan.
 
 use super::{
-    AnswerFile, BranchReport, EffectResult, FoundInput, ModelDecision, ModelOutcome, NoAnswer,
-    ParsedReport, QuickInspection, StartedWorkers,
+    AnswerFile, BranchReport, EffectResult, FoundInput, ModelDecision, ModelOutcome, ParsedReport,
+    QuickInspection, StartedWorkers,
 };
 use crate::plan::{
     AnswerChoice, AppliedReport, Draft, HumanQuestion, IN_FILE, PlanHead, PlanState, QuestionId,
@@ -176,9 +176,7 @@ pub(super) fn apply_model_answer(
     draft.count_ask(&asked.ask, asked.spent)?;
     let (said, text) = match asked.said {
         Ok(said) => said,
-        Err(NoAnswer { error, away }) => {
-            return draft.failed_ask(&asked.ask, &error, away);
-        }
+        Err(error) => return draft.failed_ask(&asked.ask, &error.told(), error.away()),
     };
     draft.answered_ask(&asked.ask, &text)?;
     match draft.part(|draft| apply_model_decision(draft, said)) {

@@ -2,7 +2,6 @@
 //! for the count of a model's call, which is committed before the call is made.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use jiff::tz::TimeZone;
@@ -10,6 +9,7 @@ use jiff::tz::TimeZone;
 use super::apply_input::apply_model_answer;
 use super::{BY, DaemonSettings, Gathering, ProofRuns, draw_question_ids, worktrees};
 use crate::exec::{self, CarriedFiles, CheckFolder};
+use crate::llm::LlmError;
 use crate::llm::questions::{self, Audit, Unrendered};
 use crate::plan::{
     AskId, Attempt, AttemptState, CheckResult, CommandId, Draft, FileProperty, ModelCost,
@@ -43,15 +43,7 @@ pub(super) struct ModelOutcome {
     pub ask: AskId,
     pub spent: ModelCost,
     /// The answer with its text, or why there is none.
-    pub said: Result<(ModelDecision, String), NoAnswer>,
-}
-
-/// Why a model gave no usable answer.
-#[derive(Clone, Debug)]
-pub(super) struct NoAnswer {
-    pub error: String,
-    /// How long a model that is away asks to wait; `None` if asking again by itself makes no sense.
-    pub away: Option<Duration>,
+    pub said: Result<(ModelDecision, String), LlmError>,
 }
 
 /// Only makes a plan for a goal, without carrying it out; asks a model that is away again until it answers. The caller holds
@@ -66,7 +58,7 @@ pub async fn make_plan(settings: &DaemonSettings) -> Result<()> {
     loop {
         let asked = ask(settings, ModelQuestionKind::Plan).await?;
         let asked = asked.context("the budget allows no call")?;
-        let failed = asked.said.as_ref().err().map(|no| no.error.clone());
+        let failed = asked.said.as_ref().err().map(LlmError::told);
         let (volumes, id) = (settings.volumes.clone(), asked.ask.clone());
         let apply = move |draft: &mut Draft<'_>| {
             draw_question_ids(draft, &volumes);
@@ -133,12 +125,7 @@ pub(super) async fn ask(
     }
     let (spent, said) = match model.ask(&question.render(&settings.prompts)?).await {
         Ok(answered) => (answered.spent, Ok((answered.value, answered.text))),
-        Err(error) => {
-            let away = error.why.retryable();
-            let away = away.then(|| error.why.retry_after().unwrap_or_default());
-            let said = format!("{error}. Hint: {}", error.why.hint());
-            (error.spent, Err(NoAnswer { error: said, away }))
-        }
+        Err(error) => (error.spent, Err(error.why)),
     };
     Ok(Some(ModelOutcome { ask, spent, said }))
 }

@@ -35,7 +35,7 @@ use tokio::sync::watch;
 use self::background_effects::Effects;
 use self::carry_out_decisions::{OutgoingCommand, draw_question_ids};
 use self::changed_files::{ChangeWatch, Inspected, QuickInspection};
-use self::effect_work::{CheckOutcome, ModelDecision, ModelOutcome, NoAnswer, blocking};
+use self::effect_work::{CheckOutcome, ModelDecision, ModelOutcome, blocking};
 use self::hooks::{HookNews, HookState};
 use self::input_routing::{AwaitedInputs, FoundInput, RoutingTable, Stranger};
 use self::plan_demand::LoopView;

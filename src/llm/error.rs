@@ -107,12 +107,22 @@ impl LlmError {
         }
     }
 
+    /// Returns how long a model that is away asks to wait; `None` if asking again by itself makes no sense.
+    pub fn away(&self) -> Option<Duration> {
+        (self.retryable()).then(|| self.retry_after().unwrap_or_default())
+    }
+
     /// Returns what was used although there was no answer.
     pub fn spent(&self) -> ModelCost {
         match self.fault {
             Fault::CutAnswer { spent, .. } | Fault::Refused { spent, .. } => spent,
             _ => ModelCost::default(),
         }
+    }
+
+    /// Returns what happened, and what the person can do.
+    pub fn told(&self) -> String {
+        format!("{self}. Hint: {}", self.hint())
     }
 
     /// Returns what the person can do.

@@ -76,15 +76,14 @@ impl PlanQuestion<'_> {
                 }
                 Err(error) => error,
             };
-            let lost = format!("{error}. Hint: {}", error.why.hint());
+            let lost = error.why.told();
             let why = lost.clone();
-            if !error.why.retryable() {
+            let Some(wait) = error.why.away() else {
                 let keep = move |draft: &mut Draft<'_>, ask: &AskId| draft.lost_ask(ask, &why);
                 self.keep(&ask, error.spent, keep).await?;
                 self.count(error.spent, None).await;
                 return Err(RoleError::CannotPlan(lost));
-            }
-            let wait = error.why.retry_after().unwrap_or_default();
+            };
             let keep = move |draft: &mut Draft<'_>, ask: &AskId| draft.away_ask(ask, &why, wait);
             let away = self.keep(&ask, error.spent, keep).await?;
             // That it is still away is no news.
