@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
+use super::complain;
 use crate::config::ConfigError;
 use crate::exec::ProjectError;
 use crate::own_files;
@@ -157,6 +158,15 @@ impl Failure {
         };
         let hint = hint_line(self.hint.as_deref());
         format!("{begin}{}{hint}\n", self.message)
+    }
+
+    /// Says on standard error what it led to, where the command goes on.
+    pub fn complain(&self, led_to: &str) {
+        let why = self.text();
+        complain(&format!(
+            "! {led_to}: {}",
+            why.trim_start_matches("error: ")
+        ));
     }
 
     /// Returns whether the store may answer again.

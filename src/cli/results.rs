@@ -330,11 +330,7 @@ pub async fn prune(args: &PruneArgs, app: &App) -> Result {
         let plan = &head.id;
         match prune_plan(app, plan, &mut unmerged).await {
             Ok((gone, stays)) => (removed, kept) = (removed + gone, kept + stays),
-            Err(failure) => {
-                let text = failure.text();
-                let why = text.trim_start_matches("error: ");
-                complain(&format!("! what is left of plan `{plan}` stays: {why}"));
-            }
+            Err(failure) => failure.complain(&format!("what is left of plan `{plan}` stays")),
         }
     }
     if let Some(name) = unmerged.first() {

@@ -176,9 +176,7 @@ impl<'a> Foreground<'a> {
                 if let Err(failure) = &answered
                     && failure.is_of_store()
                 {
-                    let why = failure.text();
-                    let why = why.trim_start_matches("error: ");
-                    complain(&format!("! your answer was not taken, give it again: {why}"));
+                    failure.complain("your answer was not taken, give it again");
                 }
                 answered?;
             }

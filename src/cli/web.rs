@@ -125,11 +125,7 @@ pub async fn beside(
             complain(&format!("the page is at {}\n", said.of(&page.address)));
             served.spawn(page.serve(std::future::pending()));
         }
-        Err(failure) => {
-            let why = failure.text();
-            let why = why.trim_start_matches("error: ").trim_end();
-            complain(&format!("! the page is not served: {why}\n"));
-        }
+        Err(failure) => failure.complain("the page is not served"),
     }
     Ok(served)
 }
