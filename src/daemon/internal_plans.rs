@@ -6,10 +6,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::plan::{
-    ArchiveState, Attempt, AttemptState, CommandId, DAEMON, Draft, Plan, PlanHead, PlanId, ROLE,
-    Time,
+    Attempt, AttemptState, CommandId, DAEMON, Draft, Plan, PlanHead, PlanId, ROLE, Time,
 };
-use crate::role::{WaitChain, end_waits};
+use crate::role::{WaitChain, archive, end_waits};
 use crate::store::{ListedPlan, Store, StoreError};
 use crate::volumes::{Volumes, Withdrawal};
 
@@ -127,11 +126,6 @@ impl Maintenance<'_> {
             self.abandon(&head.id).await?;
         }
         self.withdraw_requests(&head.id).await?;
-        let archive = |draft: &mut Draft<'_>| match draft.plan().head().archive_state {
-            ArchiveState::Current => draft.archive(ArchiveState::History),
-            // Its role was faster.
-            ArchiveState::History | ArchiveState::Deleted => Ok(()),
-        };
         self.store.change(&head.id, BY, "put away", archive).await?;
         Ok(true)
     }
@@ -190,7 +184,7 @@ pub(super) fn at_work(plan: &Plan) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::PlanState;
+    use crate::plan::{ArchiveState, PlanState};
 
     async fn made(store: &Store, id: &str, owner: &str, parent: Option<&str>) -> PlanId {
         let plan = PlanId::new(id);

@@ -33,7 +33,7 @@ pub use messages::{
 pub use plan_tools::plan_tools;
 pub use planning_strategy::{ASK, PlanningStrategy, StepChecker};
 pub use request_collaboration::{REQUEST_COLLABORATION, request_collaboration};
-pub use role_assignments::{MAX_WAITING, Role};
+pub use role_assignments::{MAX_WAITING, Role, archive};
 pub use role_model::{RoleModel, StepContext};
 pub use role_settings::{RoleFaults, RoleSettings};
 pub use role_state::{AgentState, RoleError, RoleStatus};

@@ -314,7 +314,11 @@ impl Role {
     }
 }
 
-fn archive(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+/// Puts an internal plan into the history, unless the role or the daemon was faster.
+///
+/// # Errors
+/// What the plan says.
+pub fn archive(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     match draft.plan().head().archive_state {
         ArchiveState::Current => draft.archive(ArchiveState::History),
         ArchiveState::History | ArchiveState::Deleted => Ok(()),
