@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use tokio::net::TcpListener;
 
+use super::web::token as token_of;
 use super::{
     Access, App, CommandStart, Dialects, Ended, Exit, Failure, McpArgs, Result, complain, tool,
     unless,
@@ -12,7 +13,6 @@ use super::{
 use crate::serve::{PATH, ServedTools};
 use crate::volumes::{TokenFile, Volumes};
 use crate::web::{self, Gate};
-use crate::wire::quoted;
 
 /// Serves the tools until the client ends or a signal comes.
 pub async fn serve(args: McpArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
@@ -49,17 +49,12 @@ pub async fn serve(args: McpArgs, start: &CommandStart, mut ended: Ended) -> Res
 /// Takes the address and the token, and says where clients find both.
 async fn open_http(address: SocketAddr, volumes: &Volumes) -> Result<(TcpListener, TokenFile)> {
     let token = volumes.token_file();
-    let path = token.path();
-    token.token().map_err(|error| {
-        let path = quoted(&path.to_string_lossy());
-        let hint = format!("`chmod 600 {path}`, or remove it: a new one is made");
-        Failure::failed(error).hint(hint)
-    })?;
+    token_of(&token, false, "remove it: a new one is made")?;
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("failed to listen at {address}"));
     let listener =
         listener.map_err(|error| Failure::failed(error).hint("port 0 takes any that is free"))?;
-    let (address, path) = (listener.local_addr()?, path.display());
+    let (address, path) = (listener.local_addr()?, token.path().display());
     let said = format!("serving at http://{address}{PATH}\nthe token is in {path}\n");
     complain(&said);
     Ok((listener, token))

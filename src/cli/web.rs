@@ -138,7 +138,8 @@ impl ReadyPage {
     async fn new(mut app: App, args: &WebArgs, told: Said) -> Result<Self> {
         let store = app.store().await?.clone();
         let token_file = token_file(&app, args.read_only);
-        let token = token(&token_file, args.new_token)?;
+        let or = "`--new-token`: another one is made";
+        let token = token(&token_file, args.new_token, or)?;
         let goals = app.goal_settings().await;
         let listener = listen(args.port).await?;
         let port = listener.local_addr()?.port();
@@ -224,12 +225,15 @@ fn token_file(app: &App, read_only: bool) -> TokenFile {
     TokenFile::at(app.config.home().folder().join(name))
 }
 
-fn token(file: &TokenFile, new: bool) -> Result<String> {
+/// Returns the token; `or` is the other way out where that cannot be read or kept.
+///
+/// # Errors
+/// It cannot be.
+pub fn token(file: &TokenFile, new: bool, or: &str) -> Result<String> {
     let token = if new { file.renew() } else { file.token() };
     token.map_err(|error| {
         let path = quoted(&file.path().to_string_lossy());
-        let hint = format!("`chmod 600 {path}`, or `--new-token`: another one is made");
-        Failure::failed(error).hint(hint)
+        Failure::failed(error).hint(format!("`chmod 600 {path}`, or {or}"))
     })
 }
 
