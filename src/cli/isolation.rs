@@ -204,12 +204,9 @@ impl App {
         self.worktrees_in("worktrees", &head.id, Path::new(&head.workspace))
     }
 
-    /// Returns the folder for the worktrees in which agents here work for a daemon of another machine, in a clone.
-    pub fn relay_worktrees(&self, plan: &PlanId, clone: &Path) -> PathBuf {
-        self.worktrees_in("relay", plan, clone)
-    }
-
-    fn worktrees_in(&self, kind: &str, plan: &PlanId, project: &Path) -> PathBuf {
+    /// Returns the folder for worktrees of a kind: those of a plan's tasks, or those in which agents here work for a daemon of
+    /// another machine, in a clone.
+    pub fn worktrees_in(&self, kind: &str, plan: &PlanId, project: &Path) -> PathBuf {
         if let Some(folder) = &self.config.run.worktrees {
             let of_kind = if kind == "relay" { kind } else { "" };
             let folder = self.config.folder().join(folder).join(of_kind);

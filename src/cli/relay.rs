@@ -1,6 +1,5 @@
 //! `relay`: takes commands of daemons on other machines, for the agents here.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +15,6 @@ use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, u
 use super::{store::relay_roles, worker_pools};
 use crate::agents::Agent;
 use crate::daemon;
-use crate::plan::PlanId;
 use crate::relay::{RelayNotes, RelayOptions};
 use crate::store::AboutRelay;
 use crate::view::clock_time;
@@ -92,7 +90,7 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
         about,
         most: args.lanes,
         bell,
-        worktrees: Box::new(move |plan: &PlanId, root: &Path| app.relay_worktrees(plan, root)),
+        worktrees: Box::new(move |plan, root| app.worktrees_in("relay", plan, root)),
         notice: Box::new(move |text| {
             let time = clock_time(clock.now(), &TimeZone::system());
             complain(&format!("{time} {text}\n"));
