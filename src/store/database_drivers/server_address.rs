@@ -28,6 +28,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 const FORM: &str = "the address cannot be read: it is written postgres://user@host:5432/database, and in a password \
                     `@`, `:`, `/`, `?` and `%` are written %40, %3A, %2F, %3F and %25";
 
+const TWO_SIGNS: &str = "the address has more than one `@`: in a name or a password write %40";
+
 /// A server, and how to connect to it.
 #[derive(Clone)]
 pub(in crate::store) struct ServerAddress {
@@ -50,6 +52,10 @@ impl ServerAddress {
         note: PathBuf,
         environment: &Environment,
     ) -> Result<Self, String> {
+        // The rest of a password would be the name of a host.
+        if url.split('?').next().unwrap_or(url).matches('@').count() > 1 {
+            return Err(TWO_SIGNS.to_owned());
+        }
         let (plain, mode, root) = without_tls(url);
         let mut config: tokio_postgres::Config = plain.parse().map_err(|_| FORM.to_owned())?;
         if config.get_hosts().is_empty() {
@@ -359,6 +365,8 @@ mod tests {
             "postgres://u:can@ry/canary?canary",
             "postgres://u:x@h:canary/d",
             "postgres://u:x@h/d?canary=1",
+            "postgres://u:x@canary@h/d",
+            "postgres://u:x@h/canary@h/d",
         ] {
             assert!(!read(wrong).unwrap_err().contains("canary"), "{wrong}");
         }
