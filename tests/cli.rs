@@ -623,7 +623,7 @@ fn question_is_answered_once() {
     ");
     insta::assert_snapshot!(env.run("answer retry --note 'port 8081'").seen(&env), @r"
     task 2: retry, up to 3 attempts before you are asked
-    No daemon works here: `plan-agent resume abcdefgh` goes on where it was.
+    No daemon works on the plan: `plan-agent resume abcdefgh` goes on where it was
     exit 0
     ");
     insta::assert_snapshot!(env.run("answer 77 skip").seen(&env), @r"

@@ -34,14 +34,15 @@ pub async fn answer(args: &AnswerArgs, mut app: App, ended: Ended) -> Result {
     };
     let id = question.id;
     let answer = move |draft: &mut Draft<'_>| steering::answer(draft, &id, choice, &note, BY);
-    app.say(&app.change(&plan, "answered", answer).await?)?;
+    let said = app.change(&plan, "answered", answer).await?;
     let over = app.read(&plan, |plan, _| plan.status() == &PlanState::Abandoned);
-    if choice == AnswerChoice::Abort && app.daemon().is_none() && over.await? {
-        app.hooks_if_trusted().await;
-        return plan_control::end_here(&app, &plan, ended).await;
+    if choice != AnswerChoice::Abort || !over.await? {
+        return app.report(&plan, &said).await;
     }
-    match (app.daemon(), app.program.goes_on(plan.as_str())) {
-        (Some(_), _) => Ok(()),
-        (None, goes_on) => app.say(&format!("No daemon works here: {goes_on}.")),
+    app.say(&said)?;
+    app.hooks_if_trusted().await;
+    match plan_control::end_here(&app, &plan, ended).await? {
+        Some(left) => app.say(&format!("plan {plan} has ended for good; {left}")),
+        None => Ok(()),
     }
 }

@@ -16,6 +16,9 @@ const NAME: usize = 60;
 /// The most candidates that are listed.
 const CANDIDATES: usize = 20;
 
+/// The longest name of a folder with its machine.
+const HOME: usize = 400;
+
 /// A question with its plan.
 type Asked = (PlanId, HumanQuestion);
 
@@ -126,6 +129,20 @@ impl App {
             }
         }
         pick_question(found, named, &self.program)
+    }
+
+    /// Returns the folder that a plan belongs to, if that is another one, and whether a daemon there carries it out.
+    ///
+    /// # Errors
+    /// The plan cannot be read.
+    pub async fn elsewhere(&self, plan: &PlanId) -> Result<Option<(String, bool)>> {
+        let store = self.store().await?;
+        let head = self.read(plan, |plan, _| plan.head().clone()).await?;
+        let Some(home) = store.elsewhere(&head) else {
+            return Ok(None);
+        };
+        let held = store.held_elsewhere().await?.contains_key(plan);
+        Ok(Some((one_line(home, HOME), held)))
     }
 
     /// Returns whether a daemon works on a plan now.

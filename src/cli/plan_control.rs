@@ -109,20 +109,32 @@ pub async fn abort(args: AbortArgs, start: &CommandStart, mut ended: Ended) -> R
     let (app, plan) = unless(&mut ended, "the plan is as it was", opened).await?;
     let abandon = |draft: &mut Draft<'_>| draft.abandon("on the command line");
     app.change(&plan, "aborted", abandon).await?;
-    end_here(&app, &plan, ended).await?;
+    let left = end_here(&app, &plan, ended).await?;
+    let left = left
+        .as_deref()
+        .unwrap_or("agents at work are asked to stop");
     app.say(&format!(
-        "plan {plan} has ended for good; agents at work are asked to stop, their work stays\n\
+        "plan {plan} has ended for good; {left}, their work stays\n\
          `{} status {plan}`, `log {plan}` and `diff {plan}` go on showing it",
         app.program
     ))?;
     Ok(Exit::Done)
 }
 
-/// Does what is left to do of a plan that was aborted, where no daemon works that does it.
+/// Does what is left to do of a plan that was aborted, where no daemon works that does it. Returns who does it for a plan of another
+/// folder.
 ///
 /// # Errors
 /// As [`daemon::run`], or the folder cannot be used.
-pub async fn end_here(app: &App, plan: &PlanId, ended: Ended) -> Result {
+pub async fn end_here(app: &App, plan: &PlanId, ended: Ended) -> Result<Option<String>> {
+    if let Some((home, at_work)) = app.elsewhere(plan).await? {
+        return Ok(Some(match at_work {
+            true => format!("its daemon at {home} asks agents at work to stop"),
+            false => format!(
+                "it belongs to {home}, where `plan-agent resume {plan}` asks agents at work to stop"
+            ),
+        }));
+    }
     // A daemon of this plan does it; one of another plan keeps the folder, and a later `resume` of this one does.
     if app.daemon().is_none() {
         let why = "only what is left is done".to_owned();
@@ -143,7 +155,7 @@ pub async fn end_here(app: &App, plan: &PlanId, ended: Ended) -> Result {
         let shutdown = async { _ = ended.await };
         daemon::run(folder, Some(first), shutdown).await?;
     }
-    Ok(())
+    Ok(None)
 }
 
 impl App {

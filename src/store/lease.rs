@@ -78,14 +78,19 @@ impl Store {
     /// # Errors
     /// [`StoreError::Elsewhere`].
     pub fn require_home(&self, head: &PlanHead) -> Result<()> {
-        let other = |home: &&String| self.shared && self.home.as_deref() != Some(home);
-        match head.home.as_ref().filter(other) {
+        match self.elsewhere(head) {
             None => Ok(()),
             Some(home) => Err(StoreError::Elsewhere {
                 plan: head.id.clone(),
-                home: home.clone(),
+                home: home.to_owned(),
             }),
         }
+    }
+
+    /// Returns the folder that a plan belongs to, if it is another one.
+    pub fn elsewhere<'a>(&self, head: &'a PlanHead) -> Option<&'a str> {
+        let home = head.home.as_deref().filter(|_| self.shared);
+        home.filter(|home| self.home.as_deref() != Some(home))
     }
 
     /// Takes the lease of a plan for a daemon, and returns a handle whose changes are made only while it holds the lease. It is

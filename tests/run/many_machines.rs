@@ -1,6 +1,8 @@
 //! Several folders on one PostgreSQL server, as on several machines: one daemon carries a plan out, and another one goes on when
 //! it is gone.
 
+mod other_folders;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
