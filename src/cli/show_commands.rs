@@ -13,7 +13,7 @@ use super::{
 };
 use crate::plan::{Plan, PlanHead, PlanId, Task, TaskId};
 use crate::store::{StoreError, TalliedPlan};
-use crate::view::{self, EventView, LastDaemon, ListedView, PlanView, QuestionView, StateWord};
+use crate::view::{self, EventView, ListedView, PlanView, QuestionView, StateWord};
 use crate::wire::{graph_text, one_line, plan_file, printable};
 
 /// How often a plan that others change is read again while a person watches it: soon enough to feel immediate, and
@@ -133,17 +133,17 @@ async fn plan_view(most: usize, plan: &PlanId, app: &App, daemon: Option<u32>) -
     let others = app.store().await?.locks_beside(plan).await?;
     let view = move |plan: &Plan, seq| PlanView::of(plan, seq, most, now, &others);
     let mut view = app.read(plan, view).await?;
-    let elsewhere = app.store().await?.held_elsewhere().await?;
+    let store = app.store().await?;
+    let elsewhere = store.held_elsewhere().await?;
     let elsewhere = elsewhere.get(plan).map(String::as_str);
     view.carried_out_by(daemon, elsewhere);
+    let home = store.elsewhere(&view.head).map(str::to_owned);
+    view.left_by(home, app.volumes.last_word(), app.volumes.vanished());
     if view.asks() {
-        let mut asking = (app.store().await?.tallied(PlanHead::may_ask).await?).into_iter();
+        let mut asking = (store.tallied(PlanHead::may_ask).await?).into_iter();
         view.others_ask = asking.any(|it| it.plan.head.id != *plan && it.tally.questions > 0);
     }
-    if daemon.is_none() && elsewhere.is_none() {
-        view.last_daemon = LastDaemon::of(plan, app.volumes.last_word(), app.volumes.vanished());
-        view.daemon_elsewhere = app.daemon().is_some();
-    }
+    view.daemon_elsewhere = app.daemon().is_some();
     Ok(view)
 }
 

@@ -42,9 +42,12 @@ pub struct PlanView {
     pub daemon_elsewhere: bool,
     /// How the plan's last daemon ended, if that was not seen.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_daemon: Option<LastDaemon>,
+    pub(super) last_daemon: Option<LastDaemon>,
+    /// The folder that the plan belongs to, if that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) home: Option<String>,
     #[serde(skip)]
-    pub(super) head: PlanHead,
+    pub head: PlanHead,
     /// Tasks before and after those that are shown.
     #[serde(skip)]
     pub(super) hidden: (usize, usize),
@@ -180,6 +183,7 @@ impl PlanView {
             daemon: None,
             daemon_elsewhere: false,
             last_daemon: None,
+            home: None,
             head,
             hidden: (before, after),
             no_worker: roles_only && plan.unsettled().any(|task| plan.has_no_worker(task)),
@@ -193,15 +197,25 @@ impl PlanView {
         let elsewhere = elsewhere.map(|home| json!({ "home": home }));
         self.daemon = pid.map(|pid| json!({ "pid": pid })).or(elsewhere);
     }
+
+    /// Says which other folder the plan belongs to, else how its last daemon here ended, if it should go on and none carries it out.
+    pub fn left_by(
+        &mut self,
+        home: Option<String>,
+        word: Option<DaemonFarewell>,
+        gone: Option<DaemonInfo>,
+    ) {
+        let over = self.head.status.settled();
+        if self.daemon.is_none() && home.is_none() && !over {
+            self.last_daemon = LastDaemon::of(&self.head.id, word, gone);
+        }
+        self.home = home;
+    }
 }
 
 impl LastDaemon {
     /// Returns when and why the last daemon of a plan ended, if it left word of that or is gone without one.
-    pub fn of(
-        plan: &PlanId,
-        word: Option<DaemonFarewell>,
-        gone: Option<DaemonInfo>,
-    ) -> Option<Self> {
+    fn of(plan: &PlanId, word: Option<DaemonFarewell>, gone: Option<DaemonInfo>) -> Option<Self> {
         let own = |named: &str| named == plan.as_str();
         if let Some(word) = word.filter(|word| own(&word.plan)) {
             return Some(Self::Ended {

@@ -13,7 +13,7 @@ use crate::plan::{
     Row, TaskId, Time,
 };
 use crate::store::{Change, ListedPlan, StoreError};
-use crate::view::{self, LastDaemon, ListedView, PlanView, ProgramName};
+use crate::view::{self, ListedView, PlanView, ProgramName};
 use crate::wire::{PlanToEdit, meaning, time_text};
 
 /// Rows that are read together, and the most that a caller gets of them.
@@ -134,11 +134,9 @@ pub async fn show(State(state): Web, Path(id): Path<PlanId>, wanted: Wanted) -> 
         let daemon = state.volumes.daemon_of(&id);
         let elsewhere = state.store.held_elsewhere().await?;
         let elsewhere = elsewhere.get(&id).map(String::as_str);
-        if daemon.is_none() && elsewhere.is_none() {
-            let (word, gone) = (state.volumes.last_word(), state.volumes.vanished());
-            view.last_daemon = LastDaemon::of(&id, word, gone);
-        }
         view.carried_out_by(daemon.map(|daemon| daemon.pid), elsewhere);
+        let home = state.store.elsewhere(&head).map(str::to_owned);
+        view.left_by(home, state.volumes.last_word(), state.volumes.vanished());
         let mut view = json!(view);
         view["seq"] = seq.into();
         let waits = head.queue.is_some() && head.status == PlanState::Idle;

@@ -166,6 +166,24 @@ fn status_shows_how_last_daemon_ended() {
 }
 
 #[test]
+fn ended_plan_misses_no_daemon() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave("run --plan one.md");
+    let command = scene.take_any();
+    let (plan, mut note) = (plan_id(&scene), String::new());
+    wait_until("the daemon says what it has", || {
+        note = fs::read_to_string(scene.env.path("volumes/daemon.json")).unwrap_or_default();
+        note.contains(&plan)
+    });
+    scene.succeed(&command, "done");
+    scene.await_status("completed");
+    scene.await_end();
+    // As a disk that is full leaves it.
+    scene.write("volumes/daemon.json", &note);
+    assert_eq!(scene.status()["last_daemon"], Value::Null);
+}
+
+#[test]
 fn leftover_check_ends_before_rerun() {
     // It names itself, also works in a process of its own, and ignores a request to end.
     let check = r#"trap "" TERM; echo $$ >> runs; until [ -e ../../go ]; do sleep 0.05; done"#;
