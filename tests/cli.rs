@@ -156,6 +156,7 @@ fn help_is_short_and_lists_exit_codes() {
               daemon, else its newest]
 
     Options:
+          --here           Take over a plan of another folder, if no daemon has it
           --detach         Leave a daemon behind and return
           --web            Serve the page meanwhile, as `web` does
           --no-input       Never ask here; exit with 4 once nothing else can go on

@@ -1,37 +1,76 @@
-//! Plans of other folders whose daemon is gone: a daemon that has their project goes on with them.
+//! Plans of other folders: a daemon that has their project goes on with them when theirs is gone, or a person takes them over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
 
-use super::{App, CarryOut, Result};
+use super::{App, CarryOut, Result, complain, confirm, run_terminal};
 use crate::exec::{CarriedFiles, LandingPlace, Project, project_head};
 use crate::plan::{CommandId, Draft, IntegrationBranch, NewHome, PlanHead, PlanId, TaskState};
 use crate::store::Store;
-
-/// Why such a plan changes.
-const GONE: &str = "its daemon is gone";
+use crate::wire::one_line;
 
 impl App {
-    /// Makes a plan of another folder one of this folder's queue. It is carried out with what is configured and confirmed here.
+    /// Makes a plan of another folder one of this folder, if its person wants it: it says `here`, or agrees on the terminal.
+    ///
+    /// # Errors
+    /// It stays where it is: nobody wants it here, it has ended, or as [`App::adopt`].
+    pub async fn take_over(&mut self, plan: &PlanId, here: bool, how: &CarryOut) -> Result {
+        let Some((home, held)) = self.elsewhere(plan).await? else {
+            return Ok(());
+        };
+        let head = self.found(plan).await?.head;
+        let may_ask = !held && run_terminal::may_ask(how);
+        let question = format!("Plan {plan} belongs to {home}, and no daemon has it. Go on here?");
+        let over = head.status.settled();
+        if over || !(here || may_ask && confirm(&question).await?) {
+            self.store().await?.require_home(&head)?;
+        }
+        self.adopt(&head, Some(how)).await?.release().await;
+        Ok(())
+    }
+
+    /// Makes a plan of another folder one of this folder, and returns a handle with its lease. It is carried out with what is
+    /// configured and confirmed here: by its person, who says `how`, else from the queue.
     ///
     /// # Errors
     /// Another daemon has it, its project or its results cannot be had here, or nothing can carry it out.
-    pub async fn adopt(&mut self, head: &PlanHead) -> Result {
+    pub async fn adopt(&mut self, head: &PlanHead, how: Option<&CarryOut>) -> Result<Store> {
         let project = head.project.as_deref();
         let workspace = project.and_then(|id| self.config.project(id));
-        let workspace = workspace.context("its project is not among [projects]")?;
+        let missing = || match project {
+            Some(id) => format!("its project is not among [projects]: {id} = \"/its/folder\""),
+            None => "it was begun in none of [projects] there".to_owned(),
+        };
+        let workspace = workspace.with_context(missing)?;
+        let head = &PlanHead {
+            workspace: workspace.display().to_string(),
+            ..head.clone()
+        };
         let (store, holder) = (self.store().await?, self.volumes.holder());
+        // A plan that was given back waits for its person.
+        let orphans = store.orphans().await?;
+        let waits = orphans.iter().all(|orphan| orphan.head.id != head.id);
         let leased = store.lease(&head.id, &holder).await?;
-        let adopted = self.adopt_leased(head, &leased, &workspace).await;
-        if adopted.is_err() {
-            leased.release_to_others().await;
+        let adopted = self.adopt_leased(head, &leased, (&workspace, how)).await;
+        match adopted {
+            Ok(()) => {
+                let from = one_line(head.home.as_deref().unwrap_or_default(), 400);
+                complain(&format!("plan {} is taken over from {from}\n", head.id));
+            }
+            Err(_) if waits => leased.release().await,
+            Err(_) => leased.release_to_others().await,
         }
-        adopted
+        adopted.map(|()| leased)
     }
 
-    async fn adopt_leased(&mut self, head: &PlanHead, leased: &Store, workspace: &Path) -> Result {
+    async fn adopt_leased(
+        &mut self,
+        head: &PlanHead,
+        leased: &Store,
+        (workspace, how): (&Path, Option<&CarryOut>),
+    ) -> Result {
         let mut shown = None;
         match &head.line {
             Some(line) => {
@@ -50,7 +89,7 @@ impl App {
             }
             None => self.fetched_files(leased, head, workspace).await?,
         }
-        let workers = self.with_workers(&CarryOut::default()).await?;
+        let workers = (self.with_workers(how.unwrap_or(&CarryOut::default()))).await?;
         let offered = leased.offered(&head.id).await?;
         let (goes_on, others): (Vec<_>, Vec<_>) = offered
             .into_iter()
@@ -58,12 +97,16 @@ impl App {
         let to = NewHome {
             home: self.volumes.home(),
             workspace: workspace.display().to_string(),
-            queue: self.queue_entry(&workers),
+            queue: how.is_none().then(|| self.queue_entry(&workers)),
             goes_on: goes_on.into_iter().map(|(id, _)| id).collect(),
             shown,
         };
         let adopt = move |draft: &mut Draft<'_>| draft.adopt(to);
-        leased.change(&head.id, self.by, GONE, adopt).await?;
+        let why = match how {
+            Some(_) => "its person goes on here",
+            None => "its daemon is gone",
+        };
+        leased.change(&head.id, self.by, why, adopt).await?;
         // What begins anew does so under other commands.
         for (id, _) in others {
             leased.take_back(&self.volumes.holder(), &id).await?;

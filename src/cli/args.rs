@@ -349,6 +349,10 @@ pub struct ResumeArgs {
     #[command(flatten)]
     pub on: OnPlan,
 
+    /// Take over a plan of another folder, if no daemon has it
+    #[arg(long)]
+    pub here: bool,
+
     #[command(flatten)]
     pub carry_out: CarryOut,
 }

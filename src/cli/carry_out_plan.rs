@@ -321,7 +321,7 @@ impl Work {
             true => HumanWait::Wait,
             false => HumanWait::Leave,
         };
-        let kept = app.program.goes_on(head.id.as_str());
+        let kept = app.program.goes_on(head.id.as_str(), None);
         let begun = async {
             app.begin_daemon().await?;
             self.start(head, human_wait).await

@@ -60,7 +60,7 @@ impl Work {
         arguments.extend(how.web.then_some("--web"));
         let mut child = start(&arguments, app, lock)?;
         let (program, pid) = (&app.program, child.id());
-        let goes_on = program.goes_on(plan.as_str());
+        let goes_on = program.goes_on(plan.as_str(), None);
         let kept = format!("the plan is kept: {goes_on}");
         let started = await_start(&mut child, app, &kept);
         let said = match unless(&mut ended, &goes_on, started).await {

@@ -219,10 +219,15 @@ fn known(error: &anyhow::Error) -> (Exit, Option<String>) {
             way_out: Some(way_out),
             ..
         }) => return failed(way_out),
-        Some(StoreError::Elsewhere { .. }) => {
-            return failed(
-                "go on with it there; if its machine is gone, a daemon that has its project among [projects] does",
-            );
+        Some(StoreError::Elsewhere { plan, .. }) => {
+            let over = format!("`plan-agent resume {plan} --here` takes it over");
+            let hint =
+                format!("go on with it there; {over} if it has not ended and no daemon has it");
+            return (Exit::Failed, Some(hint));
+        }
+        Some(StoreError::Held { .. }) => {
+            let hint = "`plan-agent stop` there ends it; one that was killed loses the plan after 15 seconds";
+            return (Exit::Busy, Some(hint.to_owned()));
         }
         _ => {}
     }

@@ -323,7 +323,7 @@ impl App {
             return Ok(None);
         }
         let mut app = self.open_for(None, None).await?;
-        Box::pin(app.adopt(head)).await?;
+        Box::pin(app.adopt(head, None)).await?;
         let head = app.read(&head.id, |plan, _| plan.head().clone()).await?;
         Ok(Some(head))
     }

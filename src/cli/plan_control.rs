@@ -27,7 +27,8 @@ pub async fn pause(args: &OnPlan, app: &App) -> Result {
     let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
     let pause = |draft: &mut Draft<'_>| steering::pause(draft, "on the command line");
     app.say(&app.change(&plan, "paused", pause).await?)?;
-    app.say(&app.program.goes_on(plan.as_str()))
+    let home = app.elsewhere(&plan).await?.map(|(home, _)| home);
+    app.say(&app.program.goes_on(plan.as_str(), home.as_deref()))
 }
 
 /// Makes a plan what it was after an earlier change.
@@ -68,7 +69,7 @@ pub async fn stop(app: &App) -> Result {
     end(&daemon, app).await?;
     app.say(&format!("the daemon (pid {}) has ended", daemon.pid))?;
     let plans = daemon.plans.unwrap_or_default();
-    let goes_on = |plan: &String| app.say(&app.program.goes_on(plan));
+    let goes_on = |plan: &String| app.say(&app.program.goes_on(plan, None));
     plans.iter().try_for_each(goes_on)
 }
 

@@ -162,12 +162,13 @@ pub async fn plan(args: MakePlan, start: &CommandStart, mut ended: Ended) -> Res
 /// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
 pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
     let (named, mut how) = (args.on.plan.as_deref(), args.carry_out);
-    let goes_on = start.program().goes_on(named.unwrap_or_default());
+    let goes_on = start.program().goes_on(named.unwrap_or_default(), None);
     let opened = async {
         refuse_secret_arguments::refuse(&how.agent.argv)?;
         let mut app = App::open(start, Access::Run).await?;
         // Nothing is made in a folder without plans.
         let plan = app.plan_to_carry_out(named).await?;
+        Box::pin(app.take_over(&plan, args.here, &how)).await?;
         let before = app.recall(&plan, &mut how).await?;
         let workers = app.with_workers(&how).await?;
         Ok((app.work(workers, how)?, plan, before))

@@ -139,16 +139,23 @@ impl App {
         self.say(said)?;
         let read = |plan: &Plan, _| (plan.status().clone(), plan.head().queue.is_some());
         let (status, queued) = self.read(plan, read).await?;
+        let (home, held) = self.elsewhere(plan).await?.unzip();
+        let home = home.as_deref();
         let waits = match status {
             _ if status.settled() => return Ok(()),
             PlanState::Paused(_) => "The plan is paused",
             _ if self.is_carried_out(plan) => return Ok(()),
-            _ if queued && self.daemon().is_some() => {
+            _ if held == Some(true) => {
+                let home = home.unwrap_or_default();
+                return self.say(&format!("A daemon at {home} carries it out"));
+            }
+            _ if queued && home.is_none() && self.daemon().is_some() => {
                 return self.say("The daemon here takes it up");
             }
             _ => "No daemon works on the plan",
         };
-        self.say(&format!("{waits}: {}", self.program.goes_on(plan.as_str())))
+        let goes_on = self.program.goes_on(plan.as_str(), home);
+        self.say(&format!("{waits}: {goes_on}"))
     }
 
     /// Keeps daemons away from a plan that has ended and is to go on: one that is about to end would not notice.

@@ -21,10 +21,17 @@ impl ProgramName {
         Self(format!("plan-agent{folder}{config}"))
     }
 
-    /// Returns how a plan goes on, or the only one if it has no name here.
-    pub fn goes_on(&self, plan: &str) -> String {
+    /// Returns how a plan goes on, or the only one if it has no name here; `home` is the folder of one that belongs to another.
+    pub fn goes_on(&self, plan: &str, home: Option<&str>) -> String {
         let resume = format!("{self} resume {plan}");
-        format!("`{}` goes on where it was", resume.trim_end())
+        let resume = resume.trim_end();
+        match home {
+            None => format!("`{resume}` goes on where it was"),
+            Some(home) => format!(
+                "it belongs to {home}, where `plan-agent resume {plan}` goes on; \
+                 `{resume} --here` takes it over if no daemon has it"
+            ),
+        }
     }
 }
 

@@ -61,7 +61,8 @@ impl PlanView {
         let daemon = self.daemon.as_ref();
         let elsewhere = daemon.and_then(|daemon| daemon["home"].as_str());
         lines.extend(elsewhere.map(|home| format!("\nA daemon at {} carries it out.", name(home))));
-        let goes_on = program.goes_on(&name(head.id.as_str()));
+        let home = self.home.as_deref().map(name);
+        let goes_on = program.goes_on(&name(head.id.as_str()), home.as_deref());
         if self.plan.state == StateWord::Stopped {
             let none = match self.daemon_elsewhere {
                 true => "The daemon here does not carry it out",

@@ -400,7 +400,7 @@ async fn change(
     // A daemon takes it up by itself only from the queue.
     let left = (goes_on || why == RESUMED)
         && !(is_carried_out || head.queue.is_some() || state.store.is_shared());
-    let way = state.program.goes_on(plan.as_str());
+    let way = state.program.goes_on(plan.as_str(), None);
     let act = move |draft: &mut Draft<'_>, body: &Body| {
         let said = act(draft, body)?;
         Ok(match left && !draft.plan().status().settled() {

@@ -12,8 +12,8 @@ pub struct NewHome {
     pub home: String,
     /// The folder that agents work in; absolute.
     pub workspace: String,
-    /// What it is carried out with there.
-    pub queue: QueueEntry,
+    /// What a daemon there carries it out with; `None` if its person does.
+    pub queue: Option<QueueEntry>,
     /// Commands that agents behind relays go on with.
     pub goes_on: BTreeSet<CommandId>,
     /// Where the branch of the results is there, if the plan was there before.
@@ -82,7 +82,7 @@ impl Draft<'_> {
         self.change_head(|head| {
             head.home = Some(to.home);
             head.workspace = to.workspace;
-            head.queue = Some(Box::new(to.queue));
+            head.queue = to.queue.map(Box::new);
             (head.options, head.repository, head.tree) = (None, None, None);
             if let Some(line) = &mut head.line {
                 (line.began_on, line.shown, line.elsewhere) = (None, to.shown, None);

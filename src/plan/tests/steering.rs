@@ -203,7 +203,7 @@ fn adopted_plan_begins_anew_what_was_under_way() {
     let to = NewHome {
         home: "there".to_owned(),
         workspace: "/there".to_owned(),
-        queue: QueueEntry::default(),
+        queue: None,
         goes_on: [command(3)].into(),
         shown: None,
     };

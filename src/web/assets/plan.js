@@ -149,7 +149,7 @@ function Head({ plan, view, at }) {
     <p class="row facts"><${State} state=${state} /><span>${done} of ${many(progress.total, "task")} done</span>
       ${rest.length > 0 && html`<span class="quiet">${rest.join(" · ")}</span>`}
       <span class="quiet">${at ? `as it was after change ${at}` : view.daemon ? `daemon ${view.daemon.pid ?? `at ${view.daemon.home}`}` : ended(state) ? "" : state === "paused" ? "" : view.queued ? "in the queue of a daemon" : html`no daemon carries it out: <code>plan-agent ${
-        state === "not_started" ? "daemon" : `resume ${view.plan.id}`}</code> starts one`}</span></p>
+        state === "not_started" ? "daemon" : `resume ${view.plan.id}${view.home ? " --here" : ""}`}</code> starts one`}</span></p>
     <${Waits} plan=${view.plan} />
     ${!at && view.place && html`<p class=${`sentence ${ended(state) ? "" : "quiet"}`}><${Said} text=${view.place} /></p>`}
     <${Bar} value=${done} max=${progress.total} label=${`${done} of ${progress.total} tasks done`} /></div>

@@ -1,5 +1,7 @@
 //! What a person does to a plan in another folder than its own, and what is said there.
 
+use ::postgres::{Client, NoTls};
+
 use super::*;
 
 #[test]
@@ -42,4 +44,83 @@ fn plan_of_another_folder_is_aborted_and_who_does_the_rest_is_said() {
         }
         here.scene.await_end();
     }
+}
+
+#[test]
+fn person_takes_a_plan_over_that_was_given_back_elsewhere() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    let daemon = here.scene.leave("run --plan chain.md");
+    let plan = plan_id(&here.scene);
+    here.does(&here.scene.take_task(1), "one.txt");
+    here.scene.take_task(2);
+    kill(&here.scene, daemon);
+    run_sql(&url, "UPDATE plans SET held_until = 1");
+    let daemon = there.scene.start_as("there", "daemon");
+    there.scene.take_task(2);
+    has(
+        here.scene.works(["tell", &plan, "3", "be brief"]),
+        "A daemon at ",
+    );
+    here.scene.refuses(
+        5,
+        ["resume", &plan, "--here"],
+        ["is carried out by another daemon", "stop` there ends it"],
+    );
+    daemon.interrupted().has_stderr("is taken over from ");
+    let over = format!("`plan-agent resume {plan} --here` takes it over");
+    let status = here.scene.works("status");
+    has(&status, ["No daemon works here: it belongs to ", &over]);
+    // It was another one that had the plan last.
+    lacks(&status, "The last one");
+    for args in ["tell 3 again", "skip 3", "pause"] {
+        has(here.scene.works(args), ["it belongs to ", &over]);
+    }
+    here.scene
+        .refuses(1, "resume", ["belongs to another folder", &over]);
+    let (mut running, mut terminal) = here.scene.env.start_on_terminal(["resume", &plan]);
+    terminal.answer("[y/N]", "n");
+    assert_eq!(running.wait().code(), Some(1));
+    let (mut running, mut terminal) = here.scene.env.start_on_terminal(["resume", &plan]);
+    terminal.answer("[y/N]", "y");
+    let again = here.scene.take("the second task", |command| {
+        command.task() == 2 && command.attempt() == 3
+    });
+    here.does(&again, "two.txt");
+    assert_eq!(running.wait().code(), Some(0), "{}", terminal.shown());
+    has(here.results(&plan), ["one.txt", "two.txt"]);
+    history_is_whole(&here.scene);
+}
+
+#[test]
+fn plan_that_cannot_be_taken_over_waits_for_its_person() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    let commit =
+        "-c user.name=p -c user.email=p@p commit --quiet --no-verify --allow-empty -m later";
+    git(&here.project, commit);
+    let _daemon = here.scene.leave("run --plan one.md");
+    let plan = plan_id(&here.scene);
+    here.scene.take_task(1);
+    here.scene.works("stop");
+    let resume = ["resume", &plan, "--here"];
+    let ran = there.scene.run(resume);
+    ran.has_stderr("`git fetch` there may bring it");
+    let mut server = Client::connect(&url, NoTls).unwrap();
+    let held = server.query_one("SELECT held_until FROM plans", &[]);
+    assert_eq!(held.unwrap().get::<_, i64>(0), 0);
+    git(&there.project, "fetch --quiet");
+    // A daemon that works there gets it.
+    let _daemon = there.scene.start_as("there", "daemon");
+    there.scene.await_said("there", "carrying out the plans");
+    has(
+        there.scene.works(["resume", "--detach", &plan, "--here"]),
+        "is queued",
+    );
+    there.does(&there.scene.take_task(1), "one.txt");
+    there.scene.await_status("completed");
+    here.scene
+        .refuses(1, ["resume", &plan], "belongs to another folder");
 }
