@@ -30,7 +30,10 @@ pub async fn clean(yes: bool, app: &App) -> Result {
         true => Some(app.take(None).await?),
         false => None,
     };
-    let plans = app.plans().await?;
+    let mut plans = app.plans().await?;
+    if let Some(store) = app.store_if_any().await? {
+        plans.retain(|plan| store.is_own(&plan.head));
+    }
     let open = plans.iter().filter(|plan| !plan.head.status.settled());
     let (all, open) = (counted(plans.len(), "plan"), open.count());
     let open = match open {
@@ -64,7 +67,11 @@ pub async fn clean(yes: bool, app: &App) -> Result {
             let hint = format!("`{program} clean --yes` removes it");
             return Err(Failure::new(error, Exit::Waiting).hint(hint));
         }
-        if !confirm("Remove it, with the history of its plans?").await? {
+        let history = match app.place.is_shared() {
+            true => "; the history of its plans stays on the server",
+            false => ", with the history of its plans",
+        };
+        if !confirm(&format!("Remove it{history}?")).await? {
             return app.say("nothing was removed");
         }
     }

@@ -496,17 +496,22 @@ impl Store {
     pub async fn queued(&self) -> Result<Vec<ListedPlan>> {
         let queued = self.with(|owner| owner.listed(Tables::queued_heads));
         let mut queued = queued.await?;
+        queued.retain(|listed| self.is_own(&listed.head));
+        Ok(queued)
+    }
+
+    /// Returns whether a plan belongs to this folder; one that was copied here belongs to the folder around its agents.
+    pub fn is_own(&self, head: &PlanHead) -> bool {
         let own = self.home.as_deref().filter(|_| self.shared);
-        queued.retain(|listed| match (own, listed.head.home.as_deref()) {
+        match (own, head.home.as_deref()) {
             (None, _) => true,
             (Some(own), Some(home)) => own == home,
             (Some(own), None) => {
                 let folder = own.split_once(':').map_or(own, |(_, folder)| folder);
-                let [folder, workspace] = [folder, &listed.head.workspace].map(Path::new);
+                let [folder, workspace] = [folder, &head.workspace].map(Path::new);
                 folder.starts_with(workspace) || workspace.starts_with(folder)
             }
-        });
-        Ok(queued)
+        }
     }
 
     /// Returns the plans that have not ended and whose daemon is gone without giving its lease back, the oldest first.

@@ -124,3 +124,24 @@ fn plan_that_cannot_be_taken_over_waits_for_its_person() {
     here.scene
         .refuses(1, ["resume", &plan], "belongs to another folder");
 }
+
+#[test]
+fn clean_counts_and_touches_only_plans_of_its_folder() {
+    let Some((here, there, _)) = Machine::two() else {
+        return;
+    };
+    let plans = [&here, &there].map(|machine| {
+        let _daemon = machine.scene.leave("run --plan one.md");
+        let plan = plan_id(&machine.scene);
+        machine.scene.take_any();
+        machine.scene.works("stop");
+        plan
+    });
+    let ran = there.scene.exits(0, "clean --yes");
+    ran.has_stdout([
+        "is plan-agent's: 1 plan, 1 of them unfinished",
+        &format!("plan-agent/{}", plans[1]),
+    ]);
+    lacks(ran.stdout + &ran.stderr, &plans[0]);
+    has(here.scene.works(["status", &plans[0]]), "stopped");
+}
