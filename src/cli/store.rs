@@ -1,12 +1,18 @@
 //! `store`: looks after the database that keeps the plans, and says who may use it.
 
+use std::collections::BTreeSet;
+
 use anyhow::anyhow;
 
 use super::args::StoreAct;
 use super::{App, Exit, Failure, Result};
 use crate::config::{StoreConfig, StoreUrl};
 use crate::plan::counted;
-use crate::store::StorePlace;
+use crate::store::{StoreError, StorePlace};
+use crate::wire::{joined, one_line};
+
+/// Why no daemon may work on what is copied.
+const LEFT_OUT: &str = "what is changed meanwhile would be left out";
 
 /// Migrates the store that is configured, or copies one to another.
 pub async fn store(act: &StoreAct, app: &App) -> Result {
@@ -53,12 +59,21 @@ async fn copy(from: &StorePlace, to: &StorePlace, app: &App) -> Result {
         return Err(Failure::usage(anyhow!("there are no plans in {from}")));
     }
     if app.volumes.running().is_some() {
-        let error = anyhow!(
-            "a daemon works on the plans of this folder, and what it changes meanwhile would be left out"
-        );
+        let error = anyhow!("a daemon works on the plans of this folder, and {LEFT_OUT}");
         return Err(Failure::new(error, Exit::Busy).hint(format!("`{} stop` ends it", app.program)));
     }
-    let copied = from.copy_to(to, app.clock.now()).await?;
+    let clock = app.clock;
+    if from.is_shared() {
+        let store = from.open_to_read(move || clock.now()).await?;
+        let homes: BTreeSet<String> = store.held_elsewhere().await?.into_values().collect();
+        if !homes.is_empty() {
+            let homes = joined(homes.iter().map(|home| one_line(home, 400)), ", ");
+            let error = anyhow!("daemons work on plans there, and {LEFT_OUT}: {homes}");
+            let hint = "`plan-agent stop` there ends each";
+            return Err(Failure::new(error, Exit::Busy).hint(hint));
+        }
+    }
+    let copied = from.copy_to(to, clock.now()).await?;
     let rows = |name| copied.iter().find(|(table, _)| *table == name);
     let rows =
         |name| rows(name).map_or(0, |(_, rows)| usize::try_from(*rows).unwrap_or(usize::MAX));

@@ -145,3 +145,21 @@ fn clean_counts_and_touches_only_plans_of_its_folder() {
     lacks(ran.stdout + &ran.stderr, &plans[0]);
     has(here.scene.works(["status", &plans[0]]), "stopped");
 }
+
+#[test]
+fn copy_is_refused_while_daemons_work_anywhere() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    let _daemon = here.scene.leave("run --plan one.md");
+    here.scene.take_any();
+    let home = here.scene.path("").display().to_string();
+    let copy = ["store", "copy", "--from", &url, "--to", "copy.db"];
+    there.scene.refuses(
+        5,
+        copy,
+        ["daemons work on plans there", home.trim_end_matches('/')],
+    );
+    here.scene.works("stop");
+    has(there.scene.works(copy), "copied and compared: 1 plan");
+}
