@@ -16,9 +16,17 @@ use crate::worker::readable_output::{closed, plain, readable};
 /// How often the file is read while a person follows it.
 const READ_EVERY: Duration = Duration::from_millis(200);
 
-/// The commands of one attempt, its own, and those that asked for a readable report: each with the folder that its agent
-/// worked in.
-type Commands = Vec<(CommandId, String)>;
+/// The commands of one attempt, its own, and those that asked for a readable report.
+type Commands = Vec<Output>;
+
+/// The output for a command.
+struct Output {
+    command: CommandId,
+    /// The folder that its agent worked in.
+    folder: String,
+    /// Where its agent was, if behind a relay.
+    machine: Option<String>,
+}
 
 /// Prints the output of an agent.
 pub async fn logs(args: &LogsArgs, app: &App) -> Result {
@@ -53,20 +61,25 @@ fn found(plan: &Plan, task: TaskId, wanted: Option<u32>) -> Option<(String, Comm
     let number = wanted.or(newest).unwrap_or_default();
     let of_number = |attempt: &&Attempt| attempt.number == number;
     let commands = plan.attempts_of(task).filter(of_number);
-    let folder = |attempt: &Attempt| CommandFile::workspace_of(&attempt.text);
-    let commands = commands.map(|attempt| (attempt.id.clone(), folder(attempt)));
+    let commands = commands.map(|attempt| Output {
+        command: attempt.id.clone(),
+        folder: CommandFile::workspace_of(&attempt.text),
+        machine: attempt.machine.clone(),
+    });
     let title = format!("{task} · {name} · attempt {number}");
     Some((title, commands.collect()))
 }
 
 /// Prints the output for one command, and if it is followed, what comes until its attempt ends.
-async fn print(
-    (command, folder): &(CommandId, String),
-    follows: bool,
-    plan: &PlanId,
-    app: &App,
-) -> Result {
+async fn print(output: &Output, follows: bool, plan: &PlanId, app: &App) -> Result {
+    let (command, folder) = (&output.command, &output.folder);
     let path = |kind| app.volumes.log(command, kind);
+    let home = app.elsewhere(plan).await?.map(|(home, _)| home);
+    if let Some(place) = output.machine.as_ref().or(home.as_ref())
+        && !path("out").exists()
+    {
+        return app.say(&format!("(the output is at {})", one_line(place, 400)));
+    }
     let from = format!("from `{}`", shown_from_here(&path("out")));
     app.say(&app.out.paint.text(Style::Dim, &from))?;
     let mut logs = ["out", "err"].map(|kind| (kind, AgentLog::new(path(kind))));

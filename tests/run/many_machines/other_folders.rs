@@ -163,3 +163,14 @@ fn copy_is_refused_while_daemons_work_anywhere() {
     here.scene.works("stop");
     has(there.scene.works(copy), "copied and compared: 1 plan");
 }
+
+#[test]
+fn output_of_agents_elsewhere_is_not_called_missing() {
+    let Some((here, there, _)) = Machine::two() else {
+        return;
+    };
+    let _daemon = here.scene.leave("run --plan one.md");
+    here.scene.take_any();
+    has(there.scene.works("logs 1"), "(the output is at ");
+    has(here.scene.works("logs 1"), "(no output)");
+}
