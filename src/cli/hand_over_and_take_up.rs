@@ -263,7 +263,10 @@ pub fn take_up(app: &App) -> Arc<TakeUp> {
         let daemon = Arc::clone(&daemon);
         Box::pin(async move {
             let ready = Box::pin(daemon.ready(&head, in_use)).await;
-            ready.map_err(|failure| anyhow!(failure.text()))
+            ready.map_err(|failure| {
+                let text = failure.text();
+                anyhow!(text.strip_prefix("error: ").unwrap_or(&text).to_owned())
+            })
         })
     })
 }

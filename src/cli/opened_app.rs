@@ -293,9 +293,13 @@ impl App {
     }
 
     pub fn no_plans(&self) -> Failure {
-        let (root, program) = (self.config.root(), &self.program);
+        let program = &self.program;
+        let place = match self.place.is_shared() {
+            true => self.place.to_string(),
+            false => self.config.root().display().to_string(),
+        };
         let hint = format!("`{program} run` makes one; `--config FILE` looks elsewhere");
-        Failure::failed(anyhow!("there are no plans in `{}`", root.display())).hint(hint)
+        Failure::failed(anyhow!("there are no plans in `{place}`")).hint(hint)
     }
 
     /// Opens the store in which this folder's plans are made, and notes a shared one. What only reads may look into others.

@@ -76,7 +76,10 @@ impl Results {
         }
         let workspace = app.read(&plan, |plan, _| plan.head().workspace.clone());
         let place = shown_from_here(Path::new(&workspace.await?));
-        let error = anyhow!("plan `{plan}` has no branch of results: its agents work in `{place}`");
+        let home = app.elsewhere(&plan).await?.map(|(home, _)| home);
+        let of = home.map_or(String::new(), |home| format!(" of {home}"));
+        let error =
+            anyhow!("plan `{plan}` has no branch of results: its agents work in `{place}`{of}");
         Err(Failure::usage(error).hint("what they did is there already"))
     }
 

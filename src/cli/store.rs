@@ -38,7 +38,14 @@ async fn migrate(app: &App) -> Result {
 
 async fn allow(login: &str, roles: &[String], app: &App) -> Result {
     let roles = relay_roles(roles);
-    app.confirmed_place()?.allow(login, &roles).await?;
+    let allowed = app.confirmed_place()?.allow(login, &roles).await;
+    allowed.map_err(|error| match error {
+        StoreError::Open { reason, .. } if reason.contains("has no login") => {
+            let hint = format!("make it there: `CREATE ROLE {login} LOGIN PASSWORD '…'`");
+            Failure::failed(anyhow!(reason)).hint(hint)
+        }
+        error => error.into(),
+    })?;
     let what = match &*roles {
         [role] if role.is_empty() => "commands without a role".to_owned(),
         roles => format!("commands of {}", roles.join(", ")),

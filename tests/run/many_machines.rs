@@ -222,10 +222,12 @@ fn plan_that_could_not_be_taken_over_is_tried_again() {
     run_sql(&url, "UPDATE plans SET held_until = 1");
     let _daemon = there.scene.start("daemon");
     there.scene.await_events("not_adopted", 1);
+    let log = here.scene.works("log");
     has(
-        here.scene.works("log"),
+        &log,
         ["cannot take it over", "`git fetch` there may bring it"],
     );
+    lacks(&log, "error:");
     // While it is tried, the lease is taken.
     wait_until("no daemon has it", || {
         !here.scene.works("plans").contains("running")

@@ -242,18 +242,51 @@ fn server_that_cannot_keep_plans_is_refused_with_a_way_out() {
         scene.refuses(1, "run --plan one.md --agent files", [part, "Hint:"]);
         let doctor = scene.exits(1, "doctor").stdout;
         let bad = |line: &&str| line.starts_with("!!  database");
-        assert!(doctor.lines().any(|line| bad(&line)), "{part}: {doctor}");
+        let bad = doctor.lines().filter(bad).count();
+        assert_eq!(bad, 1, "{part}: {doctor}");
     }
     for url in [
         "postgres://u:canary@db.example/d?sslmode=prefer",
         "postgres://u:c@nary/canary?canary",
-    ] {
         "postgres://u:first@canary@127.0.0.1/d",
+    ] {
         for args in ["status", "doctor"] {
             let ran = on_server(url, "").exits(2, args);
             lacks(ran.stdout + &ran.stderr, "canary");
         }
     }
+    on_server("postgres://u:a@b@127.0.0.1/d", "").refuses(2, "plans", "write %40");
+}
+
+#[test]
+fn hints_of_a_server_work_when_typed() {
+    let Some(url) = empty_store() else { return };
+    let scene = on_server(&url, "");
+    scene.refuses(1, "status", "there are no plans in `postgres://planner@");
+    scene.works("store migrate");
+    scene.refuses(
+        1,
+        "store allow nobodyhere",
+        [
+            "error: the server has no login",
+            "`CREATE ROLE nobodyhere LOGIN",
+        ],
+    );
+    let plain = on_server(&format!("{url}&sslmode=require"), "");
+    plain.refuses(1, "plans", ["does not support TLS", "ssl = on"]);
+    scene.exits(0, "run --queue --plan one.md");
+    let (_, schema) = url.rsplit_once("%3D").unwrap();
+    run_sql(
+        &url,
+        &format!("DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema}"),
+    );
+    scene.refuses(
+        1,
+        "plans",
+        ["has no plans any more", "remove that file to begin anew"],
+    );
+    fs::remove_file(scene.path("plan-agent.server")).unwrap();
+    has(scene.works("store migrate"), "the tables are made");
 }
 
 #[test]

@@ -275,7 +275,8 @@ fn require_same(address: &ServerAddress, link: &Link) -> Result<()> {
         ),
         None => (
             "the database has no plans any more, or shows none to this login",
-            "where the daemon is, `plan-agent store allow` lets a login in, and `store migrate` makes what is missing",
+            "put a backup back, or remove that file to begin anew; a login that is only to relay is let in by \
+             `plan-agent store allow LOGIN`, where the daemon is",
         ),
     };
     let note = address.note.display();
@@ -323,9 +324,12 @@ pub(super) fn way_out(error: &tokio_postgres::Error) -> Option<&'static str> {
     const PASSWORD: &str =
         "the password belongs into ~/.pgpass: a line `host:port:database:user:password`";
     let Some(code) = error.code() else {
-        return Some(match said(error).contains("password missing") {
-            true => PASSWORD,
-            false => "is the server running, and reached from here? `plan-agent doctor` looks",
+        return Some(match said(error) {
+            text if text.contains("password missing") => PASSWORD,
+            text if text.contains("does not support TLS") => {
+                "let the server encrypt: ssl = on; where nobody else reads along, add ?sslmode=disable"
+            }
+            _ => "is the server running, and reached from here? `plan-agent doctor` looks",
         });
     };
     match code.code() {

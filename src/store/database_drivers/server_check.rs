@@ -28,8 +28,8 @@ const RELAYS: &str = "SELECT CAST(COALESCE(has_function_privilege(to_regprocedur
 
 const CLOCK: &str = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)";
 
-const GRANT: &str =
-    "GRANT CREATE, USAGE ON SCHEMA … and SELECT, INSERT, UPDATE, DELETE ON its tables TO the user";
+const GRANT: &str = "a login that is only to relay: `plan-agent store allow LOGIN`, where the daemon is; every other one: \
+                     GRANT CREATE, USAGE ON SCHEMA … and SELECT, INSERT, UPDATE, DELETE ON its tables TO the user";
 
 /// Looks at a server: first what it is, then what is measured. What is unfit ends it.
 pub(in crate::store) fn examine(address: &Arc<ServerAddress>) -> Vec<StoreFinding> {
@@ -61,7 +61,6 @@ fn look(address: &Arc<ServerAddress>, found: &mut Vec<StoreFinding>) -> Result<(
     let lacks = facts.number(3)? != 0;
     let relays = server.query(RELAYS, &[])?;
     let relays = relays.first().ok_or(DatabaseError::Column(0))?.number(0)? != 0;
-    let only_relays = lacks && relays;
     found.push(match (lacks, relays) {
         (false, _) => Ok(place),
         (true, true) => Ok(format!("{place}; this login can relay, and nothing else")),
@@ -86,7 +85,8 @@ fn look(address: &Arc<ServerAddress>, found: &mut Vec<StoreFinding>) -> Result<(
         true => Err(Problem::new(text).with_hint("set both clocks by the network: NTP")),
         false => Ok(text),
     });
-    if only_relays {
+    // What it lacks would fail once more.
+    if lacks {
         return Ok(());
     }
     let mut tables = Tables::of(Database::Server(Box::new(server)));
