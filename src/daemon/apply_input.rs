@@ -36,12 +36,16 @@ pub(super) fn apply_found(
         // Of a paused plan, what is not claimed is taken back.
         let running = *draft.plan().status() == PlanState::Running;
         let claimed = draft.part(|draft| match waits_for_relay {
-            true if running => draft.given_back(id).map(|()| false),
+            true if running && sign.beat.is_some() => draft.given_back(id).map(|()| false),
             true => Ok(false),
             false => draft.claim(id, session.map(SessionId::new)),
         });
         if let Err(refusal) = claimed {
             tracing::warn!(%refusal, "a heartbeat of an unknown command");
+            continue;
+        }
+        // It is removed when the report is there, which this scan may not have found: that says nothing.
+        if sign.beat.is_none() {
             continue;
         }
         let elsewhere = sign.life.machine.as_deref();

@@ -1,5 +1,6 @@
 //! Agents on another machine: a relay there claims commands from the server of the plans, and hands back the work.
 
+mod left_to_others;
 mod travel;
 
 use std::path::Path;
