@@ -8,7 +8,7 @@ use crate::plan::{
     ResultsMove, RoleRequestEnd, Row, TaskId, Time, counted, unless_empty, word,
 };
 use crate::store::Change;
-use crate::wire::{one_line, role, short_commit};
+use crate::wire::{joined, one_line, role, short_commit};
 
 /// The longest reason that stands on a line.
 const REASON: usize = 160;
@@ -152,16 +152,18 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
         Event::RequestEnded {
             role: by, on, how, ..
         } => request_ended(&role(by), &role(on), *how),
-        Event::Machine { machine, was, .. } => match machine {
-            Some(machine) => (format!("its agent is at `{}`", short(machine)), Busy),
-            None => {
-                let was = was.as_deref().map_or("its machine".to_owned(), short);
-                let text = format!(
+        Event::Machine { machine, was, .. } => {
+            let is = |machine: &String| format!("its agent is at `{}`", short(machine));
+            let lost = |was: &String| {
+                let was = short(was);
+                format!(
                     "`{was}` no longer works on it: it gave it back, or was not heard of for a minute"
-                );
-                (text, Unsure)
-            }
-        },
+                )
+            };
+            let said = [machine.as_ref().map(is), was.as_ref().map(lost)];
+            let style = if was.is_some() { Unsure } else { Busy };
+            (joined(said.into_iter().flatten(), "; "), style)
+        }
         Event::Waits { until: at, .. } => {
             let wait = until(at);
             let text = format!("the model behind its agent fails, and is asked again in {wait}");
