@@ -587,6 +587,7 @@ Examples:
   plan-agent worker --agent claude
   plan-agent worker --agent codex --role reviewer
   plan-agent worker --agent command -- my-agent {prompt_file}")]
+#[command(mut_arg("agent", without_relay))]
 pub struct WorkerArgs {
     /// Take only what is assigned to this role; of a team, with the role's agent unless another is named
     #[arg(long, value_name = "ROLE", value_parser = not_empty)]
@@ -607,6 +608,7 @@ Examples:
 
 The daemon elsewhere is started with `--agent relay`, or has roles with `worker: relay`. Both use the same [store] url, and name
 the project by one id under [projects]. Without --agent, whoever works with the folder here takes the commands.")]
+#[command(mut_arg("agent", without_relay))]
 pub struct RelayArgs {
     /// Take what is assigned to this role, as often as named; without it, what has no role
     #[arg(long, value_name = "ROLE", value_parser = not_empty)]
@@ -618,6 +620,11 @@ pub struct RelayArgs {
 
     #[command(flatten)]
     pub agent: AgentArgs,
+}
+
+/// Another relay cannot do the commands.
+fn without_relay(agent: clap::Arg) -> clap::Arg {
+    agent.value_name("claude|codex|gemini|opencode|aider|command|shell|files")
 }
 
 fn lanes(text: &str) -> Result<usize, String> {

@@ -21,6 +21,16 @@ use crate::view::clock_time;
 use crate::volumes::machine;
 use crate::worker;
 
+/// Refuses another relay as the agent that does the commands of a process.
+pub(super) fn refuse_relay(agent: Option<&Agent>) -> Result {
+    if !matches!(agent, Some(Agent::Relay)) {
+        return Ok(());
+    }
+    let error = anyhow!("agents here do the commands, not another relay");
+    let hint =
+        "name an agent; `relay --agent files` leaves the commands to whoever works with the folder";
+    Err(Failure::usage(error).hint(hint))
+}
 /// For how long a relay that ends tries to say so.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -38,11 +48,7 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
         let place = app.confirmed_place()?.clone();
         let bell = place.bell()?;
         let agent = args.agent.or_configured(&app.config).choose(&app).await?;
-        if matches!(agent, Some(Agent::Relay)) {
-            let error = anyhow!("a relay gives its commands to agents here, not to another relay");
-            let hint = "name an agent, or `--agent files` for whoever works with the folder";
-            return Err(Failure::usage(error).hint(hint));
-        }
+        refuse_relay(agent.as_ref())?;
         let lock = app.lock_folder(None).await?;
         daemon::end_left_behind(&app.volumes).await;
         let notes = RelayNotes::read(&app.volumes)?;

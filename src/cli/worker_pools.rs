@@ -143,8 +143,10 @@ impl TeamWorkers {
         let rules = |role: &RoleSpec| RoleRules {
             concurrency: role.concurrency,
             task_deadline: role.timeout,
+            relayed: self.behind_relays(&role.id),
         };
         daemon.policy.roles = roles().map(|role| (role.id.clone(), rules(role))).collect();
+        daemon.policy.relayed = self.behind_relays("");
         daemon.policy.max_parallel = self.most;
         daemon.policy.roles_only = daemon.team.as_ref().is_some_and(|team| team.roles_only);
         daemon.volumes = daemon.volumes.with_own(&own)?;
@@ -180,14 +182,7 @@ impl TeamWorkers {
                 }
             });
         }
-        let relayed = self.pools.iter().filter(|pool| is_relay(pool));
-        daemon.started_workers = StartedWorkers {
-            unfit,
-            gone,
-            relayed: relayed
-                .map(|pool| role_of(pool).map(str::to_owned))
-                .collect(),
-        };
+        daemon.started_workers = StartedWorkers { unfit, gone };
         ends
     }
 }
@@ -284,6 +279,7 @@ pub async fn alone(args: &WorkerArgs, app: &App) -> Result<WorkerOptions> {
         (None, Some(role)) => agent_of(role, None, &args.agent, app).await?,
         (chosen, _) => chosen,
     };
+    super::relay::refuse_relay(agent.as_ref())?;
     let agent = agent.ok_or_else(|| {
         let (program, role) = (&app.program, args.role.as_deref());
         let role = role.map_or(String::new(), |role| format!(" --role {}", quoted(role)));

@@ -283,6 +283,7 @@ impl Config {
             max_parallel: self.max_parallel(None),
             roles: BTreeMap::new(),
             roles_only: false,
+            relayed: false,
             task_timeout: run.task_timeout,
             task_deadline: run.task_deadline,
             confirm_abort: run.confirm_abort,

@@ -2,7 +2,7 @@
 
 use super::{
     AnswerFile, BranchReport, EffectResult, FoundInput, ModelDecision, ModelOutcome, ParsedReport,
-    QuickInspection, StartedWorkers,
+    QuickInspection,
 };
 use crate::plan::{
     AnswerChoice, AppliedReport, Draft, HumanQuestion, IN_FILE, PlanHead, PlanState, QuestionId,
@@ -25,13 +25,12 @@ pub(super) fn apply_found(
     draft: &mut Draft<'_>,
     found: &FoundInput,
     inspected: Option<&QuickInspection>,
-    workers: &StartedWorkers,
 ) -> FollowUp {
     for (id, sign) in &found.signs {
         let task = draft.plan().attempt(id).map(|attempt| attempt.task);
         let role = task.and_then(|task| draft.plan().role_of(task));
         // What a relay has says where it is.
-        let waits_for_relay = sign.life.machine.is_none() && workers.behind_relays(role);
+        let waits_for_relay = sign.life.machine.is_none() && draft.plan().behind_relays(role);
         let session = sign.life.session.clone().filter(|id| safe_session(id));
         // Of a paused plan, what is not claimed is taken back.
         let running = *draft.plan().status() == PlanState::Running;

@@ -540,9 +540,7 @@ impl PlanRun {
             false => None,
         };
         let inspected = quick.clone();
-        let workers = self.started_workers.clone();
-        let apply =
-            move |draft: &mut Draft<'_>| apply_found(draft, &found, inspected.as_ref(), &workers);
+        let apply = move |draft: &mut Draft<'_>| apply_found(draft, &found, inspected.as_ref());
         let world = self.now_world();
         let why = "took in what agents wrote";
         let follow_up = self.change(why, world, apply).await?;

@@ -150,8 +150,6 @@ pub struct StartedWorkers {
     pub unfit: BTreeMap<Option<String>, watch::Receiver<bool>>,
     /// When workers have ended for that reason; their last reports are in the folders.
     pub gone: watch::Receiver<BTreeMap<Option<String>, Time>>,
-    /// The workers that only pass commands on to relays.
-    pub relayed: BTreeSet<Option<String>>,
 }
 
 impl StartedWorkers {
@@ -160,15 +158,7 @@ impl StartedWorkers {
         Self {
             unfit: BTreeMap::new(),
             gone: watch::channel(BTreeMap::new()).1,
-            relayed: BTreeSet::new(),
         }
-    }
-
-    /// Returns whether agents on other machines do the work of a role: its command is claimed when a relay has it.
-    pub fn behind_relays(&self, role: Option<&str>) -> bool {
-        let role = role.map(str::to_owned);
-        let own = self.unfit.contains_key(&role);
-        self.relayed.contains(if own { &role } else { &None })
     }
 }
 

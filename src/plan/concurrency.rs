@@ -45,6 +45,20 @@ impl Plan {
         attempt.map_or(&[], |attempt| &attempt.waits)
     }
 
+    /// Returns whether agents on other machines do the tasks of a role: its command is claimed when a relay has it.
+    pub fn behind_relays(&self, role: Option<&str>) -> bool {
+        let policy = &self.head().policy;
+        let rules = role.and_then(|role| policy.roles.get(role));
+        rules.map_or(policy.relayed, |rules| rules.relayed)
+    }
+
+    /// Returns what has agents on other machines take the commands of a role, if they do its tasks.
+    pub fn relay_for(&self, role: Option<&str>) -> Option<String> {
+        let of_role = role.map_or(String::new(), |role| format!(" --role {role}"));
+        let way = format!("`plan-agent relay{of_role}` on a machine with the project takes it");
+        self.behind_relays(role).then_some(way)
+    }
+
     /// Returns whether a task has no worker: it is assigned to no role, and every role takes only its own tasks. A worker that
     /// has claimed it nevertheless counts as its worker until the attempt is over.
     pub fn has_no_worker(&self, task: &Task) -> bool {

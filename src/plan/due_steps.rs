@@ -409,7 +409,9 @@ impl DueSearch<'_> {
                 None if unassigned => " of tasks without an assignee".to_owned(),
                 None => String::new(),
             };
-            let way = "`plan-agent resume --agent NAME` or `plan-agent worker` starts one";
+            let way = plan.relay_for(role).unwrap_or_else(|| {
+                "`plan-agent resume --agent NAME` or `plan-agent worker` starts one".to_owned()
+            });
             let (id, waited) = (&attempt.id, minutes(policy.task_timeout));
             let reason =
                 format!("no worker takes commands{of_whom}: `{id}` has waited for {waited}; {way}");

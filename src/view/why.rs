@@ -228,7 +228,10 @@ fn under_way(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -> 
     match (attempt.state, attempt.claimed) {
         (AttemptState::Open, None) => {
             let busy = asked(plan, task).unwrap_or_default();
-            format!("its command waits for {} to take it{busy}", worker(task))
+            match plan.relay_for(task.assignee.as_deref()) {
+                Some(way) => format!("its command waits for a relay{busy}: {}", line(&way)),
+                None => format!("its command waits for {} to take it{busy}", worker(task)),
+            }
         }
         (AttemptState::Open, Some(since)) => {
             let worked = span(now.since(since));

@@ -70,9 +70,9 @@ fn relay_does_the_work_in_its_own_clone() {
         ),
         "one\none\n"
     );
-    there
-        .scene
-        .refuses(2, "relay --agent relay", "not to another relay");
+    for relay in ["relay --agent relay", "worker --agent relay"] {
+        there.scene.refuses(2, relay, "not another relay");
+    }
     // In a clone elsewhere they are brought from the server.
     has(there.scene.works(["merge", &plan]), " are in `main`");
     assert_eq!(there.scene.read("project/two.txt"), "one\none\n");

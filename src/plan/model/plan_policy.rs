@@ -64,6 +64,9 @@ pub struct RoleRules {
     pub concurrency: u32,
     /// The greatest age of a claimed attempt; `None` is the deadline for all tasks.
     pub task_deadline: Option<Duration>,
+    /// Agents on other machines do its tasks.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub relayed: bool,
 }
 
 impl Default for RoleRules {
@@ -71,6 +74,7 @@ impl Default for RoleRules {
         Self {
             concurrency: 1,
             task_deadline: None,
+            relayed: false,
         }
     }
 }
@@ -90,6 +94,9 @@ pub struct PlanPolicy {
     pub roles: BTreeMap<String, RoleRules>,
     /// Whether tasks that are assigned to no role have no worker.
     pub roles_only: bool,
+    /// Whether agents on other machines do the tasks of no role with rules of its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub relayed: bool,
     /// The longest silence of a claimed attempt before it ends.
     pub task_timeout: Duration,
     /// The greatest age of a claimed attempt before it ends.
@@ -121,6 +128,7 @@ impl Default for PlanPolicy {
             max_parallel: 1,
             roles: BTreeMap::new(),
             roles_only: false,
+            relayed: false,
             task_timeout: Duration::from_secs(600),
             task_deadline: Duration::from_secs(7200),
             confirm_abort: ConfirmAbort::default(),
