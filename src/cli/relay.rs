@@ -62,7 +62,7 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
         version: env!("CARGO_PKG_VERSION").to_owned(),
         agent: agent.as_ref().map_or("files", Agent::name).to_owned(),
         roles: relay_roles(&args.role),
-        ended: false,
+        ..AboutRelay::default()
     };
     // The first beat says whether the server lets this login in.
     link.beat(&about, &[]).await?;

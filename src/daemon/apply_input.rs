@@ -35,7 +35,12 @@ pub(super) fn apply_found(
         // Of a paused plan, what is not claimed is taken back.
         let running = *draft.plan().status() == PlanState::Running;
         let claimed = draft.part(|draft| match waits_for_relay {
-            true if running && sign.beat.is_some() => draft.given_back(id).map(|()| false),
+            true if running && sign.beat.is_some() => {
+                draft.given_back(id)?;
+                let refused = sign.life.refused.as_deref();
+                refused.map_or(Ok(()), |why| draft.refused_by_relay(id, why))?;
+                Ok(false)
+            }
             true => Ok(false),
             false => draft.claim(id, session.map(SessionId::new)),
         });

@@ -413,8 +413,12 @@ impl DueSearch<'_> {
                 "`plan-agent resume --agent NAME` or `plan-agent worker` starts one".to_owned()
             });
             let (id, waited) = (&attempt.id, minutes(policy.task_timeout));
-            let reason =
-                format!("no worker takes commands{of_whom}: `{id}` has waited for {waited}; {way}");
+            let mut reason =
+                format!("no worker takes commands{of_whom}: `{id}` has waited for {waited}; ");
+            for refusal in &attempt.refusals {
+                reason = reason + refusal + "; ";
+            }
+            reason += &way;
             self.ask_human(HumanQuestionKind::Unclaimed, task, reason);
         }
     }

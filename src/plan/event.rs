@@ -76,6 +76,12 @@ pub enum Event {
         machine: Option<String>,
         was: Option<String>,
     },
+    /// A relay could not lay its work out, and left it to others.
+    RelayRefused {
+        task: TaskId,
+        command: CommandId,
+        reason: String,
+    },
     /// The report has arrived.
     Reported {
         task: TaskId,

@@ -24,7 +24,7 @@ use crate::volumes::{
     Volumes, VolumesError, Watch, WorkerSign,
 };
 use crate::wire::command_file::{CommandFile, CommandType, title};
-use crate::wire::{clip, report_file};
+use crate::wire::{clip, one_line, report_file};
 use crate::worker::RelayedLife;
 use held_commands::HeldCommand;
 pub use held_commands::RelayNotes;
@@ -302,7 +302,12 @@ impl Relay {
     async fn beat(&mut self) -> Result<(), RelayError> {
         let held: Vec<HeldCommand> = self.options.notes.held().cloned().collect();
         let new = self.new.iter().map(|new| &new.claimed);
-        let new = new.map(|new| self.beat_of(&new.id, new.claim));
+        // The daemon counts a command as claimed once an agent can begin.
+        let new = new.map(|new| HeldBeat {
+            id: new.id.clone(),
+            claim: new.claim,
+            life: String::new(),
+        });
         let beats = held.iter().map(|held| self.beat_of(&held.id, held.claim));
         let beats: Vec<HeldBeat> = beats.chain(new).collect();
         let asked = since_boot();
@@ -316,7 +321,8 @@ impl Relay {
                 self.volumes.recall(id)?;
                 (self.options.notice)(&format!("taken back: {title}"));
             } else if held.given_up && !self.volumes.is_unread(id)? {
-                self.options.link.release(id, held.claim).await?;
+                let link = &self.options.link;
+                link.release(id, held.claim, String::new()).await?;
                 (self.options.notice)(&format!("given back: {title}"));
             } else {
                 // Also what was given up, and reported before that.
@@ -362,7 +368,12 @@ impl Relay {
         let projects: Vec<&String> = self.options.config.projects.keys().collect();
         let (roles, sessions) = (&self.options.about.roles, self.options.notes.sessions());
         let link = &self.options.link;
-        Ok(link.claim(roles, &projects, sessions, &passed).await?)
+        let claimed = link.claim(roles, &projects, sessions, &passed).await?;
+        if claimed.is_none() && passed.is_empty() && self.new.is_empty() {
+            // Nothing waits that could not be laid out here.
+            self.options.about.trouble.clear();
+        }
+        Ok(claimed)
     }
 
     /// Lays a command that ends a session into the folder. After a kill it comes again.
@@ -409,7 +420,7 @@ impl Relay {
 
     /// Lays the commands into the folder for which everything is ready.
     async fn take_what_is_ready(&mut self) -> Result<(), RelayError> {
-        let mut at = 0;
+        let (mut at, mut taken) = (0, false);
         while let Some(new) = self.new.get_mut(at) {
             let made = match new.made.try_recv() {
                 Err(TryRecvError::Empty) => {
@@ -422,6 +433,7 @@ impl Relay {
             let why = match made {
                 Ok(Ok(held)) => {
                     self.take(held)?;
+                    taken = true;
                     continue;
                 }
                 Ok(Err(error @ RelayError::Store(_))) => {
@@ -432,20 +444,30 @@ impl Relay {
                 // A panic has printed itself.
                 Err(_) => "an error of the program".to_owned(),
             };
-            self.until.forget(&claimed.id);
-            let link = &self.options.link;
-            let beat = self.beat_of(&claimed.id, claimed.claim);
-            if link.beat(&self.options.about, &[beat]).await?.is_empty() {
+            let ClaimedCommand {
+                id, claim, plan, ..
+            } = claimed;
+            self.until.forget(&id);
+            let about = &mut self.options.about;
+            let refused = format!("`{}` cannot work on it: {why}", about.machine);
+            let refused = one_line(&refused, REFUSED);
+            if !self.options.link.release(&id, claim, refused).await? {
                 // It was taken back meanwhile, and so nothing came any more.
                 continue;
             }
-            let ClaimedCommand { plan, project, .. } = claimed;
-            let what = format!("plan `{plan}` of project `{project}` cannot be worked on here");
-            (self.options.notice)(&format!("{what}: {why}"));
+            about.trouble = format!(
+                "plan `{plan}` of project `{}` cannot be worked on here: {why}",
+                claimed.project
+            );
+            (self.options.notice)(&about.trouble);
+            about.trouble = one_line(&about.trouble, REFUSED);
             self.trouble.insert(plan, since_boot() + TROUBLE);
-            link.release(&claimed.id, claimed.claim).await?;
+            self.beaten = None;
         }
-        Ok(())
+        match taken {
+            true => self.beat().await,
+            false => Ok(()),
+        }
     }
 
     fn take(&mut self, held: HeldCommand) -> Result<(), RelayError> {

@@ -14,7 +14,7 @@ use super::{PART, Result, StoreError, StorePlace};
 use crate::plan::{CommandId, PlanId};
 
 /// What this version and the functions on the server agree on.
-const PROTOCOL: i64 = 4;
+const PROTOCOL: i64 = 5;
 
 /// The most bytes of a result: its parts are kept in rows.
 pub const MOST_WORK: usize = 64 * PART;
@@ -57,11 +57,13 @@ pub struct AboutRelay {
     pub version: String,
     pub agent: String,
     pub roles: Vec<String>,
-    /// It was stopped by its person, and is not missed.
+    /// What it could not work on lately, and why.
+    pub trouble: String,
+    /// It was stopped by its person, and is forgotten.
     pub ended: bool,
 }
 
-/// A command that a relay has, and how the work on it goes, as JSON.
+/// A command that a relay has, and how the work on it goes, as JSON; empty while it lays the work out.
 #[derive(Clone, Debug, Serialize)]
 pub struct HeldBeat {
     pub id: CommandId,
@@ -135,15 +137,16 @@ impl RelayLink {
         .await
     }
 
-    /// Gives a command back on which the relay does not work.
+    /// Gives a command back on which the relay does not work, with the reason if it cannot. Returns whether the relay had it.
     ///
     /// # Errors
     /// As [`RelayLink::beat`].
-    pub async fn release(&self, id: &CommandId, claim: i64) -> Result<()> {
+    pub async fn release(&self, id: &CommandId, claim: i64, why: String) -> Result<bool> {
         let id = id.to_string();
         self.call(move |database, name| {
-            let release = "SELECT relay_release($1, $2, $3)";
-            database.query(release, &[&name, &id, &claim]).map(drop)
+            let release = "SELECT COALESCE(relay_release($1, $2, $3, $4), 0)";
+            let released = database.number(release, &[&name, &id, &claim, &why])?;
+            Ok(released.unwrap_or(0) > 0)
         })
         .await
     }

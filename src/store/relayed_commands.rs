@@ -40,10 +40,12 @@ pub struct OfferedCommand {
 /// What became of an offered command.
 #[derive(Clone, Debug)]
 pub struct RelayedCommand {
-    /// A relay has it now, and was heard of lately.
+    /// A relay has it now, with the work laid out, and was heard of lately.
     pub held: bool,
     /// What that relay says of the work, as JSON; a stranger's text.
     pub life: String,
+    /// Why the last relay gave it back, if it could not work on it; a stranger's text.
+    pub refused: String,
     pub report: Option<RelayedReport>,
 }
 
@@ -186,26 +188,27 @@ impl Tables {
     fn relayed(&mut self, id: &CommandId) -> Answer<Option<RelayedCommand>> {
         let (now, id) = (self.database.now(), id.as_str());
         let look = format!(
-            "SELECT claim, CAST(CAST(held_until > {now} AS INTEGER) AS BIGINT), life, reported, report, result, refused, head \
+            "SELECT claim, CAST(CAST(held_until > {now} AND life <> '' AS INTEGER) AS BIGINT), life, reported, report, result, refused, head \
              FROM relayed WHERE id = $1"
         );
         let Some(mut row) = self.database.query(&look, &[&id])?.into_iter().next() else {
             return Ok(None);
         };
-        let claim = row.number(0)?;
+        let (claim, refused) = (row.number(0)?, row.text(6)?);
         let mut report = None;
         if row.number(3)? == 1 {
             report = Some(RelayedReport {
                 bytes: BASE64.decode(row.text(4)?).unwrap_or_default(),
                 head: row.text(7)?,
                 commit: row.text(5)?,
-                refused: row.text(6)?,
+                refused: refused.clone(),
                 pack: self.parts(id, claim)?,
             });
         }
         Ok(Some(RelayedCommand {
             held: row.number(1)? == 1,
             life: row.text(2)?,
+            refused,
             report,
         }))
     }

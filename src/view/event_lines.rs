@@ -164,6 +164,7 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             let style = if was.is_some() { Unsure } else { Busy };
             (joined(said.into_iter().flatten(), "; "), style)
         }
+        Event::RelayRefused { reason, .. } => (short(reason), Unsure),
         Event::Waits { until: at, .. } => {
             let wait = until(at);
             let text = format!("the model behind its agent fails, and is asked again in {wait}");

@@ -284,6 +284,11 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         add(line(&changes.text(CHANGED)));
     }
     attempt.remarks().map(|said| line(&said)).for_each(&mut add);
+    attempt
+        .refusals
+        .iter()
+        .map(|said| line(said))
+        .for_each(&mut add);
     for ran in &attempt.ran[attempt.ran.len().saturating_sub(RAN)..] {
         let (command, outcome) = (line(&ran.command), ran.outcome());
         add(format!("ran `{command}`, by its program's word: {outcome}"));

@@ -25,6 +25,9 @@ pub fn machine() -> Option<&'static str> {
 const SAID: usize = 200;
 const MACHINE: usize = 64;
 
+/// The most characters of why a relay cannot work on a command.
+const REFUSED: usize = 400;
+
 /// The content of a heartbeat. Every field may be missing: writing the file again is enough.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -46,6 +49,9 @@ pub struct Heartbeat {
     /// The text of a heartbeat that only says that the model fails and is retried: such a text alone is not a heartbeat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_fails: Option<String>,
+    /// Why no relay has the command: the last one could not lay its work out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
     /// Where the output of this run begins in the logs. A later worker needs it to collect the output when this one has gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<LogPosition>,
@@ -81,6 +87,7 @@ impl Heartbeat {
     pub(super) fn parse(bytes: &[u8]) -> Self {
         let mut life: Self = serde_json::from_slice(bytes).unwrap_or_default();
         life.model_fails = life.model_fails.map(|said| one_line(&said, SAID));
+        life.refused = life.refused.map(|why| one_line(&why, REFUSED));
         life.machine = life.machine.map(|name| one_line(&name, MACHINE));
         life
     }
@@ -128,6 +135,7 @@ mod tests {
             last_output_at: None,
             blocked_until: None,
             model_fails: None,
+            refused: None,
             run: None,
         };
         let text = serde_json::to_vec(&life).unwrap();

@@ -103,23 +103,27 @@ impl Doer for RelayDoer {
                     }
                 }
             };
-            if let Some(report) = relayed.report {
-                take(&store, volumes, command, report).await?;
-                // Only now: a kill before this, and the report is taken again.
-                store.take_back(&holder, id).await.map_err(fault)?;
-                return Ok(Finished::default());
-            }
             let life: RelayedLife = serde_json::from_str(&relayed.life).unwrap_or_default();
             // What waits for a relay is not silent. A relay that was not heard of for a minute has lost the command.
-            let lives = !relayed.held || life.alive || relayed.life.is_empty();
-            let beat = Some(life.heartbeat).filter(|_| relayed.held);
-            let life = elsewhere(beat.unwrap_or_default(), started);
+            let held = relayed.held || relayed.report.is_some();
+            let lives = !held || life.alive;
+            let waits = Heartbeat {
+                refused: Some(relayed.refused).filter(|why| !why.is_empty()),
+                ..Heartbeat::default()
+            };
+            let life = elsewhere(if held { life.heartbeat } else { waits }, started);
             if lives && (Instant::now() >= next_beat || life != beaten) {
                 if let Err(error) = volumes.live(id, &life) {
                     tracing::debug!(command = %id, %error, "no heartbeat");
                 }
                 beaten = life;
                 next_beat = Instant::now() + BEAT.min(worker.config.run.task_timeout / 5);
+            }
+            if let Some(report) = relayed.report {
+                take(&store, volumes, command, report).await?;
+                // Only now: a kill before this, and the report is taken again.
+                store.take_back(&holder, id).await.map_err(fault)?;
+                return Ok(Finished::default());
             }
             tokio::select! {
                 _ = bell.changed() => {}

@@ -564,7 +564,7 @@ fn report_under_a_claim_that_is_not_its_own_never_counts() {
             again,
         ),
         (
-            "SELECT count(*) FROM (SELECT relay_release('RELAY', 'ID', CLAIM)) AS r WHERE relay_release IS NOT NULL",
+            "SELECT count(*) FROM (SELECT relay_release('RELAY', 'ID', CLAIM, '')) AS r WHERE relay_release IS NOT NULL",
             again,
         ),
     ] {
@@ -596,8 +596,8 @@ fn relay_of_another_version_is_refused_at_its_start_and_at_work() {
         );
         run_sql(&url, &function);
     };
-    protocol(5);
-    let refusal = "its functions for relays are of version 5, and this program knows 4";
+    protocol(6);
+    let refusal = "its functions for relays are of version 6, and this program knows 5";
     let way_out = "Hint: give the relays and the daemons the same version of plan-agent, then `plan-agent store migrate`";
     old.scene.refuses(1, "relay", [refusal, way_out]);
     // One that is at work says so as well, and keeps what it has.
@@ -608,7 +608,7 @@ fn relay_of_another_version_is_refused_at_its_start_and_at_work() {
         there.scene.read("stderr.txt").contains(refusal)
     });
     there.does(&command, "one.txt");
-    protocol(4);
+    protocol(5);
     here.scene.await_status("completed");
     assert_eq!(here.scene.events_named("reported").len(), 1);
 }

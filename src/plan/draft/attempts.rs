@@ -10,6 +10,9 @@ const MAX_REPAIRS: u32 = 2;
 /// The most tasks that are noted as running alongside an attempt.
 const MAX_BESIDE: usize = 20;
 
+/// The most reasons that are noted why relays cannot work on a command.
+const MAX_REFUSALS: usize = 5;
+
 /// A command to be dispatched.
 #[derive(Clone, Debug)]
 pub struct NewCommand {
@@ -186,6 +189,7 @@ impl Draft<'_> {
         let task = attempt.task;
         if first {
             attempt.claimed = Some(self.now);
+            attempt.refusals.clear();
             let role = self.plan.role_of(task).map(str::to_owned);
             self.log(Event::Claimed {
                 task,
@@ -199,6 +203,27 @@ impl Draft<'_> {
         }
         self.insert_attempt(attempt);
         Ok(true)
+    }
+
+    /// Records why a relay could not work on a command that still waits.
+    ///
+    /// # Errors
+    /// There is no such command.
+    pub fn refused_by_relay(&mut self, id: &CommandId, reason: &str) -> Result {
+        let mut attempt = self.attempt(id)?;
+        let known = attempt.refusals.iter().any(|known| known == reason);
+        let waits = attempt.state == AttemptState::Open && attempt.claimed.is_none();
+        if !waits || known || attempt.refusals.len() == MAX_REFUSALS {
+            return Ok(());
+        }
+        attempt.refusals.push(reason.to_owned());
+        self.log(Event::RelayRefused {
+            task: attempt.task,
+            command: id.clone(),
+            reason: reason.to_owned(),
+        });
+        self.insert_attempt(attempt);
+        Ok(())
     }
 
     /// Records on which other machine an attempt is worked on; `None` if on none any more.

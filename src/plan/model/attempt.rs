@@ -40,6 +40,9 @@ pub struct Attempt {
     /// The machine of its agent, if it is not the daemon's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
+    /// Why relays could not lay its work out, each reason once, as long as no agent has it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refusals: Vec<String>,
     /// The model of its agent fails; the agent retries it at this time.
     pub waits_until: Option<Time>,
     /// How long a person was asked questions of its requests; no timeout counts this time.

@@ -3,7 +3,7 @@
 -- gives is data of a stranger. The search path is pinned, with that of temporary tables last.
 
 CREATE OR REPLACE FUNCTION relay_protocol() RETURNS bigint
-LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS 'SELECT 4::bigint';
+LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS 'SELECT 5::bigint';
 
 -- Which database this is, also after a fail-over or a restore: every process compares it whenever it connects.
 CREATE OR REPLACE FUNCTION store_identity() RETURNS bigint
@@ -36,7 +36,8 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
         WHERE r.id = command AND r.claim = number AND r.relay = relay_caller($1) AND r.reported = 0)
 $$;
 
--- Says that a relay lives, and what it works on: [{"id", "claim", "life"}]. Returns the commands that it goes on with.
+-- Says that a relay lives, and what it works on: [{"id", "claim", "life"}], with an empty life where it still lays the work out.
+-- Returns the commands that it goes on with.
 CREATE OR REPLACE FUNCTION relay_beat(relay text, about text, held text) RETURNS SETOF text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
@@ -66,7 +67,8 @@ BEGIN
     DELETE FROM relays AS r WHERE r.seen < relay_now() - 604800000000;
     DELETE FROM relayed AS r WHERE r.ends = 1 AND r.offered < relay_now() - 604800000000;
     RETURN QUERY
-        UPDATE relayed AS r SET held_until = relay_now() + 60000000, life = h.life
+        UPDATE relayed AS r SET held_until = relay_now() + 60000000, life = h.life,
+            refused = CASE WHEN h.life = '' THEN r.refused ELSE '' END
         FROM jsonb_to_recordset(held::jsonb) AS h(id text, claim bigint, life text)
         WHERE r.id = h.id AND r.claim = h.claim AND r.relay = caller AND r.reported = 0
         RETURNING r.id;
@@ -80,15 +82,12 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 #variable_conflict use_column
 DECLARE
     caller text := relay_caller($1);
-    first text;
 BEGIN
     IF caller IS NULL THEN
         RAISE EXCEPTION 'this is no name of a relay';
     END IF;
-    SELECT json_build_object('alive', true, 'heartbeat', json_build_object('machine', k.about::jsonb -> 'machine'))
-        INTO first FROM relays AS k WHERE k.name = caller;
     RETURN QUERY
-        UPDATE relayed AS r SET claim = r.claim + 1, relay = caller, held_until = relay_now() + 60000000, life = COALESCE(first, '')
+        UPDATE relayed AS r SET claim = r.claim + 1, relay = caller, held_until = relay_now() + 60000000, life = ''
         WHERE r.id = (
             SELECT o.id FROM relayed AS o
             WHERE o.reported = 0 AND o.held_until < relay_now()
@@ -104,10 +103,12 @@ BEGIN
     END IF;
 END $$;
 
--- Gives a command back that the relay does not work on. A beat that comes late, over an earlier connection, holds it no more.
-CREATE OR REPLACE FUNCTION relay_release(relay text, command text, number bigint) RETURNS bigint
+-- Gives a command back that the relay does not work on, and says why, if it cannot. A beat that comes late, over an earlier
+-- connection, holds it no more.
+DROP FUNCTION IF EXISTS relay_release(text, text, bigint);
+CREATE OR REPLACE FUNCTION relay_release(relay text, command text, number bigint, why text) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
-    UPDATE relayed AS r SET held_until = 0, relay = ''
+    UPDATE relayed AS r SET held_until = 0, relay = '', life = '', refused = left(why, 2000)
     WHERE r.id = command AND r.claim = number AND r.relay = relay_caller($1) AND r.reported = 0 RETURNING r.claim
 $$;
 
@@ -168,7 +169,7 @@ END $$;
 CREATE OR REPLACE FUNCTION relay_grant() RETURNS void
 LANGUAGE sql SET search_path FROM CURRENT AS $$
     GRANT EXECUTE ON FUNCTION relay_protocol(), relay_beat(text, text, text), relay_claim(text, text, text, text, text),
-        relay_release(text, text, bigint), relay_packs(text, text, bigint), relay_pack(text, text, bigint, bigint, bigint),
+        relay_release(text, text, bigint, text), relay_packs(text, text, bigint), relay_pack(text, text, bigint, bigint, bigint),
         relay_put(text, text, bigint, bigint, text), relay_report(text, text, bigint, text, text, text) TO plan_relays;
 $$;
 
@@ -191,7 +192,7 @@ END $$;
 
 REVOKE ALL ON FUNCTION relay_allow(text, text), relay_grant(), relay_protocol(), relay_now(), relay_caller(text), relay_may(text),
     relay_holds(text, text, bigint), relay_beat(text, text, text), relay_claim(text, text, text, text, text),
-    relay_release(text, text, bigint),
+    relay_release(text, text, bigint, text),
     relay_packs(text, text, bigint), relay_pack(text, text, bigint, bigint, bigint), relay_put(text, text, bigint, bigint, text),
     relay_report(text, text, bigint, text, text, text) FROM PUBLIC;
 

@@ -2,6 +2,50 @@
 
 use super::*;
 
+#[test]
+fn command_that_cannot_be_laid_out_is_not_claimed() {
+    let Some((here, there, _)) = Machine::two() else {
+        return;
+    };
+    here.scene.works("store migrate");
+    let away = there.scene.env.path("away");
+    fs::rename(&there.project, &away).unwrap();
+    let missing = "there is no folder `";
+    let relay = there.scene.start_as("relay", "relay --agent files");
+    let daemon = here.scene.leave("run --plan one.md --agent relay");
+    let plan = plan_id(&here.scene);
+    here.scene.await_events("relay_refused", 1);
+    let why = here.scene.works(["why", &plan, "1"]);
+    has(&why, ["waits for an agent", "cannot work on it", missing]);
+    has(here.scene.works("log"), ["cannot work on it", missing]);
+    relay.interrupted();
+    // The next one takes it and gives it back again, which says nothing new.
+    let relay = there.scene.start_as("relay", "relay --agent files");
+    there
+        .scene
+        .await_said("relay", "of project `app` cannot be worked on here");
+    kill(&here.scene, daemon);
+    let config = here.scene.read("config.toml");
+    let config = format!("{config}run.task_timeout = '1s'\n");
+    here.scene.write("config.toml", &config);
+    let _daemon = here.scene.leave(["resume", &plan]);
+    let (_, question) = here.scene.await_questions(1).remove(0);
+    let reasons = ["no worker takes commands", "cannot work on it", missing];
+    has(&question, reasons);
+    has(&question, "`plan-agent relay`");
+    for none in ["claimed", "withdrawn", "machine"] {
+        assert_eq!(here.scene.events_named(none).len(), 0, "{none}");
+    }
+    assert_eq!(here.scene.events_named("relay_refused").len(), 1);
+    relay.interrupted();
+    fs::rename(away, &there.project).unwrap();
+    let _relay = there.scene.start("relay --agent files");
+    there.does(&there.scene.take_task(1), "one.txt");
+    here.scene.await_status("completed");
+    assert!(open_questions(&here.scene).is_empty());
+    lacks(here.scene.works(["why", &plan, "1"]), missing);
+}
+
 /// It is removed when the report is there, and a scan may see that before the report.
 #[test]
 fn heartbeat_that_is_missing_gives_nothing_back() {
