@@ -6,7 +6,7 @@ use super::{App, Result};
 use crate::plan::{Time, unless_empty};
 use crate::view::span;
 use crate::wire::{joined, one_line, parse_time};
-use crate::worker::workers_at_work::{RelayView, WorkerView, relays, workers};
+use crate::worker::workers_at_work::{RelayView, WorkerView, all_at_work};
 
 /// The most characters of a name.
 const NAME: usize = 60;
@@ -14,7 +14,7 @@ const NAME: usize = 60;
 /// Lists the agents that have a task, and the relays.
 pub async fn list(json: bool, app: &App) -> Result {
     let (workers, relays) = match app.store_if_any().await? {
-        Some(store) => (workers(store, &app.volumes).await?, relays(store).await?),
+        Some(store) => all_at_work(store, &app.volumes).await?,
         None => (Vec::new(), Vec::new()),
     };
     if json {
@@ -53,18 +53,15 @@ fn of_relay(relay: &RelayView, now: Time) -> String {
     let roles = relay.roles.iter().map(String::as_str);
     let roles = joined(roles.filter(|it| !it.is_empty()), ", ");
     let of = unless_empty(&roles, |roles| format!(" of {roles}"));
-    let state = match (relay.ended, relay.lost) {
-        (true, _) => "ended, ",
-        (false, true) => "lost, ",
-        (false, false) => "",
-    };
+    let state = if relay.lost { "lost, " } else { "" };
     let holds = match relay.holds.len() {
         0 => "has no command".to_owned(),
         1 => format!("has {}", relay.holds[0]),
         many => format!("has {many} commands"),
     };
+    let trouble = unless_empty(&relay.trouble, |trouble| format!("\n          {trouble}"));
     format!(
-        "relay {}: {} takes commands{of}, version {}, {state}{}, {holds}",
+        "relay {}: {} takes commands{of}, version {}, {state}{}, {holds}{trouble}",
         relay.name,
         relay.agent,
         relay.version,

@@ -229,7 +229,11 @@ impl Tables {
 
     fn relays(&mut self) -> Answer<Vec<KnownRelay>> {
         let now = self.database.now();
-        let known = format!("SELECT name, about, {now} - seen FROM relays ORDER BY name");
+        // Those of logins that were dropped are gone.
+        let known = format!(
+            "SELECT name, about, {now} - seen FROM relays \
+             WHERE EXISTS (SELECT 1 FROM pg_roles WHERE rolname = regexp_replace(name, '/[^/]*$', '')) ORDER BY name"
+        );
         let held = format!("SELECT relay, id FROM relayed WHERE held_until > {now} ORDER BY id");
         let mut holds: HashMap<String, Vec<CommandId>> = HashMap::new();
         for mut row in self.database.query(&held, &[])? {

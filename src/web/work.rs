@@ -125,9 +125,8 @@ fn shown(plan: &Plan, task: TaskId, number: Option<u32>) -> Option<Shown> {
 
 /// Lists who is at work in all plans, and the relays.
 pub async fn workers(State(state): Web) -> Answer {
-    let found = workers_at_work::workers(&state.store, &state.volumes).await?;
+    let (found, relays) = workers_at_work::all_at_work(&state.store, &state.volumes).await?;
     let (rows, all) = take_rows(found.iter().map(|worker| json!(worker)));
-    let relays = workers_at_work::relays(&state.store).await?;
     Ok(Json(
         json!({"workers": rows, "more": !all, "relays": relays}),
     ))

@@ -17,6 +17,7 @@ const LOST: Duration = Duration::from_secs(60);
 
 /// The most characters of what a relay says of itself.
 const SAID: usize = 100;
+const TROUBLE: usize = 400;
 
 /// An agent with a task.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -47,17 +48,33 @@ pub struct RelayView {
     /// An empty one stands for tasks without a role.
     pub roles: Vec<String>,
     pub last_heartbeat: String,
-    /// It has said nothing for a minute, and not that it ends.
+    /// It has said nothing for a minute.
     pub lost: bool,
-    pub ended: bool,
     pub holds: Vec<CommandId>,
+    /// What it could not work on lately, and why; empty if there is nothing.
+    pub trouble: String,
 }
 
-/// Returns the agents that have a task.
+/// Returns the agents that have a task, and the relays that were heard of lately or are lost.
 ///
 /// # Errors
 /// A failure of the database, or a plan that cannot be read.
-pub async fn workers(store: &Store, volumes: &Volumes) -> Result<Vec<WorkerView>> {
+pub async fn all_at_work(
+    store: &Store,
+    volumes: &Volumes,
+) -> Result<(Vec<WorkerView>, Vec<RelayView>)> {
+    let (mut workers, relays) = (workers(store, volumes).await?, relays(store).await?);
+    for worker in &mut workers {
+        // What lies in the folder is the heartbeat of the daemon's own worker.
+        if let Some(relay) = (relays.iter()).find(|relay| relay.holds.contains(&worker.command)) {
+            worker.last_heartbeat = Some(relay.last_heartbeat.clone());
+            worker.machine = Some(relay.machine.clone());
+        }
+    }
+    Ok((workers, relays))
+}
+
+async fn workers(store: &Store, volumes: &Volumes) -> Result<Vec<WorkerView>> {
     let mut found = Vec::new();
     for ListedPlan { head, .. } in store.plans().await? {
         if head.is_listed() && head.may_ask() {
@@ -78,11 +95,7 @@ pub async fn workers(store: &Store, volumes: &Volumes) -> Result<Vec<WorkerView>
     completed.map_err(|error| crate::store::StoreError::Panicked(error.to_string()))
 }
 
-/// Returns the relays that were heard of lately, and those that are lost.
-///
-/// # Errors
-/// A failure of the database.
-pub async fn relays(store: &Store) -> Result<Vec<RelayView>> {
+async fn relays(store: &Store) -> Result<Vec<RelayView>> {
     let now = wall();
     let view = |relay: KnownRelay| {
         let said = |text: &str| one_line(text, SAID);
@@ -94,8 +107,8 @@ pub async fn relays(store: &Store) -> Result<Vec<RelayView>> {
             version: said(&relay.about.version),
             roles: relay.about.roles.iter().map(|role| said(role)).collect(),
             last_heartbeat: time_text(at),
-            lost: relay.silent > LOST && !relay.about.ended,
-            ended: relay.about.ended,
+            lost: relay.silent > LOST,
+            trouble: one_line(&relay.about.trouble, TROUBLE),
             holds: relay.holds,
         }
     };

@@ -61,6 +61,10 @@ BEGIN
         RAISE EXCEPTION 'the login "%" may take no commands of the role "%": where the daemon is, `plan-agent store allow % --role %` lets it',
             session_user, refused, session_user, refused;
     END IF;
+    IF about::jsonb -> 'ended' = 'true' THEN
+        DELETE FROM relays AS r WHERE r.name = caller;
+        RETURN;
+    END IF;
     INSERT INTO relays AS r (name, about, seen) VALUES (caller, $2, relay_now())
         ON CONFLICT (name) DO UPDATE SET about = excluded.about, seen = excluded.seen;
     -- One of another machine that is gone for good.

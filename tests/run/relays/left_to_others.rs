@@ -18,6 +18,11 @@ fn command_that_cannot_be_laid_out_is_not_claimed() {
     let why = here.scene.works(["why", &plan, "1"]);
     has(&why, ["waits for an agent", "cannot work on it", missing]);
     has(here.scene.works("log"), ["cannot work on it", missing]);
+    wait_until("the relay says what it cannot do", || {
+        here.scene
+            .works("workers")
+            .contains("cannot be worked on here")
+    });
     relay.interrupted();
     // The next one takes it and gives it back again, which says nothing new.
     let relay = there.scene.start_as("relay", "relay --agent files");
@@ -90,6 +95,16 @@ fn machine_that_lost_a_command_is_named_when_another_has_it_at_once() {
     };
     works_at("attic");
     here.scene.await_events("machine", 1);
+    // The heartbeat in the folder is the daemon's own.
+    run_sql(&url, "UPDATE relays SET seen = seen - 56000000");
+    run_sql(
+        &url,
+        "INSERT INTO relays VALUES ('nobody-there/old', '{}', relay_now())",
+    );
+    let workers = here.scene.works("workers");
+    has(&workers, "1 · First: relay at attic");
+    assert_eq!(workers.matches("heard of 5").count(), 2, "{workers}");
+    lacks(&workers, "nobody-there");
     works_at("cellar");
     here.scene.await_events("machine", 2);
     has(

@@ -143,9 +143,8 @@ fn plan_that_a_relay_cannot_lay_out_keeps_no_other_from_it() {
         status["plan"]["status"] == "completed"
     });
     relay.interrupted();
-    let workers = here.scene.works("workers");
-    has(&workers, "ended, heard of");
-    lacks(&workers, "lost");
+    // Its person ended it.
+    lacks(here.scene.works("workers"), "takes commands");
 }
 
 #[test]
