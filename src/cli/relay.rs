@@ -1,13 +1,11 @@
 //! `relay`: takes commands of daemons on other machines, for the agents here.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use super::args::RelayArgs;
 use super::carry_out_plan::stopped;
@@ -15,7 +13,7 @@ use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, u
 use super::{store::relay_roles, worker_pools};
 use crate::agents::Agent;
 use crate::daemon;
-use crate::relay::{RelayNotes, RelayOptions};
+use crate::relay::{Relay, RelayNotes, RelayOptions};
 use crate::store::AboutRelay;
 use crate::view::clock_time;
 use crate::volumes::machine;
@@ -31,8 +29,6 @@ pub(super) fn refuse_relay(agent: Option<&Agent>) -> Result {
         "name an agent; `relay --agent files` leaves the commands to whoever works with the folder";
     Err(Failure::usage(error).hint(hint))
 }
-/// For how long a relay that ends tries to say so.
-const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Takes commands until it is stopped.
 pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> Result<Exit> {
@@ -79,16 +75,9 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
         "commands{of_roles} come from {}; {who}; Ctrl-C ends\n",
         app.place
     ));
-    let (stop, stopping) = watch::channel(false);
-    let mut workers = JoinSet::new();
-    if let Some(agent) = agent {
-        let options = worker_pools::of_relay(agent, args.lanes, &app);
-        workers.spawn(worker::run(options, stopped(&stopping)));
-    }
     let (config, clock) = (Arc::new(app.config.clone()), app.clock);
+    let pool = agent.map(|agent| worker_pools::of_relay(agent, args.lanes, &app));
     let mut exit = Exit::Done;
-    let (mut last, last_link) = (about.clone(), link.clone());
-    last.ended = true;
     let options = RelayOptions {
         config,
         link,
@@ -102,6 +91,10 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
             complain(&format!("{time} {text}\n"));
         }),
     };
+    let mut relay = Relay::open(options)?;
+    let (stop, stopping) = watch::channel(false);
+    let (mut workers, own) = (JoinSet::new(), pool.is_some());
+    workers.extend(pool.map(|pool| worker::run(pool, stopped(&stopping))));
     let mut gone = None;
     let over = async {
         tokio::select! {
@@ -110,13 +103,13 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
             Some(worked) = workers.join_next() => gone = Some(worked),
         }
     };
-    let worked = crate::relay::run(options, over).await;
-    stop.send_replace(true);
-    while workers.join_next().await.is_some() {}
-    // For those who watch. If the server is away, they see that the relay is silent.
-    drop(timeout(GOODBYE, last_link.beat(&last, &[])).await);
+    relay.work(over).await;
+    let ended = async {
+        stop.send_replace(true);
+        while workers.join_next().await.is_some() {}
+    };
+    relay.end(own.then_some(ended)).await;
     drop(lock);
-    worked?;
     if let Some(Ok(worked)) = gone {
         worked?;
     }

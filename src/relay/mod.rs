@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::config::Config;
 use crate::plan::{CommandId, PlanId, SessionId};
@@ -47,6 +47,9 @@ const SILENT: Duration = Duration::from_secs(30);
 /// A plan whose work cannot be laid out here is left to others for so long.
 const TROUBLE: Duration = Duration::from_secs(60);
 
+/// For how long a relay that ends tries to say so.
+const GOODBYE: Duration = Duration::from_secs(2);
+
 /// The most characters of why the work cannot be handed back.
 const REFUSED: usize = 2_000;
 
@@ -67,32 +70,6 @@ pub struct RelayOptions {
     pub worktrees: Box<WorktreeFolder>,
     /// Tells a person what happens.
     pub notice: Box<dyn Fn(&str) + Send + Sync>,
-}
-
-/// Works until `shutdown` resolves. Agents at work go on then, and the next relay of the folder hands back what they report. The
-/// caller holds the lock of the folder.
-///
-/// # Errors
-/// The folders cannot be made or used at the start.
-pub async fn run(
-    options: RelayOptions,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), VolumesError> {
-    let mut relay = Relay::new(options)?;
-    let mut shutdown = std::pin::pin!(shutdown);
-    loop {
-        tokio::select! {
-            // What is begun is noted first, so that it may be left at any moment.
-            () = &mut shutdown => return Ok(()),
-            () = relay.turn() => {}
-        }
-        tokio::select! {
-            () = &mut shutdown => return Ok(()),
-            () = relay.wake.notified() => {}
-            _ = relay.options.bell.changed() => {}
-            () = sleep(LOOK) => {}
-        }
-    }
 }
 
 /// Until when commands are the relay's, by the clock since boot. Clones share it: claims end while the server is asked, too.
@@ -139,7 +116,8 @@ struct NewCommand {
     _making: JoinSet<()>,
 }
 
-struct Relay {
+/// A relay of a folder.
+pub struct Relay {
     options: RelayOptions,
     volumes: Volumes,
     wake: Arc<Notify>,
@@ -159,7 +137,11 @@ struct Relay {
 }
 
 impl Relay {
-    fn new(options: RelayOptions) -> Result<Self, VolumesError> {
+    /// Opens the folder, whose lock the caller holds.
+    ///
+    /// # Errors
+    /// The folders cannot be made or used.
+    pub fn open(options: RelayOptions) -> Result<Self, VolumesError> {
         let volumes = Volumes::open(&options.config.root())?;
         let wake = Arc::new(Notify::new());
         let watch = Watch::start(&volumes, Arc::clone(&wake), Arc::new(Notify::new()));
@@ -178,6 +160,66 @@ impl Relay {
             trouble: BTreeMap::new(),
             said: String::new(),
         })
+    }
+
+    /// Works until `shutdown` resolves.
+    pub async fn work(&mut self, shutdown: impl Future<Output = ()>) {
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            tokio::select! {
+                // What is begun is noted first, so that it may be left at any moment.
+                () = &mut shutdown => return,
+                () = self.turn() => {}
+            }
+            tokio::select! {
+                () = &mut shutdown => return,
+                () = self.wake.notified() => {}
+                _ = self.options.bell.changed() => {}
+                () = sleep(LOOK) => {}
+            }
+        }
+    }
+
+    /// Ends, with the agents that it started itself, if it did: `ended` resolves when they have. What they did not report on is
+    /// given back. Agents of others go on, and the next relay of the folder hands back what is reported.
+    pub async fn end(mut self, ended: Option<impl Future<Output = ()>>) {
+        let mut left = Vec::new();
+        if let Some(ended) = ended {
+            left.extend(self.options.notes.held().cloned());
+            left.retain(|held| matches!(self.volumes.is_unread(&held.id), Ok(false)));
+            for held in &left {
+                // Else the next worker here went on with it.
+                if let Err(error) = self.volumes.recall(&held.id) {
+                    tracing::warn!(command = %held.id, %error, "not stopped");
+                }
+            }
+            ended.await;
+        }
+        let said = match timeout(GOODBYE, self.give_back(left)).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the server of the plans does not answer".to_owned(),
+        };
+        let later = "what it has is offered again after a minute";
+        (self.options.notice)(&format!("{said}; {later}"));
+    }
+
+    /// Gives back what was left undone, and says that the relay ends.
+    async fn give_back(&mut self, left: Vec<HeldCommand>) -> Result<(), RelayError> {
+        for NewCommand { claimed, .. } in std::mem::take(&mut self.new) {
+            let link = &self.options.link;
+            link.release(&claimed.id, claimed.claim, String::new())
+                .await?;
+        }
+        for held in left {
+            // Its agent may have been faster.
+            if !self.volumes.is_unread(&held.id)? {
+                self.give_up(&held).await?;
+            }
+        }
+        self.options.about.ended = true;
+        self.options.link.beat(&self.options.about, &[]).await?;
+        Ok(())
     }
 
     async fn turn(&mut self) {
@@ -320,19 +362,24 @@ impl Relay {
             if !kept.contains(id) {
                 self.volumes.recall(id)?;
                 (self.options.notice)(&format!("taken back: {title}"));
+                self.let_go(id)?;
             } else if held.given_up && !self.volumes.is_unread(id)? {
-                let link = &self.options.link;
-                link.release(id, held.claim, String::new()).await?;
-                (self.options.notice)(&format!("given back: {title}"));
-            } else {
-                // Also what was given up, and reported before that.
-                continue;
+                // What was reported before that is handed back.
+                self.give_up(&held).await?;
             }
-            self.let_go(id)?;
         }
         // Last: where something failed on the way, what is held is asked for again.
         self.beaten = Some(asked);
         Ok(())
+    }
+
+    /// Gives back a command on which no agent works any more.
+    async fn give_up(&mut self, held: &HeldCommand) -> Result<(), RelayError> {
+        let link = &self.options.link;
+        link.release(&held.id, held.claim, String::new()).await?;
+        let title = title(&held.text, &held.id);
+        (self.options.notice)(&format!("given back: {title}"));
+        self.let_go(&held.id)
     }
 
     fn let_go(&mut self, id: &CommandId) -> Result<(), RelayError> {

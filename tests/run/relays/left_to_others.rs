@@ -51,6 +51,36 @@ fn command_that_cannot_be_laid_out_is_not_claimed() {
     lacks(here.scene.works(["why", &plan, "1"]), missing);
 }
 
+#[test]
+fn relay_that_ends_gives_back_what_its_agent_had() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    let go = here.scene.env.path("go");
+    let waits = format!(
+        "until test -e '{}'; do test -e \"$PWD\"; sleep 0.05; done; echo one > one.txt",
+        go.display()
+    );
+    let plan = SHELL.replace("echo one > one.txt", &waits);
+    here.scene.write("shell.md", &plan);
+    here.scene.works("store migrate");
+    let relay = there.scene.start("relay --agent shell");
+    let _daemon = here.scene.leave("run --plan shell.md --agent relay");
+    here.scene.await_events("claimed", 1);
+    relay.interrupted().has_stderr("given back: 1 · First");
+    let mut server = Client::connect(&url, NoTls).unwrap();
+    let left = "SELECT held_until FROM relayed";
+    assert_eq!(server.query_one(left, &[]).unwrap().get::<_, i64>(0), 0);
+    here.scene.await_events("withdrawn", 1);
+    lacks(here.scene.works("workers"), "takes commands");
+    // Also the same one may have it again.
+    let _relay = there.scene.start("relay --agent shell");
+    here.scene.await_events("claimed", 2);
+    File::create(go).unwrap();
+    here.scene.await_status("completed");
+    assert_eq!(here.scene.events_named("issued").len(), 2);
+}
+
 /// It is removed when the report is there, and a scan may see that before the report.
 #[test]
 fn heartbeat_that_is_missing_gives_nothing_back() {
