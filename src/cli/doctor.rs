@@ -53,6 +53,7 @@ pub async fn doctor(args: &DoctorArgs, start: &CommandStart, output: Output) -> 
                 let hint = format!("`{} trust` shows and confirms them", app.program);
                 findings.push(missing("trust", text).hint(hint));
             }
+            findings.extend(projects(&app).await);
             findings.extend(match loaded {
                 Ok(()) => team(&app, trusted).await,
                 Err(failure) => vec![refused("team", failure)],
@@ -271,6 +272,13 @@ async fn git(app: &App) -> Finding {
         }
         Err(error) => good("git", format!("tasks share the project: {error}")),
     }
+}
+
+/// Says which clones of relays and of daemons on several machines are none.
+async fn projects(app: &App) -> Vec<Finding> {
+    let unfit = super::relay::unfit_projects(&app.config).await;
+    let finding = |text| missing("projects", text).hint(super::relay::CLONE);
+    unfit.into_iter().map(finding).collect()
 }
 
 /// Checks the team, if there is one: what a run would refuse, and who works for its roles. Only what is `trusted` is started.

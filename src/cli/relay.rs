@@ -12,12 +12,29 @@ use super::carry_out_plan::stopped;
 use super::{Access, App, CommandStart, Ended, Exit, Failure, Result, complain, unless};
 use super::{store::relay_roles, worker_pools};
 use crate::agents::Agent;
+use crate::config::Config;
 use crate::daemon;
+use crate::exec::project_head;
 use crate::relay::{Relay, RelayNotes, RelayOptions};
 use crate::store::AboutRelay;
 use crate::view::clock_time;
 use crate::volumes::machine;
 use crate::worker;
+
+/// What makes a folder of [projects] fit.
+pub(super) const CLONE: &str = "name the clone of it here under [projects] in config.toml; without git only the files travel that tasks produce";
+
+/// Returns what is wrong with the folders of [projects].
+pub(super) async fn unfit_projects(config: &Config) -> Vec<String> {
+    let mut found = Vec::new();
+    for id in config.projects.keys() {
+        let folder = config.project(id).unwrap_or_default();
+        if let Err(error) = project_head(&folder, None).await {
+            found.push(format!("project `{id}`: {error}"));
+        }
+    }
+    found
+}
 
 /// Refuses another relay as the agent that does the commands of a process.
 pub(super) fn refuse_relay(agent: Option<&Agent>) -> Result {
@@ -75,8 +92,11 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
         "commands{of_roles} come from {}; {who}; Ctrl-C ends\n",
         app.place
     ));
-    let (config, clock) = (Arc::new(app.config.clone()), app.clock);
+    for problem in unfit_projects(&app.config).await {
+        complain(&format!("note: {problem}\nHint: {CLONE}\n"));
+    }
     let pool = agent.map(|agent| worker_pools::of_relay(agent, args.lanes, &app));
+    let (config, clock) = (Arc::new(app.config.clone()), app.clock);
     let mut exit = Exit::Done;
     let options = RelayOptions {
         config,

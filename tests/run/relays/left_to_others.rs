@@ -11,7 +11,11 @@ fn command_that_cannot_be_laid_out_is_not_claimed() {
     let away = there.scene.env.path("away");
     fs::rename(&there.project, &away).unwrap();
     let missing = "there is no folder `";
+    has(there.scene.env.run("doctor").stdout, missing);
     let relay = there.scene.start_as("relay", "relay --agent files");
+    there
+        .scene
+        .await_said("relay", "note: project `app`: there is no folder `");
     let daemon = here.scene.leave("run --plan one.md --agent relay");
     let plan = plan_id(&here.scene);
     here.scene.await_events("relay_refused", 1);
