@@ -2,7 +2,7 @@
 
 use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -352,7 +352,7 @@ impl Work {
             false => detach::leave_to_daemon(app, lock, &head.id).await,
         };
         let goes_on = gone_on.as_deref().unwrap_or_default();
-        let kept = mem::take(&mut *kept_workers.lock().unwrap_or_else(PoisonError::into_inner));
+        let kept = mem::take(&mut *kept_workers.lock());
         let (left, ended): (Vec<_>, Vec<_>) = kept
             .into_iter()
             .partition(|(plan, _)| goes_on.contains(&plan.to_string()));

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::sleep;
 
 use super::{App, Failure, Output, terminal_size};
@@ -30,7 +30,7 @@ static DRAWN: Mutex<bool> = Mutex::new(false);
 
 /// Takes the area away, and keeps it away as long as the guard lives. It comes again with the next tick.
 pub fn put_aside() -> MutexGuard<'static, bool> {
-    let mut drawn = DRAWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut drawn = DRAWN.lock();
     if mem::take(&mut *drawn) {
         // Whatever is printed next finds out that the terminal is gone.
         drop(io::stdout().write_all(b"\r\x1b[J"));
@@ -123,7 +123,7 @@ impl LiveArea {
             several => format!("\x1b[{}A", several - 1),
         };
         let frame = format!("\r{}\x1b[J\r{up}", lines.join("\x1b[K\r\n"));
-        let mut drawn = DRAWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut drawn = DRAWN.lock();
         let mut terminal = io::stdout().lock();
         let written = terminal.write_all(frame.as_bytes());
         let written = written.and_then(|()| terminal.flush());

@@ -2,8 +2,8 @@
 //! every key at once only as long as a question stands on it.
 
 use std::io::{self, ErrorKind, Write, stdin, stdout};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use rustix::termios::{
     LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr, ttyname,
@@ -49,7 +49,7 @@ static ON_SCREEN: Mutex<String> = Mutex::new(String::new());
 /// # Errors
 /// Those of the stream.
 pub fn print_above(text: &str, stream: &mut impl Write) -> io::Result<()> {
-    let line = on_screen();
+    let line = ON_SCREEN.lock();
     match line.is_empty() {
         true => stream.write_all(text.as_bytes()),
         false => stream.write_all(format!("{}{text}{line}", wiped(&line)).as_bytes()),
@@ -61,10 +61,6 @@ fn open_terminal() -> io::Result<Receiver> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let terminal = ttyname(stdin(), Vec::new())?;
     Receiver::from_owned_fd_unchecked(rustix::fs::open(terminal, flags, Mode::empty())?)
-}
-
-fn on_screen() -> MutexGuard<'static, String> {
-    ON_SCREEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns what takes a line off the terminal, as many rows as it has.
@@ -118,7 +114,7 @@ impl Prompt {
             self.keys = open_terminal().ok();
         }
         self.take_keys();
-        let mut shown = on_screen();
+        let mut shown = ON_SCREEN.lock();
         if shown.is_empty() {
             let text = match columns(&stdout()) {
                 Some(columns) => wrap(self.text.trim_end(), columns) + " ",
@@ -136,7 +132,7 @@ impl Prompt {
     /// # Errors
     /// As [`Output::text`].
     pub fn hide(&self, output: Output) -> Result {
-        let mut shown = on_screen();
+        let mut shown = ON_SCREEN.lock();
         let line = std::mem::take(&mut *shown);
         match line.is_empty() {
             true => Ok(()),

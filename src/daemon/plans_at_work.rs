@@ -4,11 +4,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
 use futures_util::future::{pending, select_all};
+use parking_lot::Mutex;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::settings::EndWorkers;
@@ -81,7 +82,7 @@ impl PlansAtWork {
 
     /// Adds the plan that the daemon begins with.
     pub fn begin_with(&mut self, run: PlanRun) {
-        locked(&self.missions).insert(run.settings.mission.clone());
+        self.missions.lock().insert(run.settings.mission.clone());
         self.runs.insert(run.settings.plan.clone(), run);
     }
 
@@ -110,7 +111,7 @@ impl PlansAtWork {
 
     fn close_run(&mut self, id: &PlanId, end: &DaemonEnd, own_folder: bool, keep: bool) {
         if let Some(run) = self.runs.remove(id) {
-            locked(&self.missions).remove(&run.settings.mission);
+            self.missions.lock().remove(&run.settings.mission);
             let settled = matches!(end, DaemonEnd::Settled(_));
             let left = LeftPlan {
                 seq: run.view.seq,
@@ -144,7 +145,7 @@ impl PlansAtWork {
             if let Ok((id, Some(workers))) = closed
                 && let Some(kept) = &self.folder.kept_workers
             {
-                locked(kept).push((id, workers));
+                kept.lock().push((id, workers));
             }
         }
     }
@@ -179,7 +180,7 @@ impl PlansAtWork {
                 let mission = choose_mission(&mut at_work.settings, &missions)?;
                 let opened = open(at_work).await;
                 if opened.is_err() {
-                    locked(&missions).remove(&mission);
+                    missions.lock().remove(&mission);
                 }
                 opened.map(Some)
             });
@@ -452,7 +453,7 @@ fn choose_mission(
         settings.mission.clone(),
         settings.volumes.mission_aside(&settings.plan),
     );
-    match locked(missions).insert(usual) {
+    match missions.lock().insert(usual) {
         // From an earlier time beside others; where there is one, the plan is said to have its mission there.
         true => drop(std::fs::remove_dir_all(aside)),
         false => {
@@ -461,10 +462,6 @@ fn choose_mission(
         }
     }
     Ok(settings.mission.clone())
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Shares lanes: in rounds, one to each that wants another one.

@@ -2,9 +2,9 @@
 //! The first request has the form that most of them accept; if a server rejects a part, the request is repeated without it, and
 //! that part is left out from then on.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -84,14 +84,13 @@ impl HttpModel {
     }
 
     async fn post<A: ApiAnswer>(&self, request: &Request) -> Result<A, LlmError> {
-        let known = || self.without.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut without = known().clone();
+        let mut without = self.without.lock().clone();
         loop {
             match self.endpoint.post(&self.body(request, &without)).await {
                 Err(error) => without.push(rejected_part(&error, &without).ok_or(error)?),
                 answer => return answer,
             }
-            known().clone_from(&without);
+            self.without.lock().clone_from(&without);
         }
     }
 

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use hyper::header::USER_AGENT;
 use hyper::http::request::Parts;
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
     CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
@@ -290,8 +291,7 @@ impl Server {
     }
 
     fn subscriptions(&self) -> Option<MutexGuard<'_, HashMap<&'static str, JoinSet<()>>>> {
-        let subscribed = self.session.as_ref()?.subscribed.lock();
-        Some(subscribed.unwrap_or_else(PoisonError::into_inner))
+        Some(self.session.as_ref()?.subscribed.lock())
     }
 }
 

@@ -1,9 +1,10 @@
 //! Notifies listeners when the served plan has changed, whichever process changed it. No task runs while there are no
 //! listeners.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use super::mcp_server::SharedState;
@@ -26,7 +27,7 @@ impl SharedState {
         // The order matters: a change between these two lines is announced twice instead of never.
         let moved = self.served.toolbox.store().moved();
         let seen = self.read_seq().await;
-        let mut announce = self.announce.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut announce = self.announce.lock();
         if let Some(running) = announce.as_ref() {
             return running.subscribe();
         }
@@ -48,7 +49,7 @@ impl SharedState {
             });
             tokio::select! {
                 () = announce.closed() => {
-                    let mut running = self.announce.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut running = self.announce.lock();
                     // A new listener may have come in between.
                     if announce.receiver_count() == 0 {
                         *running = None;

@@ -19,11 +19,12 @@ mod text_store;
 
 use std::fmt::Display;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::own_files;
@@ -364,11 +365,11 @@ impl Store {
         let (slot, committed) = (Arc::clone(&result), Arc::clone(&result));
         let run = move |draft: &mut Draft<'_>| {
             let value = change(draft)?;
-            *locked(&slot) = Some(value);
+            *slot.lock() = Some(value);
             Ok(())
         };
         let then = move || {
-            locked(&committed).as_mut().map(then);
+            committed.lock().as_mut().map(then);
         };
         let (done, answer) = oneshot::channel();
         let job = StoreJob::Change(store_thread::ChangeJob {
@@ -387,7 +388,7 @@ impl Store {
         });
         self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)??;
-        locked(&result).take().ok_or(StoreError::Closed)
+        result.lock().take().ok_or(StoreError::Closed)
     }
 
     /// Reads a plan in its committed state, with its seq.
@@ -668,11 +669,6 @@ fn once<T>(
 ) -> impl FnMut(&mut Draft<'_>) -> Result<T, Refusal> {
     let mut change = Some(change);
     move |draft| change.take().ok_or(Refusal::Dropped)?(draft)
-}
-
-/// Locks the slot of a change's result, which is filled even if the code after the change panicked.
-fn locked<T>(slot: &Mutex<T>) -> MutexGuard<'_, T> {
-    slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns a number in the database's type.

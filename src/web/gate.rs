@@ -1,11 +1,11 @@
 //! The one gate: what every request must have before any other code sees it. A page of another site in the same browser, another
 //! user of this machine and a program without the token are kept out here.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN};
 use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -249,7 +249,7 @@ impl Gate {
 
 /// Counts one more in this second, unless there were too many.
 fn count(second: &Second, most: u32) -> Result<(), ApiError> {
-    let mut second = second.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut second = second.lock();
     if second.0.elapsed() >= SECOND {
         *second = (Instant::now(), 0);
     }

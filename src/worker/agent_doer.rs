@@ -170,7 +170,7 @@ impl CommandRun<'_> {
     async fn run_all(&self, steps: Vec<AgentProcess>) -> Result<Vec<ProcessEnd>> {
         let vital = RunVitals::new(&self.job.command.id, wall());
         let session = self.job.kept_session.as_ref();
-        vital.current().session = session.map(SessionId::to_string);
+        vital.heartbeat.lock().session = session.map(SessionId::to_string);
         let mut left = self.doer.deadline;
         let mut all = Vec::new();
         for step in steps {
@@ -214,7 +214,7 @@ impl CommandRun<'_> {
         };
         let started = |group: &mut ProcessGroup| {
             group.may_stay();
-            vital.current().pid = Some(group.id());
+            vital.heartbeat.lock().pid = Some(group.id());
             worker.beat(vital, None);
         };
         let mut halted = None;

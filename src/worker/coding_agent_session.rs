@@ -314,7 +314,7 @@ impl<'a> SessionRun<'a> {
         let until = wall().plus(wait);
         let status = fault.status_text();
         tracing::info!(command = %self.at.job.command.id, said = fault.said, status, "the model behind the agent failed, it is tried again");
-        vital.current().blocked_until = Some(until);
+        vital.heartbeat.lock().blocked_until = Some(until);
         let said = format!("the model fails{status}: {}", one_line(fault.words(), 160));
         self.at.worker.notify(WorkerEvent::Waits { said, until });
     }

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::io;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -126,7 +127,7 @@ impl From<VolumesError> for WorkStop {
 /// The heartbeat of the agent that works on a command.
 pub(super) struct RunVitals<'a> {
     id: &'a CommandId,
-    heartbeat: Mutex<Heartbeat>,
+    pub(super) heartbeat: Mutex<Heartbeat>,
 }
 
 impl<'a> RunVitals<'a> {
@@ -152,7 +153,7 @@ impl<'a> RunVitals<'a> {
 
     /// Begins a run.
     pub(super) fn begin(&self, run: LogPosition, session: Option<&SessionId>) {
-        let mut current = self.current();
+        let mut current = self.heartbeat.lock();
         *current = Heartbeat {
             session: session.map(SessionId::to_string),
             started_at: current.started_at,
@@ -162,13 +163,7 @@ impl<'a> RunVitals<'a> {
     }
 
     pub(super) fn session(&self) -> Option<SessionId> {
-        self.current().session.clone().map(SessionId::new)
-    }
-
-    pub(super) fn current(&self) -> MutexGuard<'_, Heartbeat> {
-        // A panic leaves it whole: each change is one assignment.
-        let heartbeat = self.heartbeat.lock();
-        heartbeat.unwrap_or_else(PoisonError::into_inner)
+        self.heartbeat.lock().session.clone().map(SessionId::new)
     }
 }
 
@@ -377,11 +372,11 @@ impl Worker {
             HeartbeatSource::Wanted(output) => (output, None),
         };
         let mut stopping = self.stopping.clone();
-        let begun = vital.current().run.map(|run| [run.out, run.err]);
+        let begun = vital.heartbeat.lock().run.map(|run| [run.out, run.err]);
         let lengths = || output.map_or([0, 0], ChildOutput::lengths);
         let begun = begun.unwrap_or_else(lengths);
         let mut searched = begun[0];
-        let mut pulse = Pulse::new(vital.current().last_output_at, begun);
+        let mut pulse = Pulse::new(vital.heartbeat.lock().last_output_at, begun);
         // Several heartbeats fit into the silence after which the daemon ends an agent.
         let every = BEAT.min(self.config.run.task_timeout / 5).max(LOOK);
         let mut next_beat = Instant::now();
@@ -404,22 +399,22 @@ impl Worker {
                 searched = lengths[0];
                 let found = kind.session(&output.head_since(begun[0], HEAD));
                 if found.is_some() {
-                    vital.current().session = found.map(|session| session.to_string());
+                    vital.heartbeat.lock().session = found.map(|session| session.to_string());
                     // At once: without it a crash would lose the session.
                     next_beat = Instant::now();
                     pulse.quicken();
                 }
             }
             if Instant::now() >= next_beat {
-                let pid = vital.current().pid.unwrap_or(0);
+                let pid = vital.heartbeat.lock().pid.unwrap_or(0);
                 let beats = match source {
                     HeartbeatSource::Agent(output, of) => pulse.beats(output, pid, of),
                     HeartbeatSource::Wanted(_) => true,
                 };
                 let fault = pulse.fault().filter(|_| !beats).map(str::to_owned);
-                let begins = fault.is_some() && vital.current().model_fails.is_none();
+                let begins = fault.is_some() && vital.heartbeat.lock().model_fails.is_none();
                 if beats || begins {
-                    vital.current().model_fails = fault;
+                    vital.heartbeat.lock().model_fails = fault;
                     self.beat(vital, output.and_then(ChildOutput::last_written));
                 }
                 next_beat = Instant::now() + every;
@@ -447,7 +442,7 @@ impl Worker {
         vital: &RunVitals<'_>,
         last_written: Option<SystemTime>,
     ) -> Result<(), VolumesError> {
-        let mut life = vital.current();
+        let mut life = vital.heartbeat.lock();
         life.last_output_at = last_written.map(time_of);
         life.machine = machine().map(str::to_owned);
         self.volumes.live(vital.id, &life)

@@ -2,8 +2,8 @@
 //! request is a command in the files. After a restart it is made again from the store.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::RequestWait;
@@ -82,13 +82,13 @@ impl LaneRegistry {
 
     /// Returns whether a role is one of those in the process.
     pub(super) fn has(&self, role: &RoleId) -> bool {
-        self.state().lanes.contains_key(role)
+        self.state.lock().lanes.contains_key(role)
     }
 
     /// Checks whether a lane may ask a role, and keeps a place in its queue for the request until the lane asks for another
     /// one or ends its work.
     pub(super) fn keep_place(&self, lane: &Lane, on: &RoleId) -> Result<(), RequestRefused> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.turn(lane, |at| at.wait = None);
         if !state.lanes.contains_key(on) {
             return Ok(());
@@ -110,19 +110,19 @@ impl LaneRegistry {
     /// Notes that a lane sends a request, for which it will wait: it may have been prepared by an earlier process.
     pub(super) fn sends(&self, lane: &Lane, request: &RequestId, on: &RoleId) {
         let wait = RoleWait::sent(request.clone(), on.clone());
-        self.state().turn(lane, |at| at.wait = Some(wait));
+        self.state.lock().turn(lane, |at| at.wait = Some(wait));
     }
 
     /// Returns the requests to a role that no lane of it is at yet.
     pub(super) fn unanswered(&self, role: &RoleId) -> BTreeSet<CommandId> {
-        let state = self.state();
+        let state = self.state.lock();
         state.unanswered(role).flatten().collect()
     }
 
     /// Notes what work of a role waited for when an earlier process ended: the lane that takes it up again waits for that.
     pub(super) fn waited(&self, role: &RoleId, work: RequestId, request: RequestId, on: RoleId) {
         let before = (role.clone(), RoleWait::sent(request, on));
-        self.state().before.insert(work, before);
+        self.state.lock().before.insert(work, before);
     }
 
     /// Notes that a lane has taken up work, or goes on with it.
@@ -132,7 +132,7 @@ impl LaneRegistry {
             ..LaneWork::default()
         };
         // What it waited for in an earlier process is known until it waits again.
-        if let Some(at) = self.state().noted_mut(lane) {
+        if let Some(at) = self.state.lock().noted_mut(lane) {
             *at = now;
         }
         self.wake();
@@ -152,19 +152,19 @@ impl LaneRegistry {
             wait: Some(RoleWait::sent(request.clone(), on.clone())),
             with_person,
         };
-        self.state().turn(lane, |at| *at = now);
+        self.state.lock().turn(lane, |at| *at = now);
         self.wake();
     }
 
     /// Notes that a lane is free again.
     pub(super) fn rests(&self, lane: &Lane) {
-        self.state().turn(lane, |at| *at = LaneWork::default());
+        self.state.lock().turn(lane, |at| *at = LaneWork::default());
         self.wake();
     }
 
     /// Returns whether time passes for a request to a role here.
     pub(super) fn hold(&self, role: &RoleId, request: &RequestId) -> RequestWait {
-        let state = self.state();
+        let state = self.state.lock();
         let free = |lane: Lane| state.work_of(&lane).is_none();
         match state.at(request, role) {
             Some(lane) if state.is_with_person(lane.clone()) => RequestWait::Rests,
@@ -178,11 +178,6 @@ impl LaneRegistry {
     /// Wakes every lane.
     pub(super) fn wake(&self) {
         self.changes.send_modify(|count| *count += 1);
-    }
-
-    fn state(&self) -> MutexGuard<'_, RegistryState> {
-        // What is in there is whole at every moment.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,9 @@
 //! What the roles in the process share: their host, and the registry of their lanes.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
 
 use super::lane_registry::LaneRegistry;
 use super::request_timeout::last_lives;
@@ -39,8 +41,7 @@ impl SharedContext {
     /// What the file system says.
     pub(super) fn is_busy(&self, role: &RoleId) -> Result<bool, VolumesError> {
         let locked = self.host.volumes.locked()?;
-        let known = self.assignees.lock();
-        let mut known = known.unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.assignees.lock();
         // The ids are in order.
         known.retain(|id, _| locked.binary_search(id).is_ok());
         if known.len() < locked.len() {
