@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use super::judging_files::scripts;
 use crate::config::CheckConfig;
 use crate::plan::{CheckProgram, CheckResult};
 use crate::wire::sha256;
+use parking_lot::Mutex;
 
 /// The most programs of checks that are looked at.
 const MOST: usize = 50;
@@ -59,7 +59,7 @@ fn program(word: &str) -> Option<CheckProgram> {
     let changed = (file.ctime(), file.ctime_nsec());
     let state = (file.dev(), file.ino(), file.size(), changed);
     // Who waits here waits for the same program, mostly.
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.lock();
     // One that may be run but not read has no hash.
     let read = || fs::read(&path).map(sha256).unwrap_or_default();
     let hash = known.get(&state).cloned().unwrap_or_else(read);

@@ -6,8 +6,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -69,7 +69,7 @@ pub fn write(folder: &Path, path: &str, bytes: &[u8], closed: &[PathBuf]) -> io:
     }
     let temp = temp_of(name);
     // One write at a time: all writers of this file use the same temporary name.
-    let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = WRITING.lock();
     // Removes what a killed process left unfinished.
     match rustix::fs::unlinkat(&place, &temp, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}

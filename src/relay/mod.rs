@@ -7,9 +7,10 @@ mod own_clone;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
@@ -77,28 +78,27 @@ pub struct RelayOptions {
 struct Claims(Arc<Mutex<BTreeMap<CommandId, Duration>>>);
 
 impl Claims {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<CommandId, Duration>> {
-        // A panic leaves it whole: each change is one call.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn set(&self, id: &CommandId, until: Duration) {
-        self.all().insert(id.clone(), until);
+        self.0.lock().insert(id.clone(), until);
     }
 
     /// Returns until when a command is the relay's; one that an earlier process had counts from now on.
     fn of(&self, id: &CommandId) -> Duration {
-        *self.all().entry(id.clone()).or_insert(since_boot() + CLAIM)
+        *self
+            .0
+            .lock()
+            .entry(id.clone())
+            .or_insert(since_boot() + CLAIM)
     }
 
     fn forget(&self, id: &CommandId) {
-        self.all().remove(id);
+        self.0.lock().remove(id);
     }
 
     /// Resolves when an agent is to be stopped.
     async fn soon_over(&self) {
         loop {
-            let first = self.all().values().min().copied();
+            let first = self.0.lock().values().min().copied();
             let left = first.map(|until| until.saturating_sub(since_boot() + MARGIN));
             if left.is_some_and(|left| left.is_zero()) {
                 return;
@@ -267,7 +267,7 @@ impl Relay {
                 }
             }
         }
-        self.until.all().retain(|_, until| *until > soon);
+        self.until.0.lock().retain(|_, until| *until > soon);
     }
 
     async fn exchange(&mut self) -> Result<(), RelayError> {
@@ -356,7 +356,7 @@ impl Relay {
         let kept = self.options.link.beat(&self.options.about, &beats).await?;
         self.new.retain(|new| kept.contains(&new.claimed.id));
         let until = |id: &CommandId| (id.clone(), asked + CLAIM);
-        *self.until.all() = kept.iter().map(until).collect();
+        *self.until.0.lock() = kept.iter().map(until).collect();
         for held in held {
             let (id, title) = (&held.id, title(&held.text, &held.id));
             if !kept.contains(id) {

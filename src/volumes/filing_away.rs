@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use super::torn_files::is_part;
 use super::{
@@ -10,6 +9,7 @@ use super::{
     move_new, numbered, replace, unless,
 };
 use crate::plan::{AppliedReport, CommandId, QuestionId};
+use parking_lot::Mutex;
 
 /// This lock is held while a report is rejected.
 static REJECTING: Mutex<()> = Mutex::new(());
@@ -54,7 +54,7 @@ impl Volumes {
     /// rejected report without its reason cannot occur.
     fn reject(&self, report: &Path, reason: &str) -> Result<()> {
         // Rejected reports share one folder, and two long names may become equal when they are cut.
-        let _alone = REJECTING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = REJECTING.lock();
         if !exists(report)? {
             return Ok(());
         }

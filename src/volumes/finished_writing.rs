@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 use std::fs::Metadata;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::Mutex;
 
 use crate::plan::Time;
 use crate::plan_time::{Clock, time_of, wall};
@@ -55,7 +57,7 @@ struct FileEvents {
 
 impl WatchHints {
     pub(super) fn note(&self, name: &str, phase: WritePhase, at: Instant) {
-        let mut events = self.events();
+        let mut events = self.0.lock();
         if phase == WritePhase::RenamedIn && events.arrived.len() < MOST_ARRIVED {
             events.arrived.push(name.to_owned());
         }
@@ -69,33 +71,28 @@ impl WatchHints {
 
     /// Returns the names of the first few files that were renamed into the folder since the last call.
     pub(super) fn drain_arrived(&self) -> Vec<String> {
-        std::mem::take(&mut self.events().arrived)
+        std::mem::take(&mut self.0.lock().arrived)
     }
 
     pub(super) fn forget(&self, name: &str) {
-        self.events().files.remove(name);
+        self.0.lock().files.remove(name);
     }
 
     /// Records that events were lost: no earlier event can be relied on.
     pub(super) fn lose(&self, at: Instant) {
-        let mut events = self.events();
+        let mut events = self.0.lock();
         events.files.clear();
         events.lost = Some(at);
     }
 
     pub(super) fn get(&self, name: &str) -> Option<(WritePhase, Instant)> {
-        self.events().files.get(name).copied()
+        self.0.lock().files.get(name).copied()
     }
 
     /// Removes the events of files that are not in a listing; events since the listing began stay.
     pub(super) fn retain_listed(&self, listed: impl Fn(&str) -> bool, begun: Instant) {
         let kept = |name: &String, (_, at): &mut (_, Instant)| *at >= begun || listed(name);
-        self.events().files.retain(kept);
-    }
-
-    fn events(&self) -> MutexGuard<'_, FileEvents> {
-        // After a panic elsewhere, at worst one hint is missing.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().files.retain(kept);
     }
 }
 
@@ -278,19 +275,19 @@ mod tests {
         for number in 0..MOST_NAMES + 10 {
             hints.note(&format!("report-{number}.md"), WritePhase::Writing, now);
         }
-        assert_eq!(hints.events().files.len(), MOST_NAMES);
+        assert_eq!(hints.0.lock().files.len(), MOST_NAMES);
         hints.note("report-0.md", WritePhase::Closed, now);
         assert_eq!(hints.get("report-0.md"), Some((WritePhase::Closed, now)));
         hints.retain_listed(|_| false, now);
-        assert_eq!(hints.events().files.len(), MOST_NAMES);
+        assert_eq!(hints.0.lock().files.len(), MOST_NAMES);
         hints.retain_listed(|name| name == "report-0.md", Instant::now());
-        assert_eq!(hints.events().files.len(), 1);
+        assert_eq!(hints.0.lock().files.len(), 1);
         hints.lose(now);
         assert_eq!(hints.get("report-0.md"), None);
         hints.note("report-0.md", WritePhase::Writing, now);
         assert_eq!(hints.get("report-0.md"), None);
         hints.note("report-0.md", WritePhase::Closed, now);
         hints.note("report-1.md", WritePhase::Writing, now + LOSS);
-        assert_eq!(hints.events().files.len(), 2);
+        assert_eq!(hints.0.lock().files.len(), 2);
     }
 }

@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use notify::event::{AccessKind, AccessMode, Event, EventKind, ModifyKind, RenameMode};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::finished_writing::WritePhase;
@@ -142,7 +143,7 @@ impl Watch {
     /// Checks one path, and returns whether it now leads to another file or folder than at the last check.
     fn check_one(&mut self, one: &mut Watched) -> bool {
         let now = fs::metadata(&one.path).ok().map(|metadata| metadata.ino());
-        let removed = self.handler.gone().remove(&one.path);
+        let removed = self.handler.gone.lock().remove(&one.path);
         let replaced = one.inode.is_some() && (now != one.inode || removed);
         if one.is_watched && now.is_some() && !replaced {
             return false;
@@ -221,7 +222,7 @@ impl EventHandler {
         if let EventKind::Remove(_) = event.kind {
             let mut gone = event.paths.clone();
             gone.retain(|path| self.folders.contains(path));
-            self.gone().extend(gone);
+            self.gone.lock().extend(gone);
         }
         for path in &event.paths {
             match &self.stored {
@@ -229,10 +230,6 @@ impl EventHandler {
                 _ => self.wake.notify_one(),
             }
         }
-    }
-
-    fn gone(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
-        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lose(&self, why: &str) {

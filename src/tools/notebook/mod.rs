@@ -17,8 +17,9 @@ mod tests;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -322,7 +323,7 @@ impl PlanNotebook {
         hook: impl Fn(&Self, &NotebookPlan) -> HookResult + Send + Sync + 'static,
     ) {
         let hook: Arc<Hook> = Arc::new(hook);
-        let mut hooks = self.hooks();
+        let mut hooks = self.toolbox.notebook.hooks.lock();
         match hooks.iter_mut().find(|(name, _)| name == hook_name) {
             Some(registered) => registered.1 = hook,
             None => hooks.push((hook_name.to_owned(), hook)),
@@ -334,7 +335,7 @@ impl PlanNotebook {
     /// # Errors
     /// No hook has that name ([`NotebookErrorCode::UnknownHook`]).
     pub fn remove_plan_change_hook(&self, hook_name: &str) -> Result<()> {
-        let mut hooks = self.hooks();
+        let mut hooks = self.toolbox.notebook.hooks.lock();
         let before = hooks.len();
         hooks.retain(|(name, _)| name != hook_name);
         if hooks.len() < before {
@@ -342,11 +343,6 @@ impl PlanNotebook {
         }
         let text = format!("There is no plan change hook '{hook_name}'.");
         Err(NotebookErrorCode::UnknownHook.error(text))
-    }
-
-    fn hooks(&self) -> MutexGuard<'_, Vec<Named>> {
-        let hooks = &self.toolbox.notebook.hooks;
-        hooks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the current plan, if there is one; changes nothing.
@@ -372,7 +368,7 @@ impl PlanNotebook {
     /// Answers after a change of a plan, once every hook has run.
     async fn changed(&self, plan: &PlanId, text: String) -> ToolResponse {
         let mut response = ToolResponse::new(text, None);
-        let hooks = self.hooks().clone();
+        let hooks = self.toolbox.notebook.hooks.lock().clone();
         if hooks.is_empty() {
             return response;
         }

@@ -69,7 +69,7 @@ pub struct InMemoryPlanStorage {
 
 impl InMemoryPlanStorage {
     fn with<T>(&self, use_plans: impl FnOnce(&mut Vec<NotebookPlan>) -> T) -> T {
-        use_plans(&mut self.plans.lock().unwrap_or_else(PoisonError::into_inner))
+        use_plans(&mut self.plans.lock())
     }
 }
 

@@ -150,13 +150,13 @@ async fn unchanged_plan_calls_no_hook() {
     let calls = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&calls);
     notebook.register_plan_change_hook("count", move |_, _| {
-        *counted.lock().unwrap() += 1;
+        *counted.lock() += 1;
         Ok(())
     });
     for _ in 0..2 {
         set(&notebook, 0, SubTaskState::InProgress).await;
     }
-    assert_eq!(*calls.lock().unwrap(), 1);
+    assert_eq!(*calls.lock(), 1);
 }
 
 #[tokio::test]

@@ -99,7 +99,7 @@ async fn hooks_receive_plan_after_each_change() {
     notebook.register_plan_change_hook("watch", move |_, plan| {
         let letters = (plan.subtasks.iter()).map(|it| it.state.to_string().remove(0));
         let line = format!("{} {}", plan.state, letters.collect::<String>());
-        sink.lock().unwrap().push(line);
+        sink.lock().push(line);
         Ok(())
     });
     create(&notebook, "Plan", &["a", "b"]).await;
@@ -113,7 +113,7 @@ async fn hooks_receive_plan_after_each_change() {
     let plans = notebook.storage().get_plans().await.unwrap();
     let recovered = notebook.recover_historical_plan(&plans[0].id);
     recovered.await.unwrap();
-    let seen = seen.lock().unwrap().join("; ");
+    let seen = seen.lock().join("; ");
     let wanted =
         "todo tt; in_progress it; in_progress di; in_progress dit; abandoned daa; in_progress dtt";
     assert_eq!(seen, wanted);

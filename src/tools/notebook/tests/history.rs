@@ -269,8 +269,8 @@ impl PlanStorageBase for UnreliableStorage {
         if self.away.load(Ordering::SeqCst) {
             return Box::pin(async { Err(StorageError::Connection("no route".to_owned())) });
         }
-        let other = self.meanwhile.lock().unwrap().take();
-        let recovered = self.recovered.lock().unwrap().take();
+        let other = self.meanwhile.lock().take();
+        let recovered = self.recovered.lock().take();
         Box::pin(async move {
             if let Some(other) = other {
                 if let Some(id) = recovered {
@@ -318,7 +318,7 @@ fn meanwhile(storage: &UnreliableStorage, notebook: &PlanNotebook) {
         notebook: NotebookParts::default(),
         ..notebook.toolbox.clone()
     });
-    *storage.meanwhile.lock().unwrap() = Some(other);
+    *storage.meanwhile.lock() = Some(other);
 }
 
 #[tokio::test]
@@ -403,7 +403,7 @@ async fn failed_replace_leaves_no_export() {
     create(&notebook, "Other", &["c"]).await;
     let other = current(&notebook).await.id;
     meanwhile(&storage, &notebook);
-    *storage.recovered.lock().unwrap() = Some(old.clone());
+    *storage.recovered.lock() = Some(old.clone());
     let slow = notebook.recover_historical_plan(&old).await;
     fails(slow, Conflict, "the current plan already");
     assert_eq!(current(&notebook).await.id, old);
