@@ -189,8 +189,9 @@ impl Work {
         }
         let folder = match &head.line {
             _ if !head.is_isolated() => PathBuf::from(&head.workspace),
-            Some(line) => PathBuf::from(&line.folder),
-            None => self.app.worktrees(head),
+            // That of a plan that was taken over is made when it begins here.
+            Some(line) if !line.folder.is_empty() => PathBuf::from(&line.folder),
+            _ => self.app.worktrees(head),
         };
         let folder = shown_from_here(&folder);
         self.app

@@ -156,6 +156,7 @@ fn place(head: &PlanHead, program: &ProgramName) -> Option<String> {
     let place = match (&head.line, head.status.settled()) {
         _ if folder.is_empty() || head.isolation_is_open() => return None,
         (_, true) => view::place_of_results(head, folder, program),
+        (Some(line), _) if line.folder.is_empty() => return None,
         (Some(line), _) => view::place_of_agents(head, &line.folder, program),
         (None, _) if head.is_isolated() => return None,
         (None, _) => view::place_of_agents(head, folder, program),

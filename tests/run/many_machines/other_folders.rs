@@ -89,6 +89,7 @@ fn person_takes_a_plan_over_that_was_given_back_elsewhere() {
     });
     here.does(&again, "two.txt");
     assert_eq!(running.wait().code(), Some(0), "{}", terminal.shown());
+    lacks(terminal.shown(), "below ``");
     has(here.results(&plan), ["one.txt", "two.txt"]);
     history_is_whole(&here.scene);
 }
