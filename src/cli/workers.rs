@@ -59,9 +59,8 @@ fn of_relay(relay: &RelayView, now: Time) -> String {
         1 => format!("has {}", relay.holds[0]),
         many => format!("has {many} commands"),
     };
-    let trouble = unless_empty(&relay.trouble, |trouble| format!("\n          {trouble}"));
     format!(
-        "relay {}: {} takes commands{of}, version {}, {state}{}, {holds}{trouble}",
+        "relay {}: {} takes commands{of}, version {}, {state}{}, {holds}",
         relay.name,
         relay.agent,
         relay.version,

@@ -415,12 +415,7 @@ impl Relay {
         let projects: Vec<&String> = self.options.config.projects.keys().collect();
         let (roles, sessions) = (&self.options.about.roles, self.options.notes.sessions());
         let link = &self.options.link;
-        let claimed = link.claim(roles, &projects, sessions, &passed).await?;
-        if claimed.is_none() && passed.is_empty() && self.new.is_empty() {
-            // Nothing waits that could not be laid out here.
-            self.options.about.trouble.clear();
-        }
-        Ok(claimed)
+        Ok(link.claim(roles, &projects, sessions, &passed).await?)
     }
 
     /// Lays a command that ends a session into the folder. After a kill it comes again.
@@ -491,25 +486,18 @@ impl Relay {
                 // A panic has printed itself.
                 Err(_) => "an error of the program".to_owned(),
             };
-            let ClaimedCommand {
-                id, claim, plan, ..
-            } = claimed;
-            self.until.forget(&id);
-            let about = &mut self.options.about;
+            self.until.forget(&claimed.id);
+            let RelayOptions { about, link, .. } = &self.options;
             let refused = format!("`{}` cannot work on it: {why}", about.machine);
             let refused = one_line(&refused, REFUSED);
-            if !self.options.link.release(&id, claim, refused).await? {
+            if !link.release(&claimed.id, claimed.claim, refused).await? {
                 // It was taken back meanwhile, and so nothing came any more.
                 continue;
             }
-            about.trouble = format!(
-                "plan `{plan}` of project `{}` cannot be worked on here: {why}",
-                claimed.project
-            );
-            (self.options.notice)(&about.trouble);
-            about.trouble = one_line(&about.trouble, REFUSED);
+            let ClaimedCommand { plan, project, .. } = claimed;
+            let what = format!("plan `{plan}` of project `{project}` cannot be worked on here");
+            (self.options.notice)(&format!("{what}: {why}"));
             self.trouble.insert(plan, since_boot() + TROUBLE);
-            self.beaten = None;
         }
         match taken {
             true => self.beat().await,

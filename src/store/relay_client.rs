@@ -57,8 +57,6 @@ pub struct AboutRelay {
     pub version: String,
     pub agent: String,
     pub roles: Vec<String>,
-    /// What it could not work on lately, and why.
-    pub trouble: String,
     /// It was stopped by its person, and is forgotten.
     pub ended: bool,
 }

@@ -17,7 +17,6 @@ const LOST: Duration = Duration::from_secs(60);
 
 /// The most characters of what a relay says of itself.
 const SAID: usize = 100;
-const TROUBLE: usize = 400;
 
 /// An agent with a task.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -51,8 +50,6 @@ pub struct RelayView {
     /// It has said nothing for a minute.
     pub lost: bool,
     pub holds: Vec<CommandId>,
-    /// What it could not work on lately, and why; empty if there is nothing.
-    pub trouble: String,
 }
 
 /// Returns the agents that have a task, and the relays that were heard of lately or are lost.
@@ -108,7 +105,6 @@ async fn relays(store: &Store) -> Result<Vec<RelayView>> {
             roles: relay.about.roles.iter().map(|role| said(role)).collect(),
             last_heartbeat: time_text(at),
             lost: relay.silent > LOST,
-            trouble: one_line(&relay.about.trouble, TROUBLE),
             holds: relay.holds,
         }
     };

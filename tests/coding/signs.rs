@@ -31,9 +31,9 @@ fn agent_that_only_retries_its_model_times_out() {
     let script = format!(
         "say; if [ $run = 1 ]; then while :; do echo '{again}'; sleep 0.1; done; fi; result 'made'"
     );
-    let scene = Scene::configured(&script, "[run]\ntask_timeout = \"2s\"\n");
+    let scene = Scene::configured(&script, "[run]\ntask_timeout = \"6s\"\n");
     scene.run().exits(0);
-    let told = "no heartbeat for 2 s: its agent only asked a model again that fails: 500";
+    let told = "no heartbeat for 6 s: its agent only asked a model again that fails: 500";
     has(scene.env.run("log").stdout, told);
     has(scene.env.run("why 1").stdout, told);
 }

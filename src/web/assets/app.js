@@ -100,7 +100,7 @@ function Workers() {
     : html`<p>No worker (an agent, a program or a person) has a task at the moment. <code>plan-agent worker --agent claude</code> starts one; <code>run</code> brings its own.</p>`}
     ${data.relays.length > 0 && html`<h2>Relays</h2><p class="quiet">They bring tasks to agents on other machines.</p><ul>${data.relays.map((each) => html`<li key=${each.name}>
       ${each.lost && html`<span class="state bad">✗ lost</span> `}<b>${each.name}</b> · ${each.agent} · version ${each.version} · heard of <${Ago} time=${each.last_heartbeat} /> ·
-      ${each.roles.some(Boolean) ? ` for ${each.roles.join(", ")} · ` : " "}${each.holds.length ? `has ${many(each.holds.length, "command")}` : "has no command"}${each.trouble && html`<p class="quiet">${each.trouble}</p>`}</li>`)}</ul>`}`;
+      ${each.roles.some(Boolean) ? ` for ${each.roles.join(", ")} · ` : " "}${each.holds.length ? `has ${many(each.holds.length, "command")}` : "has no command"}</li>`)}</ul>`}`;
 }
 
 function LogIn() {
