@@ -107,7 +107,10 @@ impl ProofRuns {
         let first = plan.attempts_of(task.number).next()?;
         let began = match &head.line {
             Some(line) => Some(line.base.clone()),
-            None => earliest_tree(plan),
+            None => {
+                let first = plan.attempts().min_by_key(|attempt| attempt.issued);
+                first.and_then(|attempt| attempt.tree.clone())
+            }
         };
         let names: Vec<String> = check_names(plan, &task).cloned().collect();
         let mut attempts = plan.attempts_of(task.number);
@@ -162,6 +165,10 @@ impl ProofRuns {
 
     /// Adds the doubts that stand on what a result changed of what judges it.
     fn doubt_changes(&self, changes: &JudgingChanges, results: &mut [CheckResult]) {
+        let is_check = |name: &str| self.settings.config.checks.contains_key(name);
+        if changes.is_empty {
+            doubt(results, is_check, "the result changes no file");
+        }
         for why in &changes.doubts {
             doubt(results, |_| true, why);
         }
@@ -191,12 +198,6 @@ impl ProofRuns {
             moved.changed().await?;
         }
     }
-}
-
-/// Returns the state of the workspace that the first attempt of a plan began with.
-fn earliest_tree(plan: &Plan) -> Option<String> {
-    let first = plan.attempts().min_by_key(|attempt| attempt.issued);
-    first.and_then(|attempt| attempt.tree.clone())
 }
 
 /// Returns the files that changed during attempts.
@@ -311,13 +312,16 @@ impl Subject {
             let why = "what was accepted meanwhile changed it, too";
             doubt(results, mended, why);
         }
-        let Some(compared) = compared else {
+        let Some(mut compared) = compared else {
             if let Some(why) = self.may_judge_itself() {
                 let is_check = |name: &str| self.names.iter().any(|check| check == name);
                 doubt(results, is_check, &why);
             }
             return Ok(());
         };
+        if (results.iter()).any(|result| result.passed && result.doubt.is_empty()) {
+            self.look_back(&mut compared).await;
+        }
         self.runs.doubt_changes(&compared.changes, results);
         let passed = results.iter_mut();
         let passed = passed.filter(|result| result.passed && result.doubt.is_empty());
@@ -353,17 +357,6 @@ impl Subject {
             changes.restored.retain(is_own);
             changes.kept.retain(is_own);
             changes.added.retain(is_own);
-        }
-        if let Some(began) = &self.began {
-            // An earlier task may have prepared them for this one.
-            let judging = self.judging();
-            match place.judging_changes([began, &before], &judging).await {
-                Ok(earlier) => changes.keep(earlier),
-                Err(error) => {
-                    let why = "git does not tell what earlier tasks changed of the tests";
-                    changes.doubts.push(format!("{why}: {error}"));
-                }
-            }
         }
         Ok(Some(Compared {
             place,

@@ -16,6 +16,9 @@ use crate::own_files::remove_if_there;
 use crate::plan::{CheckResult, unless_empty};
 use crate::wire::{joined, one_line};
 
+/// File names that are looked for at once.
+const NAMES: usize = 500;
+
 /// The mode of a file that may be executed.
 const EXECUTABLE: &str = "100755";
 
@@ -70,8 +73,10 @@ pub struct JudgingChanges {
     pub kept: Vec<TreeFile>,
     /// New files that judge.
     pub added: Vec<TreeFile>,
-    /// Why no check proves the result.
+    /// Why nothing proves the result.
     pub doubts: Vec<String>,
+    /// No file of the project changed.
+    pub is_empty: bool,
     /// What becomes of tests among the sources: see `inline_tests::lost`.
     pub inline: String,
 }
@@ -86,6 +91,10 @@ impl JudgingChanges {
         self.kept.retain(|file| !again(file));
         self.kept.extend(earlier);
     }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Returns why a folder is not ready: what the person's command said last.
@@ -160,7 +169,7 @@ impl CheckFolder {
         }
     }
 
-    /// Returns what changed of the files that judge between two trees.
+    /// Returns what changed of the files that judge between two trees, and of tests among the sources.
     ///
     /// # Errors
     /// As [`Git::bytes`].
@@ -169,13 +178,31 @@ impl CheckFolder {
         trees: [&str; 2],
         files: &JudgingFiles,
     ) -> Result<JudgingChanges> {
+        let (mut changes, [before, after]) = self.judges_changed(trees, files).await?;
+        if !before.is_empty() {
+            changes.inline = match (self.texts(&before).await, self.texts(&after).await) {
+                (Ok(before), Ok(after)) => inline_tests::lost(&before, &after),
+                _ => "is too large to be read".to_owned(),
+            };
+        }
+        Ok(changes)
+    }
+
+    /// Returns what changed of the files that judge, and the sources, by path and id, that may have tests before and after.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`].
+    pub async fn judges_changed(
+        &self,
+        trees: [&str; 2],
+        files: &JudgingFiles,
+    ) -> Result<(JudgingChanges, [Vec<(String, String)>; 2])> {
         let mut changes = JudgingChanges::default();
         let (mut before, mut after) = (Vec::new(), Vec::new());
         let all = files.without_permits();
         let all_changes = tree_changes(&self.git, trees).await?;
-        if all_changes.is_empty() {
-            changes.doubts.push("the result changes no file".to_owned());
-        }
+        changes.is_empty = all_changes.is_empty();
+        let named = self.named_in_tests(trees[0], &all_changes, &all).await?;
         let (mut links, mut in_place) = (Vec::new(), Vec::new());
         for change in &all_changes {
             let (path, is_new) = (&change.path, change.status == "A");
@@ -201,7 +228,8 @@ impl CheckFolder {
             }
             let of_tests = is_judge
                 || all.is_manifest(path) && self.of_tests(trees, change, &all).await?
-                || !is_new && self.is_data_of_tests(trees[0], path, &all).await?;
+                || !is_new
+                    && (JudgingFiles::is_data_of_tests(path) || named.contains(file_name(path)));
             let was = || {
                 let was = TreeFile::of(change, 0);
                 if is_new { was.removed() } else { was }
@@ -219,13 +247,7 @@ impl CheckFolder {
         let doubts = doubts.into_iter().filter(|(_, files)| !files.is_empty());
         let doubts = doubts.map(|(why, files)| why.to_owned() + &files.join(", "));
         changes.doubts.extend(doubts);
-        if !before.is_empty() {
-            changes.inline = match (self.texts(&before).await, self.texts(&after).await) {
-                (Ok(before), Ok(after)) => inline_tests::lost(&before, &after),
-                _ => "is too large to be read".to_owned(),
-            };
-        }
-        Ok(changes)
+        Ok((changes, [before, after]))
     }
 
     /// Returns the files that judge, in a text, that are not any more as they were laid out.
@@ -281,18 +303,38 @@ impl CheckFolder {
         }
     }
 
-    /// Returns whether tests compare with a file: it is in a folder for that, or a file that judges names it.
-    async fn is_data_of_tests(&self, tree: &str, path: &str, files: &JudgingFiles) -> Result<bool> {
-        let (is_data, is_known) = JudgingFiles::is_data(path);
-        if !is_data || is_known || files.is_manifest(path) {
-            return Ok(is_data && is_known);
+    /// Returns the names of changed files of data that judging files of the state before name.
+    async fn named_in_tests(
+        &self,
+        tree: &str,
+        changes: &[TreeChange],
+        files: &JudgingFiles,
+    ) -> Result<BTreeSet<String>> {
+        let was_data = |change: &&TreeChange| {
+            let path = &change.path;
+            change.status != "A" && !JudgingFiles::is_source(path) && !files.is_manifest(path)
+        };
+        let names = changes.iter().filter(was_data);
+        let names: BTreeSet<&str> = names.map(|change| file_name(&change.path)).collect();
+        // A short name is a word, too.
+        let names: Vec<&str> = names.into_iter().filter(|name| name.len() > 3).collect();
+        let mut found = BTreeSet::new();
+        for names in names.chunks(NAMES) {
+            let mut words: Vec<&str> = names.iter().flat_map(|name| ["-e", name]).collect();
+            words.extend([tree, "--", ":(icase)*test*", ":(icase)*spec*"]);
+            let grep = "grep --null --only-matching --fixed-strings -I";
+            let said = self.git.run(grep, &words).await?;
+            for line in String::from_utf8_lossy(&said.out).lines() {
+                let place = line.split_once('\0');
+                let place = place.and_then(|(file, name)| Some((file.split_once(':')?.1, name)));
+                found.extend(
+                    place
+                        .filter(|(file, _)| files.judges(file))
+                        .map(|(_, name)| name.to_owned()),
+                );
+            }
         }
-        let name = path.rsplit('/').next().unwrap_or(path);
-        let grep = "grep --name-only -z --fixed-strings -I -e";
-        let said = self.git.run(grep, &[name, tree]).await?;
-        let found = String::from_utf8_lossy(&said.out).into_owned();
-        let mut files_with_it = found.split('\0').filter_map(|found| found.split_once(':'));
-        Ok(files_with_it.any(|(_, path)| files.judges(path)))
+        Ok(found)
     }
 
     /// Returns whether a manifest differs otherwise than in its dependencies and the like.

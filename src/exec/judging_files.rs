@@ -78,9 +78,14 @@ impl JudgingFiles {
         is_judge && !self.may_change(path)
     }
 
-    /// Returns whether a file is data, and whether tests may compare with it by where it is.
-    pub fn is_data(path: &str) -> (bool, bool) {
-        (!SOURCES.is_match(path), DATA.is_match(path))
+    /// Returns whether a file has an ending of sources.
+    pub fn is_source(path: &str) -> bool {
+        SOURCES.is_match(path)
+    }
+
+    /// Returns whether a file is data with which tests compare, by where it is.
+    pub fn is_data_of_tests(path: &str) -> bool {
+        DATA.is_match(path) && !Self::is_source(path)
     }
 
     /// Returns whether a check may run a file, if it is executable.

@@ -5,6 +5,21 @@ use crate::exec::TreeFile;
 use crate::plan::CheckResult;
 
 impl Subject {
+    /// Adds what earlier tasks of the plan changed of the files that judge: they may have prepared them for this one.
+    pub(super) async fn look_back(&self, compared: &mut Compared) {
+        let Some(began) = &self.began else {
+            return;
+        };
+        let (trees, judging) = ([&**began, &compared.before], self.judging());
+        match compared.place.judges_changed(trees, &judging).await {
+            Ok((earlier, _)) => compared.changes.keep(earlier),
+            Err(error) => {
+                let why = "git does not tell what earlier tasks changed of the tests";
+                compared.changes.doubts.push(format!("{why}: {error}"));
+            }
+        }
+    }
+
     /// Runs checks that failed before the work, and pass now, on the result as the state before was tried: in a folder aside, with
     /// what git keeps, and without the tests that the result adds, which may change what others test. Those that fail so get a
     /// doubt. `was_aside` says that they passed in such a folder.
