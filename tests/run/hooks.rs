@@ -91,8 +91,10 @@ fn bad_hook_is_ended_and_logged() {
         ("['no-such-program']", "cannot start `no-such-program`"),
         ("['yes']", "ended because it printed without end"),
     ] {
-        // A flood is noticed after a moment.
-        let timeout = if argv.contains("yes") { "60s" } else { "100ms" };
+        let timeout = match why.contains("100ms") {
+            true => "100ms",
+            false => "60s",
+        };
         let scene = Scene::by_rules(&format!(
             "hooks.on_finish = {argv}\nhooks.timeout = '{timeout}'"
         ));
