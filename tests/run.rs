@@ -218,6 +218,12 @@ impl Scene {
     }
 
     /// Reads a file.
+    /// Adds to the configuration.
+    fn configure(&self, more: &str) {
+        let config = self.read("config.toml");
+        self.write("config.toml", &format!("{config}\n{more}\n"));
+    }
+
     fn read(&self, name: &str) -> String {
         self.env.read(name)
     }

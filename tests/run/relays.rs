@@ -118,9 +118,7 @@ fn report_goes_back_while_another_worktree_is_made_ready() {
     let Some((here, there, _)) = Machine::two() else {
         return;
     };
-    let config = here.scene.read("config.toml");
-    let config = format!("{config}run.max_parallel = 2\n");
-    here.scene.write("config.toml", &config);
+    here.scene.configure("run.max_parallel = 2");
     here.scene.write("both.md", &many(2));
     let [begun, go] = ["begun", "go"].map(|file| there.scene.env.path(file).display().to_string());
     let script = format!(
@@ -378,9 +376,7 @@ fn work_that_is_not_what_it_says_fails_the_attempt() {
     let Some((here, there, url)) = Machine::two() else {
         return;
     };
-    let config = here.scene.read("config.toml");
-    let config = format!("{config}run.max_attempts = 10\n");
-    here.scene.write("config.toml", &config);
+    here.scene.configure("run.max_attempts = 10");
     here.scene.write("shell.md", SHELL);
     let _daemon = here.scene.leave("run --plan shell.md --agent relay");
     let plan = plan_id(&here.scene);
@@ -623,9 +619,7 @@ fn result_that_is_too_large_fails_the_attempt() {
         return;
     };
     here.scene.works("store migrate");
-    let config = here.scene.read("config.toml");
-    let config = format!("{config}run.max_attempts = 1\n");
-    here.scene.write("config.toml", &config);
+    here.scene.configure("run.max_attempts = 1");
     let large = "head -c 70000000 /dev/urandom > one.txt; echo so large";
     let plan = SHELL.replace("echo one > one.txt", large);
     here.scene.write("shell.md", &plan);

@@ -99,9 +99,7 @@ fn plan_that_cannot_be_taken_over_waits_for_its_person() {
     let Some((here, there, url)) = Machine::two() else {
         return;
     };
-    let commit =
-        "-c user.name=p -c user.email=p@p commit --quiet --no-verify --allow-empty -m later";
-    git(&here.project, commit);
+    git(&here.project, "commit --quiet --allow-empty -m later");
     let _daemon = here.scene.leave("run --plan one.md");
     let plan = plan_id(&here.scene);
     here.scene.take_task(1);

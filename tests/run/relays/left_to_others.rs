@@ -29,9 +29,7 @@ fn command_that_cannot_be_laid_out_is_not_claimed() {
         .scene
         .await_said("relay", "of project `app` cannot be worked on here");
     kill(&here.scene, daemon);
-    let config = here.scene.read("config.toml");
-    let config = format!("{config}run.task_timeout = '1s'\n");
-    here.scene.write("config.toml", &config);
+    here.scene.configure("run.task_timeout = '1s'");
     let _daemon = here.scene.leave(["resume", &plan]);
     let (_, question) = here.scene.await_questions(1).remove(0);
     let reasons = ["no worker takes commands", "cannot work on it", missing];
@@ -86,9 +84,7 @@ fn heartbeat_that_is_missing_gives_nothing_back() {
     let Some((here, there, _)) = Machine::two() else {
         return;
     };
-    let config = here.scene.read("config.toml");
-    let config = format!("{config}run.task_timeout = '5s'\n");
-    here.scene.write("config.toml", &config);
+    here.scene.configure("run.task_timeout = '5s'");
     here.scene.works("store migrate");
     let _relay = there.scene.start("relay");
     let _daemon = here.scene.leave("run --plan one.md --agent relay");

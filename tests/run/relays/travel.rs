@@ -11,11 +11,7 @@ fn relay_goes_on_when_another_daemon_takes_the_plan_over() {
         return;
     };
     let agents = here.beside(&url);
-    let config = there.scene.read("config.toml");
-    there.scene.write(
-        "config.toml",
-        &format!("{config}\nworker.agent = ['relay']\n"),
-    );
+    there.scene.configure("worker.agent = ['relay']");
     here.scene.works("store migrate");
     let _relay = agents.scene.start("relay");
     let daemon = here.scene.leave("run --plan chain.md --agent relay");
@@ -86,11 +82,7 @@ fn produced_files_travel_where_there_is_no_git() {
 fn plan_without_git_goes_on_elsewhere_with_the_files_of_its_tasks() {
     let Some(url) = empty_store() else { return };
     let [here, there, agents] = [(); 3].map(|()| Machine::without_git(&url));
-    let config = there.scene.read("config.toml");
-    there.scene.write(
-        "config.toml",
-        &format!("{config}\nworker.agent = ['relay']\n"),
-    );
+    there.scene.configure("worker.agent = ['relay']");
     here.scene.works("store migrate");
     let _relay = agents.scene.start("relay");
     let plan_file = SHELL.replace("\n- after: 1\n- produces: two.txt\n", "\n- after: 1\n");
@@ -208,11 +200,7 @@ fn command_that_no_relay_takes_is_asked_about() {
     let Some((here, there, url)) = Machine::two() else {
         return;
     };
-    let config = here.scene.read("config.toml");
-    here.scene.write(
-        "config.toml",
-        &format!("{config}\nrun.task_timeout = '2s'\n"),
-    );
+    here.scene.configure("run.task_timeout = '2s'");
     let _daemon = here.scene.leave("run --plan one.md --agent relay");
     let why = "no worker takes commands";
     wait_until("it asks", || here.scene.works("questions").contains(why));
