@@ -15,7 +15,7 @@ impl App {
     /// Makes a plan of another folder one of this folder, if its person wants it: it says `here`, or agrees on the terminal.
     ///
     /// # Errors
-    /// It stays where it is: nobody wants it here, it has ended, or as [`App::adopt`].
+    /// It stays where it is: no person wants it here, it has ended, or as [`App::adopt`].
     pub async fn take_over(&mut self, plan: &PlanId, here: bool, how: &CarryOut) -> Result {
         let Some((home, held)) = self.elsewhere(plan).await? else {
             return Ok(());

@@ -42,8 +42,7 @@ pub(super) fn refuse_relay(agent: Option<&Agent>) -> Result {
         return Ok(());
     }
     let error = anyhow!("agents here do the commands, not another relay");
-    let hint =
-        "name an agent; `relay --agent files` leaves the commands to whoever works with the folder";
+    let hint = "name an agent; `relay --agent files` leaves the commands to others who work with the folder";
     Err(Failure::usage(error).hint(hint))
 }
 

@@ -210,7 +210,7 @@ fn tests<'a>(path: &'a str, text: &str) -> Vec<InlineTest<'a>> {
             within.push((indent, tests.len()));
             tests.push(new(name, true, std::mem::take(&mut above) + &text));
         } else {
-            if let Some(at) = inner.filter(|_| words != "}") {
+            if let Some(at) = inner {
                 tests[at].text += &(std::mem::take(&mut above) + &words_of(line));
             }
             if !DEFINITION.is_match(line) {
@@ -223,21 +223,13 @@ fn tests<'a>(path: &'a str, text: &str) -> Vec<InlineTest<'a>> {
         }
         (is_marked, is_skipped, is_around) = (false, false, false);
     }
-    let text = if is_rust {
-        examples(text)
-    } else {
-        String::new()
-    };
-    if !text.is_empty() {
-        let name = EXAMPLES.to_owned();
-        let example = InlineTest {
-            path,
-            name,
-            text,
-            ..InlineTest::default()
-        };
-        tests.push(example);
-    }
+    let text = Some(examples(text)).filter(|text| is_rust && !text.is_empty());
+    tests.extend(text.map(|text| InlineTest {
+        path,
+        name: EXAMPLES.to_owned(),
+        text,
+        ..InlineTest::default()
+    }));
     tests
 }
 

@@ -1,23 +1,18 @@
 //! What would prove a result is tried once more, where it may have passed for another reason than the result.
 
 use super::{Compared, Subject, named};
-use crate::exec::TreeFile;
+use crate::exec::{GitError, TreeFile};
 use crate::plan::CheckResult;
 
 impl Subject {
     /// Adds what earlier tasks of the plan changed of the files that judge: they may have prepared them for this one.
-    pub(super) async fn look_back(&self, compared: &mut Compared) {
-        let Some(began) = &self.began else {
-            return;
-        };
-        let (trees, judging) = ([&**began, &compared.before], self.judging());
-        match compared.place.judges_changed(trees, &judging).await {
-            Ok((earlier, _)) => compared.changes.keep(earlier),
-            Err(error) => {
-                let why = "git does not tell what earlier tasks changed of the tests";
-                compared.changes.doubts.push(format!("{why}: {error}"));
-            }
+    pub(super) async fn look_back(&self, compared: &mut Compared) -> Result<(), GitError> {
+        if let Some(began) = &self.began {
+            let (trees, judging) = ([&**began, &compared.before], self.judging());
+            let (earlier, _) = compared.place.judges_changed(trees, &judging).await?;
+            compared.changes.keep(earlier);
         }
+        Ok(())
     }
 
     /// Runs checks that failed before the work, and pass now, on the result as the state before was tried: in a folder aside, with

@@ -327,7 +327,7 @@ pub(super) fn way_out(error: &tokio_postgres::Error) -> Option<&'static str> {
         return Some(match said(error) {
             text if text.contains("password missing") => PASSWORD,
             text if text.contains("does not support TLS") => {
-                "let the server encrypt: ssl = on; where nobody else reads along, add ?sslmode=disable"
+                "let the server encrypt: ssl = on; in a network that only you can read, add ?sslmode=disable"
             }
             _ => "is the server running, and reached from here? `plan-agent doctor` looks",
         });
