@@ -16,8 +16,8 @@ use crate::plan::{
 pub use edit::{EditedPlan, PlanToEdit};
 pub use render::render;
 pub(crate) use structure_data::OF_WORKFLOW;
-pub(super) use structure_data::UnknownFields;
 pub use structure_data::{Structure, StructureStep, StructureTask, drop_unknown, from_structure};
+use structure_data::{THE_PLAN, THE_WORKFLOW, of_node};
 
 /// The most bytes of a plan file.
 pub const MAX_BYTES: usize = 1024 * 1024;
@@ -71,12 +71,11 @@ pub fn read(file_name: &str, text: &str) -> (PlanFile, Vec<Problem>) {
     let problems = Problems::default();
     let extension = file_name.rsplit_once('.').map_or("", |(_, end)| end);
     let start = text.trim_start_matches('\u{feff}').trim_start();
+    let structured = |node: YamlNode| of_node(&node, THE_PLAN, false, &problems);
     let read = match extension.to_ascii_lowercase().as_str() {
-        "yaml" | "yml" => yaml_tree::read(text).map(|node| {
-            structure_data::of_node(&node, "the plan", UnknownFields::Ignored, &problems)
-        }),
+        "yaml" | "yml" => yaml_tree::read(text).map(structured),
         extension if extension == "json" || start.starts_with('{') => {
-            structure_data::read_json(text, &problems)
+            yaml_tree::read_json(text).map(structured)
         }
         _ => markdown_tasks::read(text, &problems).inspect(|draft| {
             check_numbers(&draft.tasks, &problems);
@@ -86,7 +85,7 @@ pub fn read(file_name: &str, text: &str) -> (PlanFile, Vec<Problem>) {
         Ok(read) => read,
         Err(problem) => return (PlanFile::default(), vec![problem]),
     };
-    if draft.tasks.is_empty() {
+    if draft.tasks.is_empty() && problems.is_empty() {
         problems.add(Problem::at(1, 1, "the plan has no tasks").with_hint(
             "write each task under a heading `## Its name`, or as a line `- [ ] Its name` or `1. Its name`",
         ));
@@ -94,12 +93,12 @@ pub fn read(file_name: &str, text: &str) -> (PlanFile, Vec<Problem>) {
     (finish(draft, &problems, file_name), problems.in_order())
 }
 
-/// Creates a plan from a structure whose values know their places.
-pub(super) fn from_node(node: &YamlNode, what: &str, others: UnknownFields) -> Checked<PlanFile> {
+/// Creates a plan from the structure of a workflow, whose values know their places.
+pub(super) fn from_workflow(node: &YamlNode) -> Checked<PlanFile> {
     let problems = Problems::default();
-    let draft = structure_data::of_node(node, what, others, &problems);
+    let draft = of_node(node, THE_WORKFLOW, false, &problems);
     if draft.tasks.is_empty() && problems.is_empty() {
-        problems.add(node.problem(format!("{what} has no tasks")));
+        problems.add(node.problem("the workflow has no tasks"));
     }
     let file = finish(draft, &problems, "");
     problems.sound(file)

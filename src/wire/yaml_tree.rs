@@ -2,13 +2,14 @@
 //! place.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::fmt;
 
-use serde::de::{self, Deserialize as _, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use regex_lite::{Captures, Regex};
+use serde::de::{self, Deserialize as _, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::{Place, Problem, Problems, front_matter, has_word, joined, known_word, nearest, quote};
+use super::{Place, Problem, Problems, front_matter, has_word, joined, known_word, quote};
 use crate::plan::TaskOrder;
 use crate::wire::plan_file::{Reference, suggestion};
 
@@ -44,11 +45,26 @@ pub(super) fn read(text: &str) -> Result<YamlNode, Problem> {
     Ok(node)
 }
 
-/// Reads JSON that fits a type already. What is nested deeper than that belongs to no field, and is left out.
-pub(super) fn read_json(text: &str) -> serde_json::Result<YamlNode> {
-    let rest = text.trim_start_matches('\u{feff}');
-    let mut reader = Json { rest, place: START };
-    reader.node(serde_json::from_str(rest)?, 0)
+/// Reads JSON, which is YAML but for characters that are written as two escapes.
+///
+/// # Errors
+/// It is no JSON, with the place.
+pub(super) fn read_json(text: &str) -> Result<YamlNode, Problem> {
+    let start = text.trim_start_matches('\u{feff}');
+    serde_json::from_str::<IgnoredAny>(start).map_err(|error| {
+        let text = error.to_string();
+        let message = text.split(" at line ").next().unwrap_or(&text);
+        Problem::at(error.line(), error.column(), message)
+    })?;
+    // An escape is taken whole, so that no pair begins behind a backslash that is itself escaped.
+    let escape = Regex::new(r"(?i)\\(?:ud[89ab]..\\ud[c-f]..|.)").expect("a pattern");
+    let text = escape.replace_all(text, |found: &Captures<'_>| {
+        let quoted = format!("\"{}\"", &found[0]);
+        let pair = found[0].len() > 2;
+        let char = serde_json::from_str(&quoted).ok().filter(|_| pair);
+        char.unwrap_or_else(|| found[0].to_owned())
+    });
+    read(&text)
 }
 
 /// Makes a tree of a value that a caller passes.
@@ -213,12 +229,6 @@ impl<'a> YamlFields<'a> {
         Some(fields)
     }
 
-    /// Refuses unknown fields whose names are close to a known one.
-    pub fn refuse_slips(&self, known: &str) {
-        let near = |word: &str| nearest(word, known.split(' ')).is_some();
-        self.refuse(|word| !has_word(known, word) && near(word), unknown(known));
-    }
-
     /// Refuses fields by their names.
     pub fn refuse(&self, wrong: impl Fn(&str) -> bool, say: impl Fn(&YamlNode, &str) -> Problem) {
         for (key, _) in self.entries {
@@ -229,37 +239,29 @@ impl<'a> YamlFields<'a> {
         }
     }
 
-    /// Takes a map apart whose fields are known to fit.
-    pub fn fitting(node: &'a YamlNode, what: &'a str, problems: &'a Problems) -> Option<Self> {
+    /// Opens a map that may have any fields.
+    pub fn open(node: &'a YamlNode, what: &'a str, problems: &'a Problems) -> Option<Self> {
         let Data::Map(entries) = &node.data else {
             problems.add(node.is_not(what, "a map of fields"));
             return None;
         };
+        let mut lines = HashMap::new();
+        for (key, _) in entries {
+            let Some(word) = key.text() else {
+                problems.add(key.problem(format!("a key is {}, not a word", key.kind())));
+                continue;
+            };
+            if let Some(line) = lines.insert(word, key.place.line) {
+                let message = format!("{} is written twice, first on line {line}", quote(word));
+                problems.add(key.problem(message));
+            }
+        }
         Some(Self {
             node,
             entries,
             what,
             problems,
         })
-    }
-
-    /// Opens a map that may have any fields.
-    pub fn open(node: &'a YamlNode, what: &'a str, problems: &'a Problems) -> Option<Self> {
-        let fields = Self::fitting(node, what, problems)?;
-        let entries = fields.entries;
-        for (at, (key, _)) in entries.iter().enumerate() {
-            let Some(word) = key.text() else {
-                problems.add(key.problem(format!("a key is {}, not a word", key.kind())));
-                continue;
-            };
-            let same = |(other, _): &&(YamlNode, YamlNode)| other.text() == Some(word);
-            if let Some((first, _)) = entries[..at].iter().find(same) {
-                let line = first.place.line;
-                let message = format!("{} is written twice, first on line {line}", quote(word));
-                problems.add(key.problem(message));
-            }
-        }
-        Some(fields)
     }
 
     /// Returns each key with its value.
@@ -500,82 +502,6 @@ impl<'de> Visitor<'de> for YamlScalar<'_> {
             entries.push((key, value));
         }
         Ok(Data::Map(entries))
-    }
-}
-
-/// The levels of JSON that are read.
-const LEVELS: usize = 16;
-
-/// Reads JSON from its beginning to its end, so that no line is counted twice.
-struct Json<'a> {
-    /// What follows `place`.
-    rest: &'a str,
-    place: Place,
-}
-
-impl<'a> Json<'a> {
-    fn node(&mut self, raw: &'a RawValue, level: usize) -> serde_json::Result<YamlNode> {
-        let raw = raw.get();
-        self.go_to(raw);
-        let place = self.place;
-        let data = match raw.as_bytes().first() {
-            Some(b'[' | b'{') if level > LEVELS => Data::Null,
-            Some(b'[') => {
-                let entries = serde_json::from_str::<Vec<&RawValue>>(raw)?.into_iter();
-                let nodes = entries.map(|entry| self.node(entry, level + 1));
-                Data::List(nodes.collect::<Result<_, _>>()?)
-            }
-            Some(b'{') => {
-                let Entries(entries) = serde_json::from_str(raw)?;
-                let nodes = entries.into_iter().map(|(key, value)| {
-                    Ok((self.node(key, level + 1)?, self.node(value, level + 1)?))
-                });
-                Data::Map(nodes.collect::<serde_json::Result<_>>()?)
-            }
-            _ => match serde_json::from_str(raw)? {
-                Value::String(text) => Data::Text(text),
-                value @ (Value::Bool(_) | Value::Number(_)) => Data::Plain(value, raw.to_owned()),
-                Value::Null | Value::Array(_) | Value::Object(_) => Data::Null,
-            },
-        };
-        Ok(YamlNode { place, data })
-    }
-
-    fn go_to(&mut self, part: &str) {
-        let at = part.as_ptr().addr() - self.rest.as_ptr().addr();
-        let (passed, rest) = self.rest.split_at(at);
-        if let Some((lines, _)) = passed.rsplit_once('\n') {
-            self.place.line += 1 + lines.matches('\n').count();
-            self.place.column = 1;
-        }
-        let line = passed.rsplit('\n').next().unwrap_or_default();
-        self.place.column += line.chars().count();
-        self.rest = rest;
-    }
-}
-
-/// What an object has in it, in the order of the text; a key may be there twice.
-struct Entries<'a>(Vec<(&'a RawValue, &'a RawValue)>);
-
-impl<'de> de::Deserialize<'de> for Entries<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
-        impl<'de> Visitor<'de> for Object {
-            type Value = Entries<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Entries<'de>, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = access.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Entries(entries))
-            }
-        }
-        deserializer.deserialize_map(Object)
     }
 }
 

@@ -87,7 +87,7 @@ pub fn from_structure(structure: Structure) -> Checked<PlanSpec> {
     let node = serde_json::to_value(structure).and_then(|value| yaml_tree::of_value(&value));
     let node = node.expect("a value of texts, lists and truths is a tree");
     let problems = Problems::default();
-    let draft = of_node(&node, "the plan", UnknownFields::Fitting, &problems);
+    let draft = of_node(&node, THE_PLAN, true, &problems);
     if draft.tasks.is_empty() {
         return Err(vec![Problem::new("the plan has no tasks")]);
     }
@@ -109,7 +109,7 @@ const NAMED: usize = 10;
 /// Those whose names are close to a known one.
 pub fn drop_unknown(structure: &mut Value) -> Checked<Vec<String>> {
     let mut fields = Unknown::default();
-    fields.take(structure, &format!("{PLAN} {OF_WORKFLOW}"), "");
+    fields.take(structure, &format!("{} {OF_WORKFLOW}", THE_PLAN.1), "");
     for (at, step) in list(structure, "steps") {
         let path = format!("steps[{at}].");
         fields.take(step, STEP, &path);
@@ -161,41 +161,17 @@ impl Unknown {
     }
 }
 
-/// Fields that a task has only in Markdown, or that mean another one, each with the way out. A file with one of them would run
-/// otherwise than its author meant; a caller of a tool gets a note that they are ignored.
-const OF_MARKDOWN: [(&str, &str); 6] = [
-    ("after", "did you mean `dependencies`?"),
-    ("depends_on", "did you mean `dependencies`?"),
-    ("expected", "did you mean `expected_outcome`?"),
-    ("done", ONLY_MARKDOWN),
-    ("skipped", ONLY_MARKDOWN),
-    ("may_change", ONLY_MARKDOWN),
-];
+/// What a plan is called, and its fields.
+pub(super) const THE_PLAN: (&str, &str) = (
+    "the plan",
+    "workspace name description workflow_template_source goal expected_outcome constraints order steps",
+);
 
-const ONLY_MARKDOWN: &str =
-    "only plan files in Markdown have it: take it out, or write the plan in Markdown";
-
-fn refuse_markdown(task: &YamlFields<'_>) {
-    for (name, way) in OF_MARKDOWN {
-        let say = |key: &YamlNode, _: &str| {
-            let problem = key.problem(format!("a task has no field `{name}` here"));
-            problem.with_hint(way)
-        };
-        task.refuse(|word| word == name, say);
-    }
-}
-
-/// How unknown fields are treated.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::wire) enum UnknownFields {
-    /// Ignored, except names close to a known one: they are slips.
-    Ignored,
-    /// As well, in what fits [`Structure`] already: words may be empty, and who uses the plan says so.
-    Fitting,
-    Refused,
-}
-
-const PLAN: &str = "workspace name description workflow_template_source goal expected_outcome constraints order steps";
+/// The same of a workflow, which says nothing of a folder. Its `id` and `parameters` are known to its caller.
+pub(super) const THE_WORKFLOW: (&str, &str) = (
+    "the workflow",
+    "name description workflow_template_source goal expected_outcome constraints order steps",
+);
 
 /// Fields that a workflow has in addition to those of a plan's structure.
 pub(crate) const OF_WORKFLOW: &str = "id parameters";
@@ -205,32 +181,21 @@ const STEP: &str = "step_id name tasks";
 const TASK: &str = "task_id name assignee description expected_outcome constraints checks produces locks optional \
                     dependencies";
 
-/// Reads a structure whose values know their places.
+/// Reads a structure whose values know their places. `may_be_empty` is what a caller of a tool may say, who uses the plan
+/// itself: words without a letter.
 pub(super) fn of_node(
     node: &YamlNode,
-    what: &str,
-    others: UnknownFields,
+    (what, known): (&str, &str),
+    may_be_empty: bool,
     problems: &Problems,
 ) -> PlanDraft {
-    let open = |node, what, known| {
-        let fields = match others {
-            UnknownFields::Refused => return YamlFields::of(node, what, known, problems),
-            UnknownFields::Ignored => YamlFields::open(node, what, problems),
-            UnknownFields::Fitting => YamlFields::fitting(node, what, problems),
-        };
-        fields.inspect(|fields| fields.refuse_slips(known))
-    };
+    let open = |node, what, known| YamlFields::of(node, what, known, problems);
     let word = |fields: &YamlFields<'_>, key: &str| {
-        let word = match others {
-            UnknownFields::Fitting => fields.text(key),
-            UnknownFields::Ignored | UnknownFields::Refused => fields.word(key),
+        let word = match may_be_empty {
+            true => fields.text(key),
+            false => fields.word(key),
         };
         word.unwrap_or_default().to_owned()
-    };
-    // A workflow says nothing of a folder.
-    let known = match others {
-        UnknownFields::Refused => PLAN.trim_start_matches("workspace "),
-        UnknownFields::Ignored | UnknownFields::Fitting => PLAN,
     };
     let Some(fields) = open(node, what, known) else {
         return PlanDraft::default();
@@ -264,9 +229,6 @@ pub(super) fn of_node(
             });
         }
         for fields in tasks.iter().filter_map(|task| open(task, "the task", TASK)) {
-            if others != UnknownFields::Refused {
-                refuse_markdown(&fields);
-            }
             let mut draft = task_of(&fields);
             draft.task.key = Some(word(&fields, "task_id"));
             draft.task.name = word(&fields, "name");
@@ -332,18 +294,6 @@ fn task_of(fields: &YamlFields<'_>) -> TaskDraft {
     };
     draft.expect(criteria, expected);
     draft
-}
-
-pub(super) fn read_json(text: &str, problems: &Problems) -> Result<PlanDraft, Problem> {
-    let problem = |error: serde_json::Error| {
-        let text = error.to_string();
-        let message = text.split(" at line ").next().unwrap_or(&text);
-        Problem::at(error.line(), error.column(), message)
-    };
-    // Its types first: they take no number for a text, as YAML does.
-    serde_json::from_str::<Structure>(text.trim_start_matches('\u{feff}')).map_err(problem)?;
-    let node = yaml_tree::read_json(text).map_err(problem)?;
-    Ok(of_node(&node, "the plan", UnknownFields::Fitting, problems))
 }
 
 fn refuse_duplicates(drafts: &[TaskDraft], problems: &Problems) {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{bounded, id, placeholders};
 use crate::plan::{PlanSpec, words};
-use crate::wire::plan_file::{OF_WORKFLOW, UnknownFields, from_node, suggestion};
+use crate::wire::plan_file::{OF_WORKFLOW, from_workflow, suggestion};
 use crate::wire::yaml_tree::{Data, YamlFields};
 use crate::wire::{
     Checked, PlanFile, Problem, Problems, YamlNode, has_word, is_identifier, joined, one_line,
@@ -185,7 +185,7 @@ impl Workflow {
     fn made_with(&self, value: &impl Fn(&str) -> Option<String>) -> Checked<PlanFile> {
         let mut structure = self.structure.clone();
         structure.change_texts(&mut |text| placeholders::fill(text, value));
-        from_node(&structure, "the workflow", UnknownFields::Refused)
+        from_workflow(&structure)
     }
 
     /// Returns each task, with texts unreplaced.
