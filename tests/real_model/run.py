@@ -249,7 +249,8 @@ def tones(options):
         return len(set(ends)) == 1
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        equal = list(pool.map(one, words["reports"]))
+        numbers = [number for number in words["reports"] if not options.only or str(number) in options.only.split(",")]
+        equal = list(pool.map(one, numbers))
     print(f"\n{sum(equal)} of {len(equal)} equal")
 
 

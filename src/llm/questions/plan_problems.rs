@@ -8,7 +8,7 @@ use crate::wire::has_word;
 
 /// First words of tasks that make nothing, if no file is to come of them; in Chinese, beginnings.
 const ONLY_READS: &str = "read analyse analyze review think design understand study explore investigate examine inspect \
-    consider research learn familiarize";
+    identify consider research learn familiarize";
 const ONLY_READS_ZH: &str = "阅读 分析 审查 思考 设计 理解 了解 研究 调查 查看";
 
 /// Words that measure nothing. A criterion of no others says that the task is done.
@@ -16,6 +16,9 @@ const EMPTY_WORDS: &str = "a all and as be been code complete completed correct 
     finished good has implemented is it must ok properly ready should successful successfully task the this well will \
     work working works";
 const EMPTY_ZH: &str = "任务 功能 代码 一切 可以 能够 正常 正确 工作 运行 完成 成功 已 了";
+
+/// The most lines of a block that may be an example of a format.
+const EXAMPLE: usize = 4;
 
 /// Returns what is wrong with the tasks of a plan, a line for each field.
 pub(super) fn problems(tasks: &[TaskSpec]) -> Vec<String> {
@@ -32,6 +35,9 @@ pub(super) fn problems(tasks: &[TaskSpec]) -> Vec<String> {
             let way = "put it into the task that needs it, or say in `produces` what it writes";
             problem("name", &format!("it makes nothing: {way}"));
         }
+        if holds_code(&task.description) {
+            problem("description", "it holds code: say what the code must do");
+        }
         let criteria = task.criteria.list();
         if let Some(vague) = criteria.iter().find(|one| says_nothing(&one.text)) {
             let way = "name a file with what is in it, or a command with what it shows";
@@ -43,7 +49,17 @@ pub(super) fn problems(tasks: &[TaskSpec]) -> Vec<String> {
     found
 }
 
+/// Returns whether a text has a fenced block of more lines than an example of a format needs.
+fn holds_code(text: &str) -> bool {
+    let mut blocks = text.split("```").skip(1).step_by(2);
+    blocks.any(|block| block.trim_end().lines().count() > 1 + EXAMPLE)
+}
+
 fn says_nothing(text: &str) -> bool {
+    // A file or a number, of which nothing is said.
+    if text.is_ascii() && text.split_whitespace().count() == 1 {
+        return true;
+    }
     let zh = EMPTY_ZH.split(' ');
     let text = zh.fold(text.to_lowercase(), |text, word| text.replace(word, " "));
     let mut words = text.split(|letter: char| !letter.is_alphanumeric());
@@ -118,7 +134,11 @@ mod tests {
             ("Everything works as expected!", true),
             ("任务已完成。", true),
             ("代码可以正常运行", true),
+            ("dates.py", true),
+            ("`src/main.py`", true),
+            ("1", true),
             ("First is done.", false),
+            ("主程序打印3", false),
             ("`main.py` prints 3", false),
             ("运行 main.py 显示 3", false),
             ("pytest passes", false),
@@ -139,6 +159,22 @@ mod tests {
         ] {
             let found = problems(&[task(name, "Do it.", produces, &[])]);
             assert_eq!(found.len(), expected, "{name}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn code_in_a_text_is_found() {
+        for (description, expected) in [
+            ("Write `add(a, b)`.", 0),
+            ("It prints:\n```json\n{\n  \"a\": 1\n}\n```\nand ends.", 0),
+            (
+                "Write it:\n```python\nimport sys\n\ndef f():\n    g()\n\nf()\n```\n",
+                1,
+            ),
+            ("Cut off:\n```\na\nb\nc\nd\ne", 1),
+        ] {
+            let found = problems(&[task("Write", description, &[], &[])]);
+            assert_eq!(found.len(), expected, "{description}: {found:?}");
         }
     }
 
