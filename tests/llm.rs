@@ -61,7 +61,7 @@ async fn exchange(api: Api, answer: Answer) -> Result<ModelReply, LlmError> {
 fn a_plan() -> Value {
     json!({"name": "Hello", "description": "Says hello.", "tasks": [
         {"reasoning": "", "name": "Write it", "description": "Write hello.py", "constraints": "",
-         "expected_output": "hello.py", "depends_on": []},
+         "expected_output": "hello.py prints hello", "depends_on": []},
     ]})
 }
 
@@ -591,6 +591,23 @@ async fn truncated_answer_is_retried_with_larger_limit() {
     let error = outcome.unwrap_err();
     assert_eq!((error.spent.calls, error.spent.output_tokens), (2, 10));
     assert!(matches!(error.why.fault, Fault::CutAnswer { .. }));
+}
+
+#[tokio::test]
+async fn answer_that_repeats_itself_is_ended_and_asked_for_again() {
+    let endless = Answer::Text("7. Look again at all of the files that are there.\n".repeat(900));
+    let (server, outcome) = ask(vec![endless.clone(), Answer::Json(a_plan())], &hasty()).await;
+    assert_eq!(outcome.unwrap().spent.calls, 2);
+    let asked = server.asked();
+    assert_eq!(asked[1].body["max_tokens"], asked[0].body["max_tokens"]);
+
+    let (_server, outcome) = ask(vec![endless], &hasty()).await;
+    let error = outcome.unwrap_err();
+    assert!(
+        error.to_string().ends_with("repeats itself without an end"),
+        "{error}"
+    );
+    assert_eq!((error.spent.calls, error.why.retryable()), (2, false));
 }
 
 #[tokio::test]

@@ -91,6 +91,16 @@ impl ApiAnswer for MessagesAnswer {
         Ok(true)
     }
 
+    fn text(&self) -> &str {
+        match self.content.last() {
+            Some(block) if block.partial_json.is_empty() => {
+                block.text.as_deref().unwrap_or_default()
+            }
+            Some(block) => &block.partial_json,
+            None => "",
+        }
+    }
+
     fn is_whole(&self) -> bool {
         self.stop_reason.is_some()
     }
@@ -113,6 +123,13 @@ impl ApiAnswer for Completion {
         message.content = Value::String(content);
         *message.refusal.get_or_insert_default() += &more.refusal.unwrap_or_default();
         Ok(true)
+    }
+
+    fn text(&self) -> &str {
+        let first = self.choices.first();
+        first
+            .and_then(|choice| choice.message.content.as_str())
+            .unwrap_or_default()
     }
 
     fn is_whole(&self) -> bool {

@@ -59,6 +59,8 @@ pub enum Fault {
     Redirected(u16),
     #[error("was cut off after {} tokens ({max_tokens} allowed)", .spent.output_tokens)]
     CutAnswer { max_tokens: u32, spent: ModelCost },
+    #[error("repeats itself without an end")]
+    Endless,
     #[error("refused to answer: {reason}")]
     Refused { reason: String, spent: ModelCost },
     /// The text of the answer is what was received.
@@ -141,7 +143,7 @@ impl LlmError {
             Fault::Unavailable { .. } | Fault::CutBody(_) => {
                 "the server has trouble: try again later"
             }
-            Fault::Unusable { .. } => "try again, or choose a stronger model",
+            Fault::Unusable { .. } | Fault::Endless => "try again, or choose a stronger model",
             Fault::Unfit(_) => {
                 "run the agent by hand once: does it answer? `plan-agent doctor` shows what it finds of it"
             }

@@ -19,6 +19,12 @@ const MAX_STREAM: usize = 32 << 20;
 /// The data of the event that ends a stream of Chat Completions.
 const DONE: &str = "[DONE]";
 
+/// The bytes at the end of an answer that are looked at for words that come again and again, and those that have to.
+const LAST: usize = 4_000;
+const AGAIN: usize = 80;
+/// So often they come where a model has lost its way: small ones do, until their longest answer is full.
+const TIMES: usize = 12;
+
 /// An answer of an API: one JSON body, or put together from the events of a stream.
 pub(super) trait ApiAnswer: Default + DeserializeOwned {
     /// Adds an event of a stream; returns whether it was part of the answer.
@@ -26,6 +32,9 @@ pub(super) trait ApiAnswer: Default + DeserializeOwned {
     /// # Errors
     /// It does not have the form of an event of this API.
     fn add(&mut self, event: Value) -> serde_json::Result<bool>;
+
+    /// Returns the text so far.
+    fn text(&self) -> &str;
 
     /// Returns whether nothing but the count of the tokens can follow.
     fn is_whole(&self) -> bool;
@@ -55,6 +64,9 @@ impl Endpoint {
                     let part = answer.add(self.json(data.as_bytes())?);
                     if part.map_err(|error| self.unexpected(&error))? {
                         heard = Instant::now();
+                        if repeats(answer.text()) {
+                            return Err(self.error(Fault::Endless));
+                        }
                     }
                 }
             }
@@ -66,5 +78,41 @@ impl Endpoint {
             return self.error(Fault::TooLarge(MAX_STREAM));
         }
         self.saying(reason, Fault::CutBody)
+    }
+}
+
+/// Returns whether a text ends with the same words again and again; numbers may differ.
+fn repeats(text: &str) -> bool {
+    let Some(start) = text.len().checked_sub(LAST) else {
+        return false;
+    };
+    let mut last = text.as_bytes()[start..].to_vec();
+    last.retain(|byte| !byte.is_ascii_digit());
+    let words = &last[last.len().saturating_sub(AGAIN)..];
+    let windows = last.windows(AGAIN).filter(|window| *window == words);
+    windows.count() >= TIMES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answer_that_repeats_itself_is_seen() {
+        let numbered =
+            (0..90).map(|n| format!("{n}. Add the script to the `.gitignore` file of it.\n"));
+        let letter = |n: u8| char::from(b'a' + n % 26);
+        let lines =
+            (0..250).map(|n| format!("Write `{}{}.rs` and test it.\n", letter(n), letter(n / 26)));
+        let task = "{\"name\": \"Test it\", \"description\": \"Write the tests of this part.\"},";
+        for (text, expected) in [
+            (numbered.collect::<String>(), true),
+            ("\n".repeat(9_000), true),
+            (lines.collect(), false),
+            (task.repeat(9), false),
+            ("é".repeat(3_000), true),
+        ] {
+            assert_eq!(repeats(&text), expected, "{text}");
+        }
     }
 }

@@ -22,8 +22,12 @@ const SMALLEST: u32 = 8;
 /// What a question says beside itself after an answer that had no room.
 const SHORTER: &str = "\n\nYour last answer was too long and got cut off. Answer again in far fewer words. Give the JSON object only.";
 
-/// Reads the text of an answer; the error says what is wrong with it.
-pub(super) type Read<A> = dyn Fn(&str) -> Result<A, String> + Send + Sync;
+/// What an answer says, and what a better one would: the model is asked for that once, and may insist. The error says why the
+/// answer cannot be used.
+pub(super) type Reading<A> = Result<(A, Option<String>), String>;
+
+/// Reads the text of an answer.
+pub(super) type Read<A> = dyn Fn(&str) -> Reading<A> + Send + Sync;
 
 /// Makes a request whose texts and lists are cut to so small a part; `None` if there is none.
 type Smaller = dyn Fn(u32) -> Option<Request> + Send + Sync;
@@ -40,7 +44,7 @@ pub struct TypedQuestion<A> {
 impl<A> TypedQuestion<A> {
     /// Reads and validates an answer; the error says what is wrong with it.
     pub fn read(&self, text: &str) -> Result<A, String> {
-        (self.read)(text)
+        (self.read)(text).map(|(value, _)| value)
     }
 }
 
@@ -151,18 +155,29 @@ struct Asking<'a, A> {
 
 impl<A> Asking<'_, A> {
     async fn answer(&mut self) -> Result<(A, String), LlmError> {
-        let (added, factor) = match self.fitting("", 1).await {
-            Ok(reply) => match self.question.read(&reply.text) {
-                Err(reason) if self.may_go_on() => (repair(&reply.text, &reason), 1),
+        let (added, factor, first) = match self.fitting("", 1).await {
+            Ok(reply) => match (self.question.read)(&reply.text) {
+                Ok((value, Some(complaint))) if self.may_go_on() => {
+                    let added = repair(&reply.text, &complaint);
+                    (added, 1, Some((value, reply.text)))
+                }
+                Err(reason) if self.may_go_on() => (repair(&reply.text, &reason), 1, None),
                 read => return self.usable(read, reply.text),
             },
             Err(error) => match error.fault {
-                Fault::CutAnswer { .. } if self.may_go_on() => (SHORTER.to_owned(), 2),
+                Fault::CutAnswer { .. } if self.may_go_on() => (SHORTER.to_owned(), 2, None),
+                Fault::Endless if self.may_go_on() => (SHORTER.to_owned(), 1, None),
                 _ => return Err(error),
             },
         };
-        let reply = self.fitting(&added, factor).await?;
-        self.usable(self.question.read(&reply.text), reply.text)
+        let second = match self.fitting(&added, factor).await {
+            Ok(reply) => self.usable((self.question.read)(&reply.text), reply.text),
+            Err(error) => Err(error),
+        };
+        match first {
+            Some(first) => second.or(Ok(first)),
+            None => second,
+        }
     }
 
     fn may_go_on(&self) -> bool {
@@ -170,9 +185,9 @@ impl<A> Asking<'_, A> {
     }
 
     /// Returns an answer that was read, with its text.
-    fn usable(&self, read: Result<A, String>, text: String) -> Result<(A, String), LlmError> {
+    fn usable(&self, read: Reading<A>, text: String) -> Result<(A, String), LlmError> {
         match read {
-            Ok(value) => Ok((value, text)),
+            Ok((value, _)) => Ok((value, text)),
             Err(reason) => Err(LlmError {
                 model: self.model.name().to_owned(),
                 url: None,

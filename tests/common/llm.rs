@@ -63,7 +63,7 @@ pub enum Then {
     Hang,
     /// Only signs of life, until the client disconnects.
     Pings,
-    /// More and more of the answer.
+    /// More and more that is none of the answer.
     Floods,
     /// The server reports that it is overloaded.
     Fails,
@@ -314,7 +314,7 @@ impl Shared {
                 thread::sleep(Duration::from_millis(5));
             },
             Then::Floods => loop {
-                stream.write_all(events[4].repeat(1_000).as_bytes())?;
+                stream.write_all(events[0].repeat(1_000).as_bytes())?;
             },
             Then::Fails => {
                 let error = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});

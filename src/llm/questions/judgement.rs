@@ -1,12 +1,11 @@
 //! The question what follows from a result, and its answer, which is held against the facts and the words that were shown.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{MAX_REASON, Result, SHORT_ANSWER, Unrendered, cut, unrendered};
+use super::{MAX_REASON, Reading, SHORT_ANSWER, Unrendered, cut, unrendered_with_complaints};
 use crate::llm::prompt_context::{facts, obstacle, shown_criteria};
 use crate::llm::{PromptTemplate, Schema, prompt_context};
 use crate::plan::{
@@ -58,7 +57,7 @@ pub fn judge(plan: &Plan, task: &Task, attempt: &Attempt, stale: &[String]) -> U
     let schema = Schema::Object(fields);
     let view = prompt_context::judge(plan, task, attempt, stale);
     let read = move |answer: JudgeAnswer| shown.verdict(answer);
-    unrendered(PromptTemplate::Judge, view, schema, SHORT_ANSWER, read)
+    unrendered_with_complaints(PromptTemplate::Judge, view, schema, SHORT_ANSWER, read)
 }
 
 #[derive(Deserialize)]
@@ -84,8 +83,6 @@ struct Shown {
     facts: Vec<String>,
     /// The letters of the facts and of the report.
     letters: String,
-    /// The model has been asked again because a pointer points to nothing, or a criterion has two answers.
-    asked_again: AtomicBool,
 }
 
 impl Shown {
@@ -99,15 +96,15 @@ impl Shown {
             shown: shown_criteria(task, attempt).keys().copied().collect(),
             facts,
             letters: letters(&words).collect(),
-            asked_again: AtomicBool::new(false),
         }
     }
 
-    fn verdict(&self, answer: JudgeAnswer) -> Result<Verdict> {
+    /// Returns the verdict, and whether a pointer points to nothing or a criterion has two answers.
+    fn verdict(&self, answer: JudgeAnswer) -> Reading<Verdict> {
         let low = is_low(&answer.confidence);
         let decision = known_word(&answer.decision.trim().to_ascii_lowercase())
             .ok_or("`decision` must be next, retry, replan or abort")?;
-        let criteria = self.believed(answer.criteria)?;
+        let (criteria, complaint) = self.believed(answer.criteria)?;
         let said = |met| criteria.iter().find(|criterion| criterion.met == met);
         let missed = said(CriterionState::NotMet).map(|criterion| criterion.number);
         let open = said(CriterionState::NotProven).is_some();
@@ -139,13 +136,14 @@ impl Shown {
                 "`retry` needs `feedback` that says what to do differently".to_owned()
             }
             _ if verdict.reason.is_empty() => "`reason` is empty".to_owned(),
-            _ => return Ok(verdict),
+            _ => return Ok((verdict, complaint)),
         };
         Err(wrong)
     }
 
     /// Reads what is said of the criteria that nothing proves. What was measured stays as it is.
-    fn believed(&self, answers: Vec<BelievedCriterion>) -> Result<Vec<BelievedCriterion>> {
+    fn believed(&self, answers: Vec<BelievedCriterion>) -> Reading<Vec<BelievedCriterion>> {
+        let mut complaint = None;
         let mut believed = BTreeMap::<u32, BelievedCriterion>::new();
         for mut said in answers {
             let number = said.number;
@@ -159,20 +157,16 @@ impl Shown {
                 continue;
             }
             if let Some(first) = believed.get(&number).map(|first| first.met) {
-                if !self.asked_again.swap(true, Ordering::Relaxed) {
-                    return Err(format!("criterion {number} has two answers: give it one"));
-                }
+                complaint = Some(format!("criterion {number} has two answers: give it one"));
                 if first != said.met {
                     said.met = CriterionState::NotProven;
                 }
             }
             if said.met == CriterionState::Met && pointed.is_none() {
-                if !self.asked_again.swap(true, Ordering::Relaxed) {
-                    let way = "point to what shows that it is met, or answer `unsure`";
-                    return Err(format!(
-                        "criterion {number}: `pointer` names no fact, such as F1, and no words of the report: {way}"
-                    ));
-                }
+                let way = "point to what shows that it is met, or answer `unsure`";
+                complaint = Some(format!(
+                    "criterion {number}: `pointer` names no fact, such as F1, and no words of the report: {way}"
+                ));
                 said.met = CriterionState::NotProven;
             }
             if said.met == CriterionState::Met && is_part(&said.pointer) {
@@ -189,7 +183,7 @@ impl Shown {
         });
         match unanswered {
             Some((number, _)) => Err(format!("`criteria` says nothing of criterion {number}")),
-            None => Ok(believed.into_values().collect()),
+            None => Ok((believed.into_values().collect(), complaint)),
         }
     }
 

@@ -22,12 +22,13 @@ pub fn plan(context: &PlanContext<'_>) -> Unrendered<PlanSpec> {
     let (template, tokens) = (PromptTemplate::Plan, LONG_ANSWER);
     match team.cloned() {
         None => {
-            let read = move |answer: PlanAnswer| answer.planned(&words);
-            unrendered(template, view, schema, tokens, read)
+            let read = move |answer: PlanAnswer| answer.planned(&words).map(with_complaints);
+            unrendered_with_complaints(template, view, schema, tokens, read)
         }
         Some(team) => {
-            let read = move |answer: PlanOrWorkflow| answer.planned(&team, &words);
-            unrendered(template, view, schema, tokens, read)
+            let read =
+                move |answer: PlanOrWorkflow| answer.planned(&team, &words).map(with_complaints);
+            unrendered_with_complaints(template, view, schema, tokens, read)
         }
     }
 }
@@ -52,6 +53,11 @@ pub fn replan(
     unrendered(PromptTemplate::Replan, view, schema, LONG_ANSWER, read)
 }
 
+fn with_complaints(plan: PlanSpec) -> (PlanSpec, Option<String>) {
+    let complaints = plan.problems.join("\n");
+    (plan, Some(complaints).filter(|text| !text.is_empty()))
+}
+
 #[derive(Deserialize)]
 pub(super) struct PlanAnswer {
     #[serde(default)]
@@ -73,9 +79,6 @@ impl PlanAnswer {
         }
         plan.tasks = words.tasks(self.tasks)?;
         plan.problems = plan_problems::problems(&plan.tasks);
-        match !plan.problems.is_empty() && words.may_ask_again() {
-            true => Err(plan.problems.join("\n")),
-            false => Ok(plan),
-        }
+        Ok(plan)
     }
 }

@@ -1,7 +1,6 @@
 //! New tasks in an answer: their schema, and the checks before they are applied.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
@@ -28,7 +27,6 @@ const MAX_FILES: usize = 20;
 pub(super) struct TaskNames {
     checks: Vec<String>,
     roles: Vec<String>,
-    asked_again: AtomicBool,
 }
 
 impl TaskNames {
@@ -37,13 +35,7 @@ impl TaskNames {
         Self {
             checks: checks.to_vec(),
             roles: roles.map(str::to_owned).collect(),
-            asked_again: AtomicBool::new(false),
         }
-    }
-
-    /// Returns whether an answer may go back for what a model may insist on: the first time.
-    pub(super) fn may_ask_again(&self) -> bool {
-        !self.asked_again.swap(true, Ordering::Relaxed)
     }
 
     /// Refuses a check that does not exist.
