@@ -210,6 +210,11 @@ impl Project {
         if git.resolve("MERGE_HEAD").await?.is_some() || git.has(commit, "HEAD").await? {
             return Ok(());
         }
+        // Where an agent went to another branch, which may be the person's, the merge would be made there.
+        let on = git.run("symbolic-ref --quiet --short HEAD", &[]).await?;
+        if String::from_utf8_lossy(&on.out).trim() != place.branch {
+            return Ok(());
+        }
         let merge = "merge --no-commit --no-ff --quiet";
         let said = git.run(merge, &[commit]).await?;
         if said.exit > 1 {

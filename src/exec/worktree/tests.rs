@@ -193,6 +193,20 @@ async fn agent_changes_are_committed_on_task_branch() {
 }
 
 #[tokio::test]
+async fn nothing_is_merged_into_a_branch_that_is_not_the_task_s() {
+    let Some((given, place)) = Given::with_worktree().await else {
+        return;
+    };
+    let (_, theirs) = given.theirs().await;
+    git(&place, &["switch", "--quiet", "-c", "other"]);
+    given.project.begin_merge(&place, &theirs).await.unwrap();
+    assert_eq!(git(&place, &["status", "--porcelain"]), "");
+    git(&place, &["switch", "--quiet", &place.branch]);
+    given.project.begin_merge(&place, &theirs).await.unwrap();
+    assert_ne!(git(&place, &["status", "--porcelain"]), "");
+}
+
+#[tokio::test]
 async fn conflict_is_resolved_in_worktree() {
     let Some((given, place)) = Given::with_worktree().await else {
         return;
