@@ -57,7 +57,7 @@ pub(super) fn read(text: &str, problems: &Problems) -> Result<PlanDraft, Problem
 /// Splits a line such as `- after: 1, 2`, which is an attribute if it stands in the right place. Returns the key, the value and
 /// the byte at which the value begins.
 pub(super) fn attribute(line: &str) -> Option<(&str, &str, usize)> {
-    let text = line.strip_prefix(['-', '*'])?.strip_prefix(' ')?;
+    let text = entry(line)?;
     let (key, value) = text.split_once(':')?;
     let word = key.chars().all(|c| c.is_alphabetic() || "_- ".contains(c));
     if !word || key.is_empty() || key.len() > 24 || !(value.is_empty() || value.starts_with(' ')) {
@@ -67,9 +67,16 @@ pub(super) fn attribute(line: &str) -> Option<(&str, &str, usize)> {
     Some((key.trim(), value.trim(), at))
 }
 
+/// Returns what an entry of a list says, whose mark may be indented by one space: with more, it belongs to the line above.
+fn entry(line: &str) -> Option<&str> {
+    let line = line.strip_prefix(' ').unwrap_or(line);
+    line.strip_prefix(['-', '*', '+'])?
+        .strip_prefix([' ', '\t'])
+}
+
 /// Splits a line such as `- done`, as [`attribute`] does. In a description it is text.
 fn bare_flag(line: &str) -> Option<(&str, &str, usize)> {
-    let key = line.strip_prefix(['-', '*'])?.strip_prefix(' ')?.trim();
+    let key = entry(line)?.trim();
     match known(key)? {
         "done" | "optional" => Some((key, "true", line.len())),
         "skipped" => Some((key, "", line.len())),

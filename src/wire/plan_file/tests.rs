@@ -240,6 +240,16 @@ fn unknown_field_is_a_problem() {
 }
 
 #[test]
+fn every_mark_of_a_list_begins_an_attribute() {
+    for mark in ["- ", "* ", "+ ", "-\t", " - "] {
+        let text = format!("## A\n\n## B\n\n{mark}after: 1\n{mark}optional\n\nWords\n");
+        let task = &read(&text).plan.tasks[1];
+        let read = (task.dependencies.len(), task.optional, &*task.description);
+        assert_eq!(read, (1, true, "Words"), "{mark:?}");
+    }
+}
+
+#[test]
 fn flag_needs_no_value() {
     let tasks = read("## A\n- done\n## B\n- skipped\n- optional\n\n- done\n## C\nWords\n- done\n");
     let tasks = tasks.plan.tasks.iter().map(|task| {
