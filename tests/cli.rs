@@ -638,6 +638,38 @@ fn question_is_answered_once() {
 }
 
 #[test]
+fn doctor_finds_what_no_command_can_open() {
+    let env = with_a_plan("Count words");
+    let file = env.path("volumes/plan-agent.db");
+    let database = |env: &TestEnv| {
+        let said = env.run("doctor").stdout;
+        let mut lines = said.lines();
+        lines
+            .find(|line| line.contains("database"))
+            .unwrap()
+            .to_owned()
+    };
+    has(&database(&env), "ok  database");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[30..130].fill(7);
+    std::fs::write(&file, bytes).unwrap();
+    has(&database(&env), "!!  database");
+}
+
+#[test]
+fn commands_that_open_an_ended_plan_again_wait_for_each_other() {
+    let env = with_a_plan("Count words");
+    for task in 2..=3 {
+        env.exits(0, &*format!("done {task}"));
+    }
+    let retries = (0..6).map(|_| env.start("retry 3"));
+    let running = Vec::from_iter(retries);
+    for mut one in running {
+        assert!(one.wait().success());
+    }
+}
+
+#[test]
 fn pause_and_abort_work_without_daemon() {
     let env = with_a_plan("Count words");
     insta::assert_snapshot!(env.run("pause").seen(&env), @r"

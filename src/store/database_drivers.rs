@@ -15,6 +15,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use server::Server;
+
+use super::PUT_BACK;
 pub(super) use server::listen;
 pub(super) use server_address::ServerAddress;
 pub(super) use server_check::examine;
@@ -131,9 +133,11 @@ impl DatabaseError {
                 "`plan-agent store migrate` brings them to this one, when every daemon on them has this version",
             ),
             Self::Postgres(error) => server::way_out(error),
-            Self::Sqlite(error) => {
-                (error.sqlite_error_code() == Some(ErrorCode::NotADatabase)).then_some(NOT_OURS)
-            }
+            Self::Sqlite(error) => match error.sqlite_error_code() {
+                Some(ErrorCode::NotADatabase) => Some(NOT_OURS),
+                Some(ErrorCode::DatabaseCorrupt) => Some(PUT_BACK),
+                _ => None,
+            },
             _ => None,
         }
     }

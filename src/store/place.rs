@@ -127,7 +127,9 @@ impl StorePlace {
     /// Says what is there, and what is wrong with it; nothing if there is nothing yet.
     pub async fn examine(&self) -> Vec<StoreFinding> {
         let Some(server) = self.server.clone() else {
-            return examine_file(&self.file).into_iter().collect();
+            let (file, place) = (self.file.clone(), self.place(true));
+            let looked = tokio::task::spawn_blocking(move || examine_file(&file, &place));
+            return looked.await.ok().flatten().into_iter().collect();
         };
         let looked = tokio::task::spawn_blocking(move || examine(&server));
         looked.await.unwrap_or_default()
@@ -180,15 +182,22 @@ pub(super) fn no_relays() -> StoreError {
     StoreError::Address(what.to_owned())
 }
 
-fn examine_file(path: &Path) -> Option<StoreFinding> {
-    match Store::size(path) {
-        Ok(0) => None,
-        Ok(size) => {
-            let (path, mebibytes) = (path.display(), size as f64 / (1024.0 * 1024.0));
-            Some(Ok(format!("{path} has {mebibytes:.1} MiB")))
-        }
-        Err(error) => Some(Err(Problem::new(error.to_string()).with_hint(PUT_BACK))),
-    }
+fn examine_file(path: &Path, place: &DatabasePlace) -> Option<StoreFinding> {
+    let size = match Store::size(path) {
+        Ok(0) => return None,
+        Ok(size) => size as f64 / (1024.0 * 1024.0),
+        Err(error) => return Some(Err(Problem::new(error.to_string()).with_hint(PUT_BACK))),
+    };
+    let shown = path.display();
+    let whole = Tables::open(place).and_then(|mut tables| tables.check_file());
+    Some(
+        whole
+            .map(|()| format!("{shown} has {size:.1} MiB"))
+            .map_err(|error| {
+                let problem = Problem::new(format!("cannot use `{shown}`: {error}"));
+                problem.with_hint(error.way_out().unwrap_or(PUT_BACK))
+            }),
+    )
 }
 
 /// The file, or host, port, database and user.

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::PUT_BACK;
 use super::database_drivers::{
     Database, DatabaseError, DatabasePlace, LENGTH, Param, Record, Result,
 };
@@ -261,6 +262,21 @@ impl Tables {
             }
         }
         Ok(found)
+    }
+
+    /// Looks whether every page of the file can be read, and whether this version knows its tables.
+    pub(super) fn check_file(&mut self) -> Result<()> {
+        self.known_format()?;
+        match self
+            .strings("SELECT quick_check FROM pragma_quick_check", &[])?
+            .pop()
+        {
+            Some(wrong) if wrong != "ok" => Err(DatabaseError::Unfit(
+                format!("it is damaged: {wrong}"),
+                PUT_BACK,
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the format of the tables, 0 if none exist; fails if a newer version or another program wrote them.

@@ -21,6 +21,8 @@ const TRIES: u32 = 4;
 const TRIES_FOR_A_NAME: u32 = 40;
 /// A daemon that was killed while it started a program leaves the lock with the child until the program has begun: two seconds.
 const TRIES_AFTER_A_DEATH: u32 = 134;
+/// Commands that change a plan which has ended wait for each other: three seconds.
+const TRIES_BESIDE_COMMANDS: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(15);
 /// The names of the note about a running daemon, and of the record of its end.
 const NOTE: &str = "daemon.json";
@@ -207,12 +209,20 @@ impl Volumes {
             let plan = plan.clone();
             LockError::CarriedOut { pid, plan }
         };
-        match self.running() {
-            Some(daemon) if daemon.carries_out(plan) => Err(busy(daemon)),
-            Some(_) => Ok(None),
-            // One may have started meanwhile.
-            None => (self.lock().map(Some)).map_err(|error| self.running().map_or(error, busy)),
+        for _ in 0..TRIES_BESIDE_COMMANDS {
+            match self.running() {
+                // Another command that keeps daemons away says nothing of itself, and is soon done; nor has a daemon that starts.
+                Some(DaemonInfo { plans: None, .. }) => std::thread::sleep(PAUSE),
+                Some(daemon) if daemon.carries_out(plan) => return Err(busy(daemon)),
+                Some(_) => return Ok(None),
+                None => match self.lock() {
+                    Err(LockError::Held { .. }) => {}
+                    locked => return locked.map(Some),
+                },
+            }
         }
+        let held = LockError::Held { pid: None };
+        Err(self.running().map_or(held, busy))
     }
 
     /// Returns the daemon that carries out a plan here, if one does.
