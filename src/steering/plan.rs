@@ -40,8 +40,12 @@ pub fn answer(
 /// As [`Draft::pause`].
 pub fn pause(draft: &mut Draft<'_>, reason: &str) -> Result<String> {
     let plan = draft.plan().id().clone();
-    if matches!(draft.plan().status(), PlanState::Paused(_)) {
-        return Ok(format!("plan {plan} is paused already"));
+    if let PlanState::Paused(why) = draft.plan().status() {
+        let until = match draft.plan().stopped_at() {
+            Some(_) => format!(": {why}; an answer of `more` lets it go on"),
+            None => String::new(),
+        };
+        return Ok(format!("plan {plan} is paused already{until}"));
     }
     draft.pause(reason)?;
     Ok(format!("plan {plan} is paused; what is under way goes on"))

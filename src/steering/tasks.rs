@@ -54,7 +54,12 @@ pub fn retry(draft: &mut Draft<'_>, id: TaskId, words: &str, again: &[TaskId]) -
         format!("task {id} is being tried: attempt {attempt} goes on{along}")
     } else if before == *task || attempt == 0 {
         let (waits, along) = (waits(plan, task), has(", and has your words"));
-        format!("task {id} has not been tried yet: {waits}{along}")
+        let how = match before.status {
+            TaskState::Skipped => "is not left out any more",
+            _ if attempt == 0 => "has not been tried yet",
+            _ => "is to be tried again already",
+        };
+        format!("task {id} {how}: {waits}{along}")
     } else {
         let also = match again {
             [] => String::new(),

@@ -200,6 +200,13 @@ impl TaskView {
             }
             (AttemptState::Reported, _) => format!("attempt {number} is being judged"),
             _ if *plan != PlanState::Running => format!("attempt {number} is over"),
+            _ if let Some(until) = self.not_before => {
+                let wait = span(until.since(now));
+                format!(
+                    "the agent's usage limit ends in {wait}, then attempt {} comes",
+                    number + 1
+                )
+            }
             _ => format!("attempt {number} is over, the next comes"),
         }
     }

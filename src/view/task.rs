@@ -78,6 +78,7 @@ impl TaskView {
         let attempt = plan.current_attempt(task);
         let attempt = attempt.map(|attempt| CurrentAttempt::of(attempt, now));
         let model_asked_at = attempt.as_ref().and_then(|attempt| attempt.model_asked_at);
+        let not_before = task.not_before.filter(|until| *until > now);
         let evidence = task.evidence.as_ref();
         let mut asked = plan.open_questions();
         let asked = asked.find(|question| question.task == Some(task.number));
@@ -96,12 +97,12 @@ impl TaskView {
             assignee: task.assignee.clone(),
             dependencies: task.dependencies.clone(),
             attempts: task.attempts,
-            waits_until: model_asked_at.map(time_text),
+            waits_until: model_asked_at.or(not_before).map(time_text),
             waits_for_lock: lock_wait(plan, task, others),
             result: task.result.clone(),
             usage: TaskUsage::default(),
             unmet: plan.unmet(task),
-            not_before: task.not_before,
+            not_before,
             no_worker: plan.has_no_worker(task),
             asked: asked.map(|question| question.reason.clone()),
             verdict: (!task.status.settled()).then(verdict).flatten(),

@@ -132,7 +132,13 @@ fn joined<const N: usize>(parts: [Option<String>; N], between: &str) -> Option<S
 }
 
 fn took(attempt: &Attempt) -> Option<Duration> {
-    Some(attempt.report.as_ref()?.received.since(attempt.claimed?))
+    let received = attempt.report.as_ref()?.received;
+    // One that came too late says nothing of how long the agent was needed.
+    let judged = attempt
+        .verdict
+        .as_ref()
+        .map_or(received, |verdict| verdict.at);
+    Some(received.min(judged).since(attempt.claimed?))
 }
 
 pub(super) fn tokens(input: u64, output: u64) -> Option<String> {

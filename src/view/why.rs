@@ -278,7 +278,10 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
     }
     if let Some(report) = &attempt.report {
         let (status, said) = (report.status.as_str(), one_line(&report.results, REPORT));
-        add(format!("report: {status}: {said}"));
+        let verdict = attempt.verdict.as_ref();
+        let late = verdict.is_some_and(|verdict| verdict.at < report.received);
+        let late = if late { ", too late to count" } else { "" };
+        add(format!("report{late}: {status}: {said}"));
     }
     if let Some(changes) = &attempt.changes {
         add(line(&changes.text(CHANGED)));

@@ -39,6 +39,7 @@ fn used_attempts_pause_plan_until_raised() {
     assert_eq!(asked(&scene).0, id, "it is the same question");
     assert_eq!(agent.attempts().len(), 2);
 
+    has(scene.works("pause"), "an answer of `more` lets it go on");
     scene.works("answer more");
     scene.exits(0, "resume");
     assert_eq!(agent.attempts(), [(1, 1), (2, 1), (3, 1)]);

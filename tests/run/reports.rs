@@ -240,9 +240,26 @@ fn persistently_unreadable_report_is_failure() {
     let agent = scene.agent(|_| Act::Report("no front matter".to_owned()));
     scene.exits(4, "run --plan one.md");
     assert_eq!(agent.attempts(), [(1, 1), (1, 1), (1, 1)]);
-    let part = "no readable report after 2 repairs";
+    let part = "none of 3 reports could be read";
     has(scene.status()["questions"][0]["reason"].to_string(), part);
     assert_eq!(scene.names("reports/rejected").len(), 6);
+}
+
+#[test]
+fn usage_limit_is_a_wait_in_every_view() {
+    let scene = Scene::by_rules("");
+    let until = "2999-01-01T00:00:00Z";
+    let report =
+        format!("---\nstatus: FAILED\nblocked_until: {until}\n---\n## Core results\n\nHalf.\n");
+    let _agent = scene.agent(move |_| Act::Report(report.clone()));
+    let _daemon = scene.leave("run --plan one.md");
+    scene.await_events("parked", 1);
+    let task = &scene.status()["tasks"][0];
+    assert!(task["waits_until"].is_string(), "{task}");
+    has(
+        scene.works("status"),
+        "the agent's usage limit ends in 167 h",
+    );
 }
 
 #[test]

@@ -416,6 +416,11 @@ fn wrong_words_are_refused() {
         scene.works(["retry", &plan[..4], "3"]),
         "task 3 has not been tried yet: it waits for task 2",
     );
+    scene.works(["skip", "3"]);
+    has(
+        scene.works(["retry", "3"]),
+        "task 3 is not left out any more",
+    );
 }
 
 /// A signal ends the editor, and what was written is kept, also that of an earlier round.

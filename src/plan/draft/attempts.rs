@@ -426,7 +426,10 @@ impl Draft<'_> {
         self.close_unclaimed(task, "a report came");
         if attempt.rejections > MAX_REPAIRS {
             attempt.state = AttemptState::Judged;
-            let reason = format!("no readable report after {MAX_REPAIRS} repairs: {reason}");
+            let reason = format!(
+                "none of {} reports could be read: {reason}",
+                attempt.rejections
+            );
             self.fail_attempt(attempt, &reason, &reason, DecidedBy::Rules)?;
         } else {
             self.insert_attempt(attempt);
