@@ -10,9 +10,10 @@ use super::{
     ToolsArgs, beside, unless,
 };
 use crate::bounded_read;
+use crate::plan::CommandId;
 use crate::tools::{ControlSettings, Dialect, Tool, Toolbox};
 use crate::view::Style;
-use crate::volumes::EXCHANGE;
+use crate::volumes::{COMMAND, EXCHANGE};
 
 /// Bytes of arguments that are read from standard input at most: a plan of as many tasks as a tool takes.
 const MAX_INPUT: usize = 64 * 1024 * 1024;
@@ -142,7 +143,9 @@ pub async fn open(app: &mut App, plan: Option<&str>, dialects: &[Dialect]) -> Re
     };
     // In the log an agent is not its person.
     let by = app.environment.get(EXCHANGE).map_or(BY, |_| "an agent");
-    let mut toolbox = Toolbox::new(app.make_store().await?.clone(), &app.config, by);
+    let command = app.environment.get(COMMAND).map(CommandId::new);
+    let toolbox = Toolbox::new(app.make_store().await?.clone(), &app.config, by);
+    let mut toolbox = toolbox.for_command(command);
     if let Some(settings) = control {
         toolbox = toolbox.with_control(settings);
     }

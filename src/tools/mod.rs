@@ -32,7 +32,7 @@ use uuid::Uuid;
 
 use crate::config::{Config, Planner};
 use crate::llm::BoxFuture;
-use crate::plan::{Draft, Plan, PlanHead, PlanId, PlanPolicy, Refusal, Time};
+use crate::plan::{CommandId, Draft, Plan, PlanHead, PlanId, PlanPolicy, Refusal, Time};
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
 use crate::wire::text::one_line;
@@ -309,6 +309,8 @@ pub struct Toolbox {
     /// The plan for calls that name none; else the dialect's latest.
     plan: Option<PlanId>,
     caller: String,
+    /// The command that the calling agent works on.
+    command: Option<CommandId>,
     /// Each change is rolled back.
     dry_run: bool,
     /// Set where the tools of control may be called.
@@ -329,6 +331,7 @@ impl Toolbox {
             max_subtasks: max_subtasks.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
             plan: None,
             caller: caller.to_owned(),
+            command: None,
             dry_run: false,
             control: None,
             notebook: notebook::NotebookParts::default(),
@@ -351,6 +354,12 @@ impl Toolbox {
     pub async fn in_memory() -> Result<Self, StoreError> {
         let store = Store::in_memory(wall_clock()).await?;
         Ok(Self::new(store, &Config::default(), "library"))
+    }
+
+    /// Says which command the calling agent works on: it reports on no other task.
+    #[must_use]
+    pub fn for_command(self, command: Option<CommandId>) -> Self {
+        Self { command, ..self }
     }
 
     /// Binds calls that name no plan to a plan.
@@ -460,7 +469,8 @@ impl Toolbox {
         // Carries the result of a change that the store rolls back: the store knows neither a dialect's errors nor dry runs.
         let (sender, mut rolled_back) = oneshot::channel();
         let dry_run = self.dry_run;
-        let change = move |draft: &mut Draft<'_>| match change(draft) {
+        let command = self.command.clone();
+        let change = move |draft: &mut Draft<'_>| match change(draft.made_by_agent(command)) {
             Ok(value) if !dry_run => Ok(value),
             result => {
                 drop(sender.send(result));

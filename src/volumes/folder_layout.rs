@@ -18,6 +18,9 @@ use crate::wire::{one_line, safe_name};
 /// The variable with the exchange folder that its command came from, for an agent's own tools.
 pub const EXCHANGE: &str = "PLAN_AGENT_EXCHANGE";
 
+/// The variable with the id of the command that an agent was started for.
+pub const COMMAND: &str = "PLAN_AGENT_COMMAND";
+
 /// Bytes of the note about a store that is elsewhere.
 const MOST_NOTED: usize = 1024;
 

@@ -23,7 +23,7 @@ pub use command_files::{CommandPlace, Withdrawal};
 pub use daemon_lock::{DaemonFarewell, DaemonInfo, DaemonLock, LockError, LockPlace};
 pub use filing_away::ReportDisposition;
 pub use finished_writing::{UNSEEN, WatchHints};
-pub use folder_layout::{EXCHANGE, Folder, Volumes};
+pub use folder_layout::{COMMAND, EXCHANGE, Folder, Volumes};
 pub use heartbeat::{Heartbeat, LogPosition, machine};
 pub use scan::{ArrivedReport, MOST_REPORTS, NOT_A_REPORT, Scan, Scanner, WorkerSign};
 pub use watch::Watch;

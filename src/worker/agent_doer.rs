@@ -16,7 +16,7 @@ use crate::exec::{self, ChildOutput, ChildSpec, GRACE, ProcessGroup, stop_group}
 use crate::plan::{CommandId, SessionId};
 use crate::plan_time::{TimeAllowance, wall};
 use crate::store::StorePlace;
-use crate::volumes::{EXCHANGE, Folder, Heartbeat, Volumes, VolumesError};
+use crate::volumes::{COMMAND, EXCHANGE, Folder, Heartbeat, Volumes, VolumesError};
 use crate::wire::CommandFile;
 use crate::wire::command_file::title;
 
@@ -203,7 +203,9 @@ impl CommandRun<'_> {
         let [out, err] = output.lengths();
         let exchange = worker.volumes.root().display().to_string();
         let path = doer.path.clone().map(|path| ("PATH".to_owned(), path));
-        let set = [(EXCHANGE.to_owned(), exchange)].into_iter();
+        let command = self.job.command.id.to_string();
+        let set = [(EXCHANGE, exchange), (COMMAND, command)].into_iter();
+        let set = set.map(|(name, value)| (name.to_owned(), value));
         let set = set.chain(path).chain(step.set).collect();
         let spec = ChildSpec {
             argv: step.argv,

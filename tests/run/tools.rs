@@ -62,6 +62,26 @@ fn tool_update_counts_as_report() {
 }
 
 #[test]
+fn agent_reports_on_no_task_but_its_own() {
+    let mut scene = Scene::by_rules("");
+    let _daemon = scene.leave("run --plan chain.md");
+    let first = scene.take_any();
+    scene.succeed(&first, "done");
+    let second = scene.take_task(2);
+    scene.env.set("PLAN_AGENT_COMMAND", &first.id);
+    let others = "nother agent works on task `2`";
+    let failed = json!({"task_id": 2, "error_message": "no disk"});
+    for (tool, words) in [("TaskUpdate", done(2)), ("failTask", failed)] {
+        let ran = scene.tool(tool, &words);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        ran.has_stdout(others);
+    }
+    scene.env.set("PLAN_AGENT_COMMAND", &second.id);
+    scene.tool_works("TaskUpdate", &done(2));
+    scene.take_task(3);
+}
+
+#[test]
 fn notebook_update_counts_as_report() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave("run --plan chain.md");

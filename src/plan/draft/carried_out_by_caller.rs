@@ -35,7 +35,8 @@ impl Draft<'_> {
     /// Completes a task. If a daemon carries the plan out, this reports success.
     ///
     /// # Errors
-    /// The task is not in progress, its attempt has another report already, or the plan has ended.
+    /// The task is not in progress, its attempt has another report already, the plan has ended, or it is said by an agent that
+    /// works on another task.
     pub fn complete_task(&mut self, id: TaskId, result: &str) -> Result {
         if self.carried_out() {
             return self.report_by_hand(id, ReportStatus::Success, result);
@@ -280,6 +281,9 @@ impl Draft<'_> {
     /// ends by itself; a file that it writes later no longer counts. Repeating the same statement changes nothing.
     fn report_by_hand(&mut self, id: TaskId, status: ReportStatus, text: &str) -> Result {
         let task = self.task_in(id, TaskState::InProgress)?;
+        let own = self.agent.as_ref().and_then(|own| self.plan.attempt(own));
+        let works_elsewhere = own.is_some_and(|own| own.task != id);
+        refuse_if(works_elsewhere, Refusal::AnothersTask(id))?;
         let attempt = self.plan.current_attempt(&task).cloned();
         let attempt = attempt.ok_or_else(|| Refusal::not_editable(&task))?;
         let said = |known: &Report| {

@@ -67,6 +67,8 @@ pub enum Refusal {
     TooMuchMetadata(usize),
     #[error("a plan needs at least one task")]
     NoTasks,
+    #[error("another agent works on task `{0}`: only its own report ends it")]
+    AnothersTask(TaskId),
     #[error("task `{task}` is {}", .status.as_str().replace('_', " "))]
     NotEditable { task: TaskId, status: TaskState },
     #[error("task `{task}` is needed by {}", list(.dependants))]
@@ -209,6 +211,8 @@ pub struct Draft<'a> {
     /// The number of the plan's last change.
     after: i64,
     new_question: Box<dyn Fn(&Plan) -> QuestionId>,
+    /// The command of the agent that makes the change, if it is known.
+    agent: Option<CommandId>,
     undo: Vec<(RowKey, Option<Row>)>,
     events: Vec<Event>,
 }
@@ -224,6 +228,7 @@ impl<'a> Draft<'a> {
                 let (number, plan) = (plan.questions().count() + 1, plan.id());
                 QuestionId::new(format!("q{number}-{plan}"))
             }),
+            agent: None,
             undo: Vec::new(),
             events: Vec::new(),
         }
@@ -239,6 +244,12 @@ impl<'a> Draft<'a> {
     /// are counted.
     pub fn name_questions(&mut self, new: impl Fn(&Plan) -> QuestionId + 'static) -> &mut Self {
         self.new_question = Box::new(new);
+        self
+    }
+
+    /// Says which agent makes the change, by the command that it works on.
+    pub fn made_by_agent(&mut self, command: Option<CommandId>) -> &mut Self {
+        self.agent = command;
         self
     }
 
