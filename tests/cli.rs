@@ -649,11 +649,11 @@ fn doctor_finds_what_no_command_can_open() {
             .unwrap()
             .to_owned()
     };
-    has(&database(&env), "ok  database");
+    has(database(&env), "ok  database");
     let mut bytes = std::fs::read(&file).unwrap();
     bytes[30..130].fill(7);
     std::fs::write(&file, bytes).unwrap();
-    has(&database(&env), "!!  database");
+    has(database(&env), "!!  database");
 }
 
 #[test]

@@ -199,7 +199,7 @@ impl Project {
     }
 
     /// Merges a commit into a task's worktree, so that its agent can resolve conflicts; does nothing if it is already merged or
-    /// being merged.
+    /// being merged, or if the worktree is not on the task's branch.
     ///
     /// # Errors
     /// As [`Git::run`]. If it cannot be merged now because an agent still works there, this is only logged.
@@ -211,8 +211,9 @@ impl Project {
             return Ok(());
         }
         // Where an agent went to another branch, which may be the person's, the merge would be made there.
-        let on = git.run("symbolic-ref --quiet --short HEAD", &[]).await?;
-        if String::from_utf8_lossy(&on.out).trim() != place.branch {
+        let on = head_ref(&git).await?;
+        if on != format!("refs/heads/{}", place.branch) {
+            tracing::warn!(folder = %place.folder.display(), on, "nothing is merged into another branch");
             return Ok(());
         }
         let merge = "merge --no-commit --no-ff --quiet";
@@ -369,8 +370,7 @@ impl Project {
     /// contains everything, the task's branch is moved to it, and the other branch stays. Else it is unclear.
     async fn back_on_branch(git: &Git, place: &TaskWorktree) -> Result<()> {
         let branch = format!("refs/heads/{}", place.branch);
-        let on = git.run("symbolic-ref --quiet HEAD", &[]).await?;
-        let on = String::from_utf8_lossy(&on.out).trim().to_owned();
+        let on = head_ref(git).await?;
         let head = git.line("rev-parse HEAD", &[]).await?;
         let own = git.resolve(&branch).await?;
         if on == branch && own.is_some() {
@@ -546,6 +546,12 @@ fn free_name(folder: &Path) -> PathBuf {
     let mut free = (1..).map(aside).filter(|path| !path.exists());
     free.next()
         .expect("a folder has fewer files than there are numbers")
+}
+
+/// Returns the branch that a worktree is on, in full; empty if it is on none.
+async fn head_ref(git: &Git) -> Result<String> {
+    let on = git.run("symbolic-ref --quiet HEAD", &[]).await?;
+    Ok(String::from_utf8_lossy(&on.out).trim().to_owned())
 }
 
 #[cfg(test)]

@@ -59,8 +59,9 @@ pub enum Fault {
     Redirected(u16),
     #[error("was cut off after {} tokens ({max_tokens} allowed)", .spent.output_tokens)]
     CutAnswer { max_tokens: u32, spent: ModelCost },
+    /// A server counts only what it has ended: this is a guess.
     #[error("repeats itself without an end")]
-    Endless,
+    Endless { spent: ModelCost },
     #[error("refused to answer: {reason}")]
     Refused { reason: String, spent: ModelCost },
     /// The text of the answer is what was received.
@@ -76,6 +77,15 @@ pub enum Fault {
     /// A coding agent that did not finish by itself.
     #[error("gave no answer: {0}")]
     Broken(String),
+}
+
+impl Fault {
+    /// Returns the fault of an answer that has no end, as far as it has come: four bytes count as a token.
+    pub(super) fn endless(text: &str) -> Self {
+        let tokens = u64::try_from(text.len() / 4).unwrap_or(u64::MAX);
+        let spent = ModelCost::new(0, tokens, 0.0);
+        Self::Endless { spent }
+    }
 }
 
 impl LlmError {
@@ -117,7 +127,9 @@ impl LlmError {
     /// Returns what was used although there was no answer.
     pub fn spent(&self) -> ModelCost {
         match self.fault {
-            Fault::CutAnswer { spent, .. } | Fault::Refused { spent, .. } => spent,
+            Fault::CutAnswer { spent, .. }
+            | Fault::Refused { spent, .. }
+            | Fault::Endless { spent } => spent,
             _ => ModelCost::default(),
         }
     }
@@ -143,7 +155,9 @@ impl LlmError {
             Fault::Unavailable { .. } | Fault::CutBody(_) => {
                 "the server has trouble: try again later"
             }
-            Fault::Unusable { .. } | Fault::Endless => "try again, or choose a stronger model",
+            Fault::Unusable { .. } | Fault::Endless { .. } => {
+                "try again, or choose a stronger model"
+            }
             Fault::Unfit(_) => {
                 "run the agent by hand once: does it answer? `plan-agent doctor` shows what it finds of it"
             }

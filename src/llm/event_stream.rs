@@ -19,11 +19,15 @@ const MAX_STREAM: usize = 32 << 20;
 /// The data of the event that ends a stream of Chat Completions.
 const DONE: &str = "[DONE]";
 
-/// The bytes at the end of an answer that are looked at for words that come again and again, and those that have to.
-const LAST: usize = 4_000;
-const AGAIN: usize = 80;
-/// So often they come where a model has lost its way: small ones do, until their longest answer is full.
-const TIMES: usize = 12;
+/// A model has lost its way where its answer ends with so many bytes that are the same words again and again, and with them so
+/// many times: more often than any answer has entries. Small models do that until their longest answer is full.
+const LOST: usize = 4_000;
+const TIMES: usize = 60;
+/// The most bytes of such words, and those that are compared to find them.
+const WORDS: usize = 400;
+const BEGIN: usize = 80;
+/// An answer is looked at again when so many bytes have come.
+const STEP: usize = 512;
 
 /// An answer of an API: one JSON body, or put together from the events of a stream.
 pub(super) trait ApiAnswer: Default + DeserializeOwned {
@@ -45,7 +49,7 @@ impl Endpoint {
     pub(super) async fn stream<A: ApiAnswer>(&self, response: Response) -> Result<A, LlmError> {
         let body = Body::from(response).map_err(reqwest::Error::without_url);
         let mut events = SseStream::new(Limited::new(body, MAX_STREAM).map_err(io::Error::other));
-        let (mut answer, mut heard) = (A::default(), Instant::now());
+        let (mut answer, mut heard, mut looked) = (A::default(), Instant::now(), 0);
         loop {
             let left = self.timeout.saturating_sub(heard.elapsed());
             let event = match timeout(left, events.try_next()).await {
@@ -64,8 +68,12 @@ impl Endpoint {
                     let part = answer.add(self.json(data.as_bytes())?);
                     if part.map_err(|error| self.unexpected(&error))? {
                         heard = Instant::now();
-                        if repeats(answer.text()) {
-                            return Err(self.error(Fault::Endless));
+                        let text = answer.text();
+                        if text.len() >= looked + STEP {
+                            looked = text.len();
+                            if repeats(text) {
+                                return Err(self.error(Fault::endless(text)));
+                            }
                         }
                     }
                 }
@@ -83,14 +91,17 @@ impl Endpoint {
 
 /// Returns whether a text ends with the same words again and again; numbers may differ.
 fn repeats(text: &str) -> bool {
-    let Some(start) = text.len().checked_sub(LAST) else {
-        return false;
-    };
-    let mut last = text.as_bytes()[start..].to_vec();
-    last.retain(|byte| !byte.is_ascii_digit());
-    let words = &last[last.len().saturating_sub(AGAIN)..];
-    let windows = last.windows(AGAIN).filter(|window| *window == words);
-    windows.count() >= TIMES
+    let bytes = text.bytes().rev().filter(|byte| !byte.is_ascii_digit());
+    let end: Vec<u8> = bytes.take(WORDS * (TIMES + 1)).collect();
+    let mut periods = (1..=WORDS).filter(|period| {
+        let again = end.get(*period..period + BEGIN);
+        again.is_some_and(|again| end.starts_with(again))
+    });
+    periods.next().is_some_and(|period| {
+        let most = LOST.max(TIMES * period);
+        let same = end.iter().zip(&end[period..]).take_while(|(a, b)| a == b);
+        same.count() >= most
+    })
 }
 
 #[cfg(test)]
@@ -109,7 +120,7 @@ mod tests {
             (numbered.collect::<String>(), true),
             ("\n".repeat(9_000), true),
             (lines.collect(), false),
-            (task.repeat(9), false),
+            (task.repeat(50), false),
             ("é".repeat(3_000), true),
         ] {
             assert_eq!(repeats(&text), expected, "{text}");

@@ -125,8 +125,8 @@ impl Model {
         self.llm.name()
     }
 
-    /// Gets an answer: repeats exchanges as the policy says, and asks once more, with the error, if the answer was truncated or
-    /// cannot be used. Dropping the future ends the exchange in progress and leaves nothing behind.
+    /// Gets an answer: repeats exchanges as the policy says, and asks once more, with what is wrong, if the answer was truncated,
+    /// had no end, cannot be used, or could be better. Dropping the future ends the exchange in progress and leaves nothing behind.
     pub async fn ask<A>(&self, question: &TypedQuestion<A>) -> Result<Answered<A>, AskError> {
         let mut asking = Asking {
             model: self,
@@ -166,7 +166,7 @@ impl<A> Asking<'_, A> {
             },
             Err(error) => match error.fault {
                 Fault::CutAnswer { .. } if self.may_go_on() => (SHORTER.to_owned(), 2, None),
-                Fault::Endless if self.may_go_on() => (SHORTER.to_owned(), 1, None),
+                Fault::Endless { .. } if self.may_go_on() => (SHORTER.to_owned(), 1, None),
                 _ => return Err(error),
             },
         };
@@ -256,7 +256,7 @@ fn repair(answer: &str, reason: &str) -> String {
     let answer = quote(answer, MAX_SHOWN_ANSWER);
     let reason = quote(reason, MAX_SHOWN_ANSWER);
     format!(
-        "\n\n# Your last answer could not be used\n\nIt was:\n<data name=\"your answer\">\n{answer}\n</data>\n\n\
+        "\n\n# Your last answer has a problem\n\nIt was:\n<data name=\"your answer\">\n{answer}\n</data>\n\n\
          What is wrong: {reason}\n\nAnswer the question above again, whole and corrected. Give the JSON object only."
     )
 }

@@ -189,13 +189,15 @@ fn examine_file(path: &Path, place: &DatabasePlace) -> Option<StoreFinding> {
         Err(error) => return Some(Err(Problem::new(error.to_string()).with_hint(PUT_BACK))),
     };
     let shown = path.display();
-    let whole = Tables::open(place).and_then(|mut tables| tables.check_file());
+    let whole = Database::connect(place).and_then(|database| Tables::of(database).check_file());
     Some(
         whole
             .map(|()| format!("{shown} has {size:.1} MiB"))
             .map_err(|error| {
                 let problem = Problem::new(format!("cannot use `{shown}`: {error}"));
-                problem.with_hint(error.way_out().unwrap_or(PUT_BACK))
+                error
+                    .way_out()
+                    .map_or(problem.clone(), |way_out| problem.with_hint(way_out))
             }),
     )
 }

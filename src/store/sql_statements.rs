@@ -267,10 +267,7 @@ impl Tables {
     /// Looks whether every page of the file can be read, and whether this version knows its tables.
     pub(super) fn check_file(&mut self) -> Result<()> {
         self.known_format()?;
-        match self
-            .strings("SELECT quick_check FROM pragma_quick_check", &[])?
-            .pop()
-        {
+        match self.strings("PRAGMA quick_check(1)", &[])?.pop() {
             Some(wrong) if wrong != "ok" => Err(DatabaseError::Unfit(
                 format!("it is damaged: {wrong}"),
                 PUT_BACK,

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,8 +21,8 @@ const TRIES: u32 = 4;
 const TRIES_FOR_A_NAME: u32 = 40;
 /// A daemon that was killed while it started a program leaves the lock with the child until the program has begun: two seconds.
 const TRIES_AFTER_A_DEATH: u32 = 134;
-/// Commands that change a plan which has ended wait for each other: three seconds.
-const TRIES_BESIDE_COMMANDS: u32 = 200;
+/// Commands that change a plan which has ended wait for each other.
+const BESIDE_COMMANDS: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(15);
 /// The names of the note about a running daemon, and of the record of its end.
 const NOTE: &str = "daemon.json";
@@ -200,7 +200,7 @@ impl Volumes {
     }
 
     /// Keeps every daemon from a plan that none carries out, as long as the lock is held; `None` if one has another plan: it does
-    /// not come to this one. Blocks as [`Volumes::lock`].
+    /// not come to this one. Blocks for about three seconds while another command, or a daemon that starts, has the lock.
     ///
     /// # Errors
     /// A daemon carries the plan out, or the lock cannot be acquired.
@@ -209,20 +209,20 @@ impl Volumes {
             let plan = plan.clone();
             LockError::CarriedOut { pid, plan }
         };
-        for _ in 0..TRIES_BESIDE_COMMANDS {
+        let until = Instant::now() + BESIDE_COMMANDS;
+        loop {
+            let waits = Instant::now() < until;
             match self.running() {
                 // Another command that keeps daemons away says nothing of itself, and is soon done; nor has a daemon that starts.
-                Some(DaemonInfo { plans: None, .. }) => std::thread::sleep(PAUSE),
+                Some(DaemonInfo { plans: None, .. }) if waits => std::thread::sleep(PAUSE),
                 Some(daemon) if daemon.carries_out(plan) => return Err(busy(daemon)),
                 Some(_) => return Ok(None),
                 None => match self.lock() {
-                    Err(LockError::Held { .. }) => {}
+                    Err(LockError::Held { .. }) if waits => {}
                     locked => return locked.map(Some),
                 },
             }
         }
-        let held = LockError::Held { pid: None };
-        Err(self.running().map_or(held, busy))
     }
 
     /// Returns the daemon that carries out a plan here, if one does.
@@ -324,7 +324,6 @@ fn pid(mut file: &File) -> Option<u32> {
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
-    use std::time::Instant;
 
     use super::*;
 

@@ -85,6 +85,14 @@ pub fn document<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     parse_yaml(text, 1)
 }
 
+/// As [`document`], for text that is known to be JSON: in its texts may stand what the guards of YAML refuse.
+///
+/// # Errors
+/// It does not fit the type.
+pub fn json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+    parse_yaml(text, 1)
+}
+
 /// Reads fields in YAML of at most `longest` bytes that anybody may have written, such as a model.
 ///
 /// # Errors

@@ -72,20 +72,20 @@ pub fn read(file_name: &str, text: &str) -> (PlanFile, Vec<Problem>) {
     let extension = file_name.rsplit_once('.').map_or("", |(_, end)| end);
     let start = text.trim_start_matches('\u{feff}').trim_start();
     let structured = |node: YamlNode| of_node(&node, THE_PLAN, false, &problems);
-    let read = match extension.to_ascii_lowercase().as_str() {
+    let extension = extension.to_ascii_lowercase();
+    let markdown = !["yaml", "yml", "json"].contains(&&*extension) && !start.starts_with('{');
+    let read = match extension.as_str() {
         "yaml" | "yml" => yaml_tree::read(text).map(structured),
-        extension if extension == "json" || start.starts_with('{') => {
-            yaml_tree::read_json(text).map(structured)
-        }
-        _ => markdown_tasks::read(text, &problems).inspect(|draft| {
+        _ if markdown => markdown_tasks::read(text, &problems).inspect(|draft| {
             check_numbers(&draft.tasks, &problems);
         }),
+        _ => yaml_tree::read_json(text).map(structured),
     };
     let draft = match read {
         Ok(read) => read,
         Err(problem) => return (PlanFile::default(), vec![problem]),
     };
-    if draft.tasks.is_empty() && problems.is_empty() {
+    if draft.tasks.is_empty() && (markdown || problems.is_empty()) {
         problems.add(Problem::at(1, 1, "the plan has no tasks").with_hint(
             "write each task under a heading `## Its name`, or as a line `- [ ] Its name` or `1. Its name`",
         ));

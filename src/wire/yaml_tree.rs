@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use regex_lite::{Captures, Regex};
-use serde::de::{self, Deserialize as _, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserialize as _, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use super::{Place, Problem, Problems, front_matter, has_word, joined, known_word, quote};
@@ -14,6 +14,9 @@ use crate::plan::TaskOrder;
 use crate::wire::plan_file::{Reference, suggestion};
 
 /// Where a file begins.
+/// Numbers in longer lines are not shown as they were written.
+const LONGEST_LINE: usize = 4096;
+
 const START: Place = Place { line: 1, column: 1 };
 
 /// A value and its place: a list or a map has the place of its first entry.
@@ -39,10 +42,15 @@ pub(super) enum Data {
 /// # Errors
 /// Anchors, tags, deep nesting, or invalid YAML.
 pub(super) fn read(text: &str) -> Result<YamlNode, Problem> {
-    let YamlReader(mut node) = front_matter::document(text)?;
-    let text = text.trim_start_matches('\u{feff}');
+    Ok(completed(
+        front_matter::document(text)?,
+        text.trim_start_matches('\u{feff}'),
+    ))
+}
+
+fn completed(YamlReader(mut node): YamlReader, text: &str) -> YamlNode {
     node.complete(&text.lines().collect::<Vec<_>>(), START);
-    Ok(node)
+    node
 }
 
 /// Reads JSON, which is YAML but for characters that are written as two escapes.
@@ -50,21 +58,25 @@ pub(super) fn read(text: &str) -> Result<YamlNode, Problem> {
 /// # Errors
 /// It is no JSON, with the place.
 pub(super) fn read_json(text: &str) -> Result<YamlNode, Problem> {
-    let start = text.trim_start_matches('\u{feff}');
-    serde_json::from_str::<IgnoredAny>(start).map_err(|error| {
+    let text = text.trim_start_matches('\u{feff}');
+    serde_json::from_str::<Value>(text).map_err(|error| {
         let text = error.to_string();
         let message = text.split(" at line ").next().unwrap_or(&text);
         Problem::at(error.line(), error.column(), message)
     })?;
-    // An escape is taken whole, so that no pair begins behind a backslash that is itself escaped.
-    let escape = Regex::new(r"(?i)\\(?:ud[89ab]..\\ud[c-f]..|.)").expect("a pattern");
-    let text = escape.replace_all(text, |found: &Captures<'_>| {
-        let quoted = format!("\"{}\"", &found[0]);
-        let pair = found[0].len() > 2;
-        let char = serde_json::from_str(&quoted).ok().filter(|_| pair);
-        char.unwrap_or_else(|| found[0].to_owned())
+    // An escape is taken whole, so that no pair begins behind a backslash that is itself escaped. The other characters YAML takes
+    // for the end of a line, or refuses.
+    let other = r"(?i)\\(?:ud[89ab]..\\ud[c-f]..|.)|[\x7f-\x{9f}\x{2028}\x{2029}\x{fffe}\x{ffff}]";
+    let other = Regex::new(other).expect("a pattern");
+    let text = other.replace_all(text, |found: &Captures<'_>| {
+        let (found, chars) = (&found[0], found[0].chars().count());
+        match found.chars().next() {
+            Some('\\') if chars == 2 => found.to_owned(),
+            Some('\\') => serde_json::from_str(&format!("\"{found}\"")).unwrap_or_default(),
+            char => format!("\\u{:04x}", char.map_or(0, u32::from)),
+        }
     });
-    read(&text)
+    Ok(completed(front_matter::json(&text)?, &text))
 }
 
 /// Makes a tree of a value that a caller passes.
@@ -181,7 +193,11 @@ impl YamlNode {
         let place = self.place;
         match &mut self.data {
             Data::Plain(_, text) => {
-                let line = lines.get(place.line - 1).copied().unwrap_or_default();
+                let line = lines.get(place.line - 1).copied();
+                // To count to a column once for each of many numbers would take too long.
+                let line = line
+                    .filter(|line| line.len() <= LONGEST_LINE)
+                    .unwrap_or_default();
                 let of_word = |c: &char| c.is_ascii_alphanumeric() || "+-._".contains(*c);
                 let word = line.chars().skip(place.column - 1);
                 let word: String = word.take_while(of_word).collect();
@@ -245,13 +261,15 @@ impl<'a> YamlFields<'a> {
             problems.add(node.is_not(what, "a map of fields"));
             return None;
         };
-        let mut lines = HashMap::new();
+        let mut places = HashMap::new();
         for (key, _) in entries {
             let Some(word) = key.text() else {
                 problems.add(key.problem(format!("a key is {}, not a word", key.kind())));
                 continue;
             };
-            if let Some(line) = lines.insert(word, key.place.line) {
+            let first = *places.entry(word).or_insert(key.place);
+            if first != key.place {
+                let line = first.line;
                 let message = format!("{} is written twice, first on line {line}", quote(word));
                 problems.add(key.problem(message));
             }

@@ -12,7 +12,7 @@ use crate::plan::{
     Attempt, BelievedCriterion, CriterionResult, CriterionState, DecidedBy, Decision, Plan, Task,
     Verdict, proof,
 };
-use crate::wire::known_word;
+use crate::wire::{joined, known_word};
 
 /// Characters at which feedback, summaries and pointers are cut.
 const MAX_FEEDBACK: usize = 8_000;
@@ -99,7 +99,7 @@ impl Shown {
         }
     }
 
-    /// Returns the verdict, and whether a pointer points to nothing or a criterion has two answers.
+    /// Returns the verdict, and which pointers point to nothing and which criteria have two answers.
     fn verdict(&self, answer: JudgeAnswer) -> Reading<Verdict> {
         let low = is_low(&answer.confidence);
         let decision = known_word(&answer.decision.trim().to_ascii_lowercase())
@@ -138,12 +138,12 @@ impl Shown {
             _ if verdict.reason.is_empty() => "`reason` is empty".to_owned(),
             _ => return Ok((verdict, complaint)),
         };
-        Err(wrong)
+        Err(joined([Some(wrong), complaint].into_iter().flatten(), "\n"))
     }
 
     /// Reads what is said of the criteria that nothing proves. What was measured stays as it is.
     fn believed(&self, answers: Vec<BelievedCriterion>) -> Reading<Vec<BelievedCriterion>> {
-        let mut complaint = None;
+        let mut complaints = Vec::new();
         let mut believed = BTreeMap::<u32, BelievedCriterion>::new();
         for mut said in answers {
             let number = said.number;
@@ -157,14 +157,14 @@ impl Shown {
                 continue;
             }
             if let Some(first) = believed.get(&number).map(|first| first.met) {
-                complaint = Some(format!("criterion {number} has two answers: give it one"));
+                complaints.push(format!("criterion {number} has two answers: give it one"));
                 if first != said.met {
                     said.met = CriterionState::NotProven;
                 }
             }
             if said.met == CriterionState::Met && pointed.is_none() {
                 let way = "point to what shows that it is met, or answer `unsure`";
-                complaint = Some(format!(
+                complaints.push(format!(
                     "criterion {number}: `pointer` names no fact, such as F1, and no words of the report: {way}"
                 ));
                 said.met = CriterionState::NotProven;
@@ -183,7 +183,10 @@ impl Shown {
         });
         match unanswered {
             Some((number, _)) => Err(format!("`criteria` says nothing of criterion {number}")),
-            None => Ok((believed.into_values().collect(), complaint)),
+            None => {
+                let complaint = (!complaints.is_empty()).then(|| complaints.join("\n"));
+                Ok((believed.into_values().collect(), complaint))
+            }
         }
     }
 

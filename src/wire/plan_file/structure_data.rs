@@ -13,7 +13,7 @@ use crate::wire::{
     Checked, Problem, Problems, YamlNode, criterion_text, has_word, one_line, quote, yaml_tree,
 };
 
-/// A plan with its steps, as `structure_data`. It may also have fields of other programs; tools describe only the main ones.
+/// A plan with its steps, as `structure_data`. Tools describe only the main fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(description = "")]
 pub struct Structure {
@@ -182,7 +182,7 @@ const TASK: &str = "task_id name assignee description expected_outcome constrain
                     dependencies";
 
 /// Reads a structure whose values know their places. `may_be_empty` is what a caller of a tool may say, who uses the plan
-/// itself: words without a letter.
+/// itself: empty words.
 pub(super) fn of_node(
     node: &YamlNode,
     (what, known): (&str, &str),

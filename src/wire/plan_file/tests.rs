@@ -289,6 +289,10 @@ fn json_is_read_as_yaml_and_every_place_is_known() {
     let named = "\"name\": \"\\ud83d\\ude00\u{2028}\\/\\\\ud83d\", \"assignee\": null";
     let plan = parse("p.json", &file("", named)).unwrap();
     assert_eq!(plan.plan.tasks[0].name, "\u{1f600}\u{2028}/\\ud83d");
+    let hostile = "\"name\": \"N\", \"description\": \"fn f(s: &str) -> usize [[[ \u{85}\u{7f}\u{2029} {{{\",\n \"optional\": true";
+    let plan = parse("p.json", &file("", hostile)).unwrap().plan;
+    let text = "fn f(s: &str) -> usize [[[ \u{85}\u{7f}\u{2029} {{{";
+    assert_eq!(plan.tasks[0].description, text);
     let problem = |more: &str, task: &str| problems("p.json", &file(more, task));
     insta::assert_snapshot!(problem("\"order\": \"up\",", "\"name\": \"T\", \"dependencies\": [\"é\",\n \"è\"]"), @r"
     line 1, column 24: `order` is `up`, not dependencies, sequential or free
