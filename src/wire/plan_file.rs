@@ -328,6 +328,12 @@ pub(super) fn suggestion<'a>(word: &str, known: impl Iterator<Item = &'a str> + 
     }
 }
 
+/// Returns the field that was probably meant: one that is spelt nearly so, or begins so, as `dependencies` does for `depends_on`.
+pub(super) fn field_meant<'a>(word: &str, known: &'a str) -> Option<&'a str> {
+    let begins_so = |other: &&str| word.get(..5).is_some_and(|begin| other.starts_with(begin));
+    nearest(word, known.split(' ')).or_else(|| known.split(' ').find(begins_so))
+}
+
 /// Returns the word that was probably meant. It compares only a limited number of words, because a large file would take long.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > 64 {

@@ -11,7 +11,7 @@ use serde_json::{Map, Number, Value};
 
 use super::{Place, Problem, Problems, front_matter, has_word, joined, known_word, quote};
 use crate::plan::TaskOrder;
-use crate::wire::plan_file::{Reference, suggestion};
+use crate::wire::plan_file::{Reference, field_meant, suggestion};
 
 /// Where a file begins.
 /// Numbers in longer lines are not shown as they were written.
@@ -413,7 +413,10 @@ impl<'a> YamlFields<'a> {
 fn unknown(known: &str) -> impl Fn(&YamlNode, &str) -> Problem {
     |key, word| {
         let problem = key.problem(format!("unknown field {}", quote(word)));
-        problem.with_hint(suggestion(word, known.split(' ')))
+        problem.with_hint(match field_meant(word, known) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => suggestion(word, known.split(' ')),
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{PlanDraft, TaskDraft, finish, nearest};
+use super::{PlanDraft, TaskDraft, field_meant, finish};
 use crate::plan::{Criteria, EmptyStep, Origin, PlanSpec, TaskOrder, TaskSpec, lock_problem};
 use crate::wire::yaml_tree::YamlFields;
 use crate::wire::{
@@ -147,12 +147,8 @@ impl Unknown {
                 return true;
             }
             let place = format!("{path}{}", one_line(name, 60));
-            // `depends_on` means `dependencies`.
-            let begins_as =
-                |other: &&str| name.get(..5).is_some_and(|begin| other.starts_with(begin));
-            let near = nearest(name, known.split(' '));
             let slip = Problem::new(format!("`{place}` is no field"));
-            match near.or_else(|| known.split(' ').find(begins_as)) {
+            match field_meant(name, known) {
                 Some(near) => (self.slips).push(slip.with_hint(format!("did you mean `{near}`?"))),
                 None => self.ignored.push(place),
             }

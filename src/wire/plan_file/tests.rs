@@ -235,8 +235,8 @@ fn unknown_field_is_a_problem() {
     line 10, column 27: unknown field `optoinal` / did you mean `optional`?
     ");
     let json = "{\"name\": \"x\", \"steps\": [{\"step_id\": \"a\", \"tasks\": [\n\
-                {\"task_id\": \"t\", \"name\": \"T\", \"assigne\": \"bob\"}]}]}";
-    insta::assert_snapshot!(problems("p.json", json), @"line 2, column 31: unknown field `assigne` / did you mean `assignee`?");
+                {\"task_id\": \"t\", \"name\": \"T\", \"depends_on\": []}]}]}";
+    insta::assert_snapshot!(problems("p.json", json), @"line 2, column 31: unknown field `depends_on` / did you mean `dependencies`?");
 }
 
 #[test]
