@@ -26,7 +26,7 @@ const TIMES: usize = 60;
 /// The most bytes of such words, and those that are compared to find them.
 const WORDS: usize = 400;
 const BEGIN: usize = 80;
-/// An answer is looked at again when so many bytes have come.
+/// So many bytes come before the end of an answer is compared again.
 const STEP: usize = 512;
 
 /// An answer of an API: one JSON body, or put together from the events of a stream.

@@ -22,12 +22,21 @@ const SMALLEST: u32 = 8;
 /// What a question says beside itself after an answer that had no room.
 const SHORTER: &str = "\n\nYour last answer was too long and got cut off. Answer again in far fewer words. Give the JSON object only.";
 
-/// What an answer says, and what a better one would: the model is asked for that once, and may insist. The error says why the
-/// answer cannot be used.
-pub(super) type Reading<A> = Result<(A, Option<String>), String>;
+/// What a usable answer says. The model is asked once for what is missing in it, and may insist.
+pub(super) struct Usable<A> {
+    pub value: A,
+    pub complaint: Option<String>,
+}
 
-/// Reads the text of an answer.
-pub(super) type Read<A> = dyn Fn(&str) -> Reading<A> + Send + Sync;
+impl<A> From<A> for Usable<A> {
+    fn from(value: A) -> Self {
+        let complaint = None;
+        Self { value, complaint }
+    }
+}
+
+/// Reads the text of an answer; the error says why it cannot be used.
+pub(super) type Read<A> = dyn Fn(&str) -> Result<Usable<A>, String> + Send + Sync;
 
 /// Makes a request whose texts and lists are cut to so small a part; `None` if there is none.
 type Smaller = dyn Fn(u32) -> Option<Request> + Send + Sync;
@@ -44,7 +53,7 @@ pub struct TypedQuestion<A> {
 impl<A> TypedQuestion<A> {
     /// Reads and validates an answer; the error says what is wrong with it.
     pub fn read(&self, text: &str) -> Result<A, String> {
-        (self.read)(text).map(|(value, _)| value)
+        (self.read)(text).map(|usable| usable.value)
     }
 }
 
@@ -157,7 +166,10 @@ impl<A> Asking<'_, A> {
     async fn answer(&mut self) -> Result<(A, String), LlmError> {
         let (added, factor, first) = match self.fitting("", 1).await {
             Ok(reply) => match (self.question.read)(&reply.text) {
-                Ok((value, Some(complaint))) if self.may_go_on() => {
+                Ok(Usable {
+                    value,
+                    complaint: Some(complaint),
+                }) if self.may_go_on() => {
                     let added = repair(&reply.text, &complaint);
                     (added, 1, Some((value, reply.text)))
                 }
@@ -185,9 +197,13 @@ impl<A> Asking<'_, A> {
     }
 
     /// Returns an answer that was read, with its text.
-    fn usable(&self, read: Reading<A>, text: String) -> Result<(A, String), LlmError> {
+    fn usable(
+        &self,
+        read: Result<Usable<A>, String>,
+        text: String,
+    ) -> Result<(A, String), LlmError> {
         match read {
-            Ok((value, _)) => Ok((value, text)),
+            Ok(Usable { value, .. }) => Ok((value, text)),
             Err(reason) => Err(LlmError {
                 model: self.model.name().to_owned(),
                 url: None,

@@ -15,11 +15,11 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use server::Server;
-
-use super::PUT_BACK;
 pub(super) use server::listen;
 pub(super) use server_address::ServerAddress;
 pub(super) use server_check::examine;
+
+use super::PUT_BACK;
 
 /// How often a transaction checks for the end of another process's transaction before it fails: at least half a minute.
 const MOST_CHECKS: i32 = 30_000;

@@ -190,16 +190,16 @@ fn examine_file(path: &Path, place: &DatabasePlace) -> Option<StoreFinding> {
     };
     let shown = path.display();
     let whole = Database::connect(place).and_then(|database| Tables::of(database).check_file());
-    Some(
-        whole
-            .map(|()| format!("{shown} has {size:.1} MiB"))
-            .map_err(|error| {
-                let problem = Problem::new(format!("cannot use `{shown}`: {error}"));
-                error
-                    .way_out()
-                    .map_or(problem.clone(), |way_out| problem.with_hint(way_out))
-            }),
-    )
+    Some(match whole {
+        Ok(()) => Ok(format!("{shown} has {size:.1} MiB")),
+        Err(error) => {
+            let problem = Problem::new(format!("cannot use `{shown}`: {error}"));
+            Err(match error.way_out() {
+                Some(way_out) => problem.with_hint(way_out),
+                None => problem,
+            })
+        }
+    })
 }
 
 /// The file, or host, port, database and user.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{MAX_REASON, Reading, SHORT_ANSWER, Unrendered, cut, unrendered_with_complaints};
+use super::{MAX_REASON, Result, SHORT_ANSWER, Unrendered, Usable, cut, unrendered};
 use crate::llm::prompt_context::{facts, obstacle, shown_criteria};
 use crate::llm::{PromptTemplate, Schema, prompt_context};
 use crate::plan::{
@@ -57,7 +57,7 @@ pub fn judge(plan: &Plan, task: &Task, attempt: &Attempt, stale: &[String]) -> U
     let schema = Schema::Object(fields);
     let view = prompt_context::judge(plan, task, attempt, stale);
     let read = move |answer: JudgeAnswer| shown.verdict(answer);
-    unrendered_with_complaints(PromptTemplate::Judge, view, schema, SHORT_ANSWER, read)
+    unrendered(PromptTemplate::Judge, view, schema, SHORT_ANSWER, read)
 }
 
 #[derive(Deserialize)]
@@ -100,7 +100,7 @@ impl Shown {
     }
 
     /// Returns the verdict, and which pointers point to nothing and which criteria have two answers.
-    fn verdict(&self, answer: JudgeAnswer) -> Reading<Verdict> {
+    fn verdict(&self, answer: JudgeAnswer) -> Result<Usable<Verdict>> {
         let low = is_low(&answer.confidence);
         let decision = known_word(&answer.decision.trim().to_ascii_lowercase())
             .ok_or("`decision` must be next, retry, replan or abort")?;
@@ -136,13 +136,19 @@ impl Shown {
                 "`retry` needs `feedback` that says what to do differently".to_owned()
             }
             _ if verdict.reason.is_empty() => "`reason` is empty".to_owned(),
-            _ => return Ok((verdict, complaint)),
+            _ => {
+                let value = verdict;
+                return Ok(Usable { value, complaint });
+            }
         };
         Err(joined([Some(wrong), complaint].into_iter().flatten(), "\n"))
     }
 
     /// Reads what is said of the criteria that nothing proves. What was measured stays as it is.
-    fn believed(&self, answers: Vec<BelievedCriterion>) -> Reading<Vec<BelievedCriterion>> {
+    fn believed(
+        &self,
+        answers: Vec<BelievedCriterion>,
+    ) -> Result<(Vec<BelievedCriterion>, Option<String>)> {
         let mut complaints = Vec::new();
         let mut believed = BTreeMap::<u32, BelievedCriterion>::new();
         for mut said in answers {

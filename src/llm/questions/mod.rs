@@ -29,7 +29,7 @@ pub use super::command_file_text::command_body;
 use super::prompt_context;
 pub use super::prompt_context::PlanContext;
 use super::prompts::{PromptTemplate, Prompts};
-use super::typed_questions::{Read, Reading, TypedQuestion};
+use super::typed_questions::{Read, TypedQuestion, Usable};
 use super::{Request, Schema};
 use crate::plan::{Plan, PlanSpec, ReplanEdit, TaskId, TaskSpec};
 use crate::wire::{Problem, Team};
@@ -62,7 +62,11 @@ impl<A: 'static> Unrendered<A> {
             view: self.view,
             schema: self.schema,
             max_tokens: self.max_tokens,
-            read: Box::new(move |text| read(text).map(|(value, more)| (map(value), more))),
+            read: Box::new(move |text| {
+                let Usable { value, complaint } = read(text)?;
+                let value = map(value);
+                Ok(Usable { value, complaint })
+            }),
         }
     }
 
@@ -92,37 +96,24 @@ impl<A: 'static> Unrendered<A> {
     }
 }
 
-fn unrendered<W, A>(
+fn unrendered<W, A, R>(
     template: PromptTemplate,
     view: Value,
     schema: Schema,
     max_tokens: u32,
-    validate: impl Fn(W) -> Result<A> + Send + Sync + 'static,
+    validate: impl Fn(W) -> Result<R> + Send + Sync + 'static,
 ) -> Unrendered<A>
 where
     W: serde::de::DeserializeOwned,
+    R: Into<Usable<A>>,
 {
-    let validate = move |answer| Ok((validate(answer)?, None));
-    unrendered_with_complaints(template, view, schema, max_tokens, validate)
-}
-
-/// As [`unrendered`], for answers that may be usable and still go back once.
-fn unrendered_with_complaints<W, A>(
-    template: PromptTemplate,
-    view: Value,
-    schema: Schema,
-    max_tokens: u32,
-    validate: impl Fn(W) -> Reading<A> + Send + Sync + 'static,
-) -> Unrendered<A>
-where
-    W: serde::de::DeserializeOwned,
-{
+    let read = move |text: &str| validate(answer_extraction::parse::<W>(text)?).map(R::into);
     Unrendered {
         template,
         view,
         schema,
         max_tokens,
-        read: Box::new(move |text| answer_extraction::parse::<W>(text).and_then(&validate)),
+        read: Box::new(read),
     }
 }
 

@@ -23,12 +23,12 @@ pub fn plan(context: &PlanContext<'_>) -> Unrendered<PlanSpec> {
     match team.cloned() {
         None => {
             let read = move |answer: PlanAnswer| answer.planned(&words).map(with_complaints);
-            unrendered_with_complaints(template, view, schema, tokens, read)
+            unrendered(template, view, schema, tokens, read)
         }
         Some(team) => {
             let read =
                 move |answer: PlanOrWorkflow| answer.planned(&team, &words).map(with_complaints);
-            unrendered_with_complaints(template, view, schema, tokens, read)
+            unrendered(template, view, schema, tokens, read)
         }
     }
 }
@@ -53,9 +53,11 @@ pub fn replan(
     unrendered(PromptTemplate::Replan, view, schema, LONG_ANSWER, read)
 }
 
-fn with_complaints(plan: PlanSpec) -> (PlanSpec, Option<String>) {
-    let complaints = plan.problems.join("\n");
-    (plan, Some(complaints).filter(|text| !text.is_empty()))
+fn with_complaints(plan: PlanSpec) -> Usable<PlanSpec> {
+    Usable {
+        complaint: (!plan.problems.is_empty()).then(|| plan.problems.join("\n")),
+        value: plan,
+    }
 }
 
 #[derive(Deserialize)]
