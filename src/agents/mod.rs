@@ -30,7 +30,7 @@ use self::event_fields::{
 use self::installed_program::{Variables, folder};
 use self::run_outcome::plausible;
 use crate::exec;
-use crate::plan::SessionId;
+use crate::plan::{SessionId, agent_label};
 use crate::volumes::{Folder, Volumes, VolumesError};
 use crate::wire::{CommandFile, CommandType, Problem, one_line};
 
@@ -136,6 +136,14 @@ impl Agent {
             Self::Command(_) => "command",
             Self::Coding(coder) => coder.kind.name,
             Self::Relay => "relay",
+        }
+    }
+
+    /// Returns the name of the agent, with the model that the person chose for it.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Coding(coder) => agent_label(self.name(), &coder.more),
+            Self::Shell(_) | Self::Command(_) | Self::Relay => self.name().to_owned(),
         }
     }
 

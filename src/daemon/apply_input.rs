@@ -55,7 +55,7 @@ pub(super) fn apply_found(
         let elsewhere = sign.life.machine.as_deref();
         let machine = (elsewhere.filter(|it| Some(*it) != machine())).map(str::to_owned);
         let noted = draft.part(|draft| {
-            draft.works_at(id, machine)?;
+            draft.works_at(id, sign.life.agent.as_deref(), machine)?;
             draft.waits(id, sign.life.blocked_until)
         });
         if let Err(refusal) = noted {

@@ -32,7 +32,7 @@ pub use colours::{Mark, Paint, Style};
 pub use estimate::PastTasks;
 pub use event::EventView;
 pub use event_lines::{events, lines};
-pub use outcomes::{Outcomes, agent_of};
+pub use outcomes::{Outcomes, agent_of, works_on};
 pub use place_of_work::{place_of_agents, place_of_results};
 pub use plan::{LastDaemon, ListedView, PlanView, QuestionView};
 pub use program_name::ProgramName;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::usage::{money, of_tasks, time};
 use super::{Mark, Paint};
-use crate::plan::{Decision, Event, Plan, QuestionId, TaskId, Time, counted};
+use crate::plan::{Attempt, Decision, Event, Plan, QuestionId, TaskId, Time, agent_label, counted};
 use crate::store::Change;
 use crate::wire::{joined, one_line};
 
@@ -100,7 +100,11 @@ impl Outcomes {
         self.asked += asked.len();
         let used = of_tasks(plan);
         for task in completed.keys() {
-            let agent = self.agents.entry(agent_of(plan)).or_default();
+            let agent = match plan.attempts_of(*task).next_back() {
+                Some(attempt) => works_on(plan, attempt),
+                None => agent_of(plan),
+            };
+            let agent = self.agents.entry(agent).or_default();
             let used = used.get(task).copied().unwrap_or_default();
             agent.tasks += 1;
             agent.attempts += plan.task(*task).map_or(0, |task| u64::from(task.attempts));
@@ -152,15 +156,14 @@ impl Outcomes {
 /// Returns the agent of a plan with its model, as far as the person named them.
 pub fn agent_of(plan: &Plan) -> String {
     let options = plan.head().options.as_deref();
-    let Some(agent) = options.and_then(|options| options.agent.as_deref()) else {
-        return "other workers".to_owned();
-    };
-    let arguments = options.map_or(&[][..], |options| &options.args);
-    let mut arguments = arguments.iter().map(String::as_str);
-    let mut all = arguments.clone();
-    let model = all.find_map(|one| one.strip_prefix("--model="));
-    let after = arguments.find(|one| ["--model", "-m"].contains(one));
-    let model = after.and_then(|_| arguments.next()).or(model);
-    let model = model.map_or(String::new(), |model| format!(" ({model})"));
-    one_line(&format!("{agent}{model}"), NAME)
+    let agent = options.and_then(|options| {
+        let agent = options.agent.as_deref()?;
+        Some(one_line(&agent_label(agent, &options.args), NAME))
+    });
+    agent.unwrap_or_else(|| "other workers".to_owned())
+}
+
+/// Returns who works on an attempt: as its heartbeat says, else the agent of the plan.
+pub fn works_on(plan: &Plan, attempt: &Attempt) -> String {
+    attempt.agent.clone().unwrap_or_else(|| agent_of(plan))
 }

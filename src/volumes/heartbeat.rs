@@ -25,6 +25,9 @@ pub fn machine() -> Option<&'static str> {
 const SAID: usize = 200;
 const MACHINE: usize = 64;
 
+/// The most characters of the name of an agent with its model.
+const AGENT: usize = 40;
+
 /// The most characters of why a relay cannot work on a command.
 const REFUSED: usize = 400;
 
@@ -36,6 +39,9 @@ pub struct Heartbeat {
     pub pid: Option<u32>,
     #[serde(rename = "session_id")]
     pub session: Option<String>,
+    /// The agent, with the model that the person chose for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// The name of the agent's machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
@@ -89,6 +95,7 @@ impl Heartbeat {
         life.model_fails = life.model_fails.map(|said| one_line(&said, SAID));
         life.refused = life.refused.map(|why| one_line(&why, REFUSED));
         life.machine = life.machine.map(|name| one_line(&name, MACHINE));
+        life.agent = life.agent.map(|name| one_line(&name, AGENT));
         life
     }
 }
@@ -130,6 +137,7 @@ mod tests {
         let life = Heartbeat {
             pid: Some(42),
             session: Some("s-1".into()),
+            agent: Some("claude (opus)".into()),
             machine: Some("desk".into()),
             started_at: Some(Time(1_795_255_200_000_000)),
             last_output_at: None,
@@ -139,7 +147,7 @@ mod tests {
             run: None,
         };
         let text = serde_json::to_vec(&life).unwrap();
-        insta::assert_snapshot!(String::from_utf8_lossy(&text), @r#"{"pid":42,"session_id":"s-1","machine":"desk","started_at":"2026-11-21T10:00:00Z","last_output_at":null}"#);
+        insta::assert_snapshot!(String::from_utf8_lossy(&text), @r#"{"pid":42,"session_id":"s-1","agent":"claude (opus)","machine":"desk","started_at":"2026-11-21T10:00:00Z","last_output_at":null}"#);
         assert_eq!(Heartbeat::parse(&text), life);
     }
 

@@ -168,7 +168,7 @@ pub(super) struct CommandRun<'a> {
 impl CommandRun<'_> {
     /// Runs the steps one after the other up to the first that fails.
     async fn run_all(&self, steps: Vec<AgentProcess>) -> Result<Vec<ProcessEnd>> {
-        let vital = RunVitals::new(&self.job.command.id, wall());
+        let vital = RunVitals::new(&self.job.command.id, self.doer.agent.label(), wall());
         let session = self.job.kept_session.as_ref();
         vital.heartbeat.lock().session = session.map(SessionId::to_string);
         let mut left = self.doer.deadline;

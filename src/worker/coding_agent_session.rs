@@ -84,7 +84,7 @@ impl<'a> SessionRun<'a> {
             tracing::debug!(%error, "no folder for reports in the workspace");
         }
         let started = life.started_at.unwrap_or_else(wall);
-        let vital = RunVitals::new(&self.at.job.command.id, started);
+        let vital = RunVitals::new(&self.at.job.command.id, self.at.doer.agent.label(), started);
         let mut reading = life.run.map(|mark| self.collect(mark, life));
         let mut plan = self.begin();
         // What kept the agent from working may have been mended since.

@@ -131,8 +131,9 @@ pub(super) struct RunVitals<'a> {
 }
 
 impl<'a> RunVitals<'a> {
-    pub(super) fn new(id: &'a CommandId, started: Time) -> Self {
+    pub(super) fn new(id: &'a CommandId, agent: String, started: Time) -> Self {
         let heartbeat = Mutex::new(Heartbeat {
+            agent: Some(agent),
             started_at: Some(started),
             ..Heartbeat::default()
         });
@@ -156,6 +157,7 @@ impl<'a> RunVitals<'a> {
         let mut current = self.heartbeat.lock();
         *current = Heartbeat {
             session: session.map(SessionId::to_string),
+            agent: current.agent.take(),
             started_at: current.started_at,
             run: Some(run),
             ..Heartbeat::default()

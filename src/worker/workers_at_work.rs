@@ -8,7 +8,7 @@ use super::AgentNow;
 use crate::plan::{Attempt, CommandId, Plan, PlanId, TaskId, Time};
 use crate::plan_time::{time_of, wall};
 use crate::store::{KnownRelay, ListedPlan, Result, Store};
-use crate::view::agent_of;
+use crate::view::works_on;
 use crate::volumes::Volumes;
 use crate::wire::{CommandFile, one_line, time_text};
 
@@ -120,7 +120,7 @@ fn at_work(plan: &Plan, attempt: &Attempt) -> (WorkerView, String) {
         task: attempt.task,
         task_name: task.map(|task| task.name.clone()),
         role: task.and_then(|task| task.assignee.clone()),
-        agent: agent_of(plan),
+        agent: works_on(plan, attempt),
         since: attempt.claimed.map(time_text),
         ..WorkerView::default()
     };

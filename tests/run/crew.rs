@@ -111,6 +111,30 @@ fn default_lanes_are_sum_of_roles() {
 }
 
 #[test]
+fn outcomes_name_the_agent_of_each_role() {
+    let scene = scene_with("", &role("coder", 1), &[]);
+    scene.write(
+        "plan.md",
+        "# Parts\n\n## One\n\n- assignee: coder\n\nMake it.\n\n## Two\n\nRun it.\n\n```sh\ntrue\n```\n",
+    );
+    let waits = "until [ -e go ]; do sleep 0.02; done\n";
+    scene.write("volumes/workspace/coder.does", waits);
+    let run = scene.start(format!("{RUN} --no-input --agent shell"));
+    wait_until("the agent of the role is seen", || {
+        let workers: Value = scene.json("workers --json");
+        workers["workers"][0]["agent"] == "command"
+    });
+    scene.write("volumes/workspace/go", "");
+    run.end().exits(0);
+    let counted: Value = scene.json("outcomes --json");
+    let agents = &counted["agents"];
+    assert_eq!(
+        [&agents["command"]["tasks"], &agents["shell"]["tasks"]],
+        [&json!(1), &json!(1)]
+    );
+}
+
+#[test]
 fn silent_agent_blocks_no_other_role() {
     let mut plan: Vec<(&str, &str)> = vec![("Silent", "stuck")];
     plan.extend([("Part", "coder"); 9]);

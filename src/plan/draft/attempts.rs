@@ -226,21 +226,31 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Records on which other machine an attempt is worked on; `None` if on none any more.
+    /// Records which agent works on an attempt, as far as that is known, and on which other machine; `None` if on none any more.
     ///
     /// # Errors
     /// There is no such command.
-    pub fn works_at(&mut self, id: &CommandId, machine: Option<String>) -> Result {
+    pub fn works_at(
+        &mut self,
+        id: &CommandId,
+        agent: Option<&str>,
+        machine: Option<String>,
+    ) -> Result {
         let mut attempt = self.attempt(id)?;
-        if attempt.state != AttemptState::Open || attempt.machine == machine {
+        let agent = agent.or(attempt.agent.as_deref()).map(str::to_owned);
+        let known = (&attempt.agent, &attempt.machine) == (&agent, &machine);
+        if attempt.state != AttemptState::Open || known {
             return Ok(());
         }
-        self.log(Event::Machine {
-            task: attempt.task,
-            command: id.clone(),
-            machine: machine.clone(),
-            was: std::mem::replace(&mut attempt.machine, machine),
-        });
+        attempt.agent = agent;
+        if attempt.machine != machine {
+            self.log(Event::Machine {
+                task: attempt.task,
+                command: id.clone(),
+                machine: machine.clone(),
+                was: std::mem::replace(&mut attempt.machine, machine),
+            });
+        }
         self.insert_attempt(attempt);
         Ok(())
     }

@@ -37,6 +37,9 @@ pub struct Attempt {
     pub told: Option<String>,
     /// When its first heartbeat was observed.
     pub claimed: Option<Time>,
+    /// Its agent, with its model, as its heartbeat says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// The machine of its agent, if it is not the daemon's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,

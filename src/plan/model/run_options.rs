@@ -24,3 +24,14 @@ pub struct RunOptions {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
 }
+
+/// Returns an agent with the model that its arguments name, as in `claude (opus)`.
+pub fn agent_label(name: &str, arguments: &[String]) -> String {
+    let mut all = arguments.iter().map(String::as_str);
+    let joined = all.clone().find_map(|one| one.strip_prefix("--model="));
+    let after = all.find(|one| ["--model", "-m"].contains(one));
+    match after.and_then(|_| all.next()).or(joined) {
+        Some(model) => format!("{name} ({model})"),
+        None => name.to_owned(),
+    }
+}

@@ -114,7 +114,7 @@ impl RoleWork<'_> {
     /// The process is to end: the next one goes on with it.
     async fn carry_out(&self) -> Result<()> {
         let (id, mut running) = (&self.command.id, JoinSet::new());
-        let vital = RunVitals::new(id, wall());
+        let vital = RunVitals::new(id, "plan-agent".to_owned(), wall());
         let source = HeartbeatSource::Wanted(None);
         let halt = tokio::select! {
             biased;
