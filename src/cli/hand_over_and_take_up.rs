@@ -153,11 +153,17 @@ impl Work {
     /// carries it out itself.
     ///
     /// # Errors
-    /// As [`Work::in_sight`].
+    /// The daemon is gone and has left a plan half done in the same folder; else as [`Work::in_sight`].
     pub async fn hand_over(self, (head, since): (PlanHead, i64), mut ended: Ended) -> Result<Exit> {
         let (app, plan) = (&self.app, &head.id);
         let (offered, mut said) = (Instant::now(), None);
+        let mut carried_out = Vec::new();
         loop {
+            let daemon = app.volumes.running();
+            let gone = daemon.is_none();
+            carried_out = daemon
+                .and_then(|daemon| daemon.plans)
+                .unwrap_or(carried_out);
             let now = tokio::select! {
                 biased;
                 exit = &mut ended => return Ok(stays_queued(exit, plan, app)),
@@ -171,9 +177,10 @@ impl Work {
                 return self.follow((&now, since), ended).await;
             }
             let unseen = entry.waits.is_none() && offered.elapsed() >= OFFER;
-            if (unseen || app.daemon().is_none())
+            if (unseen || gone)
                 && let Ok(lock) = app.take(None).await
             {
+                app.refuse_half_done(&now, &carried_out).await?;
                 // Nothing takes it up between this and its begin: that needs the lock.
                 app.set_queue(plan, None).await?;
                 let found = app.found(plan).await?;
@@ -221,6 +228,27 @@ impl Work {
         });
         let (end, signal) = foreground.follow(seen, &stop, ended).await?;
         Ok(exit_of(&end, signal))
+    }
+}
+
+impl App {
+    /// Refuses to begin a plan where another one is half done that a daemon carried out which is gone: its agents may still work.
+    async fn refuse_half_done(&self, head: &PlanHead, carried_out: &[String]) -> Result {
+        for id in carried_out {
+            let other = head_of(&PlanId::new(id), self).await?;
+            let keeps = head.is_kept_by(Path::new(&other.workspace), other.is_isolated());
+            if keeps && other.id != head.id && !other.status.settled() {
+                let (plan, program) = (&head.id, &self.program);
+                let error = anyhow!(
+                    "plan {plan} has not begun: plan {id}, which works in the same folder, is half done, and its daemon is gone"
+                );
+                let hint = format!(
+                    "`{program} resume {id}` goes on with it, and then with {plan}; `{program} resume {plan}` begins at once"
+                );
+                return Err(Failure::new(error, Exit::Busy).hint(hint));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -171,7 +171,8 @@ impl PlansAtWork {
                 continue;
             }
             let head = listed.head;
-            let prepared = take_up(head.clone(), self.in_folder_of(&head).next().is_some());
+            let in_use = (self.at_work()).any(|(_, folder, _)| head.shares_folder(folder));
+            let prepared = take_up(head.clone(), in_use);
             let missions = Arc::clone(&self.missions);
             let opened = self.opening.spawn(async move {
                 let Some(mut at_work) = prepared.await? else {
@@ -219,9 +220,8 @@ impl PlansAtWork {
         !at_work && !left
     }
 
-    /// Returns the plans at work in the folder of a plan, or about to be, and whether their tasks have worktrees.
-    fn in_folder_of(&self, head: &PlanHead) -> impl Iterator<Item = (&PlanId, bool)> {
-        let own = Path::new(&head.workspace);
+    /// Returns the plans at work, or about to be, with their folders, and whether their tasks have worktrees.
+    fn at_work(&self) -> impl Iterator<Item = (&PlanId, &Path, bool)> {
         let runs = self.runs.values().map(|run| {
             let (settings, isolated) = (&run.settings, run.view.isolated);
             (&settings.plan, settings.workspace.as_path(), isolated)
@@ -230,10 +230,7 @@ impl PlansAtWork {
             let isolated = head.is_isolated();
             (&head.id, Path::new(&head.workspace), isolated)
         });
-        let same = move |folder: &Path| folder.starts_with(own) || own.starts_with(folder);
-        let others = runs.chain(opening);
-        let others = others.filter(move |(_, folder, _)| same(folder));
-        others.map(|(id, _, isolated)| (id, isolated))
+        runs.chain(opening)
     }
 
     /// Returns why a queued plan does not begin now, if it does not.
@@ -255,10 +252,8 @@ impl PlansAtWork {
                 Err(error) => return Err(error),
             }
         }
-        // Where it is not decided yet, that is found out before it begins.
-        let may_be_isolated = head.is_isolated() || head.isolation_is_open();
-        let in_the_way = |(_, isolated): &(_, bool)| !(*isolated && may_be_isolated);
-        if let Some((other, isolated)) = self.in_folder_of(head).find(in_the_way) {
+        let keeps = |other: &(_, &Path, bool)| head.is_kept_by(other.1, other.2);
+        if let Some((other, _, isolated)) = self.at_work().find(keeps) {
             let folder = one_line(&head.workspace, 200);
             return Ok(Some(match isolated {
                 true => format!(

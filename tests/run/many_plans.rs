@@ -179,10 +179,10 @@ fn plans_in_one_folder_go_one_after_the_other() {
 
 #[test]
 fn guest_of_killed_daemon_carries_its_plan_out_itself() {
-    let scene = Scene::by_rules("");
-    let host = scene.start_as("host", "run --plan one.md");
+    let scene = Scene::by_rules("run.max_plans = 1\n").with_folders();
+    let host = scene.start_as("host", "run --plan one.md --workspace a");
     let first = scene.take_any();
-    let guest = scene.start_as("guest", "run --plan one.md");
+    let guest = scene.start_as("guest", "run --plan one.md --workspace b");
     scene.await_said("guest", "is queued: it waits");
     host.kill();
     let second = scene.take_any();
@@ -190,6 +190,27 @@ fn guest_of_killed_daemon_carries_its_plan_out_itself() {
     scene.succeed(&second, "done");
     guest.end().exits(0).has_stdout("completed");
     assert_eq!(scene.states(), ["completed", "running"]);
+}
+
+#[test]
+fn guest_begins_nothing_where_a_killed_daemon_left_a_plan_half_done() {
+    let scene = Scene::by_rules("");
+    let host = scene.start_as("host", "run --plan one.md");
+    let first = scene.take_any();
+    let guest = scene.start_as("guest", "run --plan one.md");
+    scene.await_said("guest", "which works in the same folder");
+    host.kill();
+    let resume = format!("resume {}", plan_of(&first));
+    let half_done = "is half done, and its daemon is gone";
+    guest.end().exits(5).has_stderr([half_done, &resume]);
+    assert_eq!(scene.pending().len(), 0);
+    let again = scene.start_as("again", &*resume);
+    scene.succeed(&first, "done");
+    let second = scene.take_any();
+    scene.succeed(&second, "done");
+    again.end().exits(0);
+    scene.await_states(&["completed", "completed"]);
+    scene.await_end();
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The plan itself: its state and the rules for carrying it out.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use super::*;
@@ -246,6 +248,19 @@ impl PlanHead {
     pub fn isolation_is_open(&self) -> bool {
         let begun = self.status != crate::plan::PlanState::Idle;
         self.isolated.is_none() && self.line.is_none() && !begun
+    }
+
+    /// Returns whether the plan works in a folder, in one that contains it, or in one within it.
+    pub fn shares_folder(&self, folder: &Path) -> bool {
+        let own = Path::new(&self.workspace);
+        folder.starts_with(own) || own.starts_with(folder)
+    }
+
+    /// Returns whether a plan at work in a folder keeps this one from beginning: they share it, and not both have worktrees.
+    pub fn is_kept_by(&self, folder: &Path, isolated: bool) -> bool {
+        // Where it is not decided yet, that is found out before it begins.
+        let may_be_isolated = self.is_isolated() || self.isolation_is_open();
+        self.shares_folder(folder) && !(isolated && may_be_isolated)
     }
 
     /// Returns the plan's archive entry, if it has ever been archived.
