@@ -103,6 +103,9 @@ pub enum Event {
         task: TaskId,
         command: CommandId,
         passed: bool,
+        /// The first check that fails.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failing: Option<String>,
     },
     /// The result was judged.
     Judged {

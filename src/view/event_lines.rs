@@ -4,8 +4,8 @@ use jiff::tz::TimeZone;
 
 use super::{Mark, Paint, StateWord, Style, moment, name, span};
 use crate::plan::{
-    ArchiveState, AttemptKind, DAEMON, Decision, Event, ModelQuestionKind, ReportStatus,
-    ResultsMove, RoleRequestEnd, Row, TaskId, Time, counted, unless_empty, word,
+    ArchiveState, AttemptKind, DAEMON, Decision, Event, MERGE_CHECK, ModelQuestionKind,
+    ReportStatus, ResultsMove, RoleRequestEnd, Row, TaskId, Time, counted, unless_empty, word,
 };
 use crate::store::Change;
 use crate::wire::{joined, one_line, role, short_commit};
@@ -184,7 +184,14 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
         }
         Event::Stale { .. } => ("a report came that counts no more".into(), Dim),
         Event::Checked { passed: true, .. } => ("checks pass".into(), Plain),
-        Event::Checked { passed: false, .. } => ("a check fails".into(), Bad),
+        Event::Checked { failing, .. } => {
+            let text = match failing.as_deref() {
+                Some(MERGE_CHECK) => "its result cannot be merged".into(),
+                Some(check) => format!("check `{}` fails", short(check)),
+                None => "a check fails".into(),
+            };
+            (text, Bad)
+        }
         Event::Judged {
             decision, reason, ..
         } => {

@@ -529,10 +529,12 @@ impl Draft<'_> {
         })?;
         // A result that was only merged aside has not been checked.
         if !results.is_empty() {
+            let failing = results.iter().find(|result| !result.passed);
             self.log(Event::Checked {
                 task: attempt.task,
                 command: id.clone(),
-                passed: results.iter().all(|result| result.passed),
+                passed: failing.is_none(),
+                failing: failing.map(|check| check.name.clone()),
             });
         }
         attempt.checks = Some(results);

@@ -92,11 +92,14 @@ impl Draft<'_> {
 
     /// Moves the integration branch to the merge of an accepted result.
     pub(super) fn accept_merge(&mut self, attempt: &Attempt, commit: String) {
-        self.log(Event::Merged {
-            task: attempt.task,
-            command: attempt.id.clone(),
-            commit: commit.clone(),
-        });
+        let line = self.plan.head().line.as_ref();
+        if line.is_some_and(|line| line.tip != commit) {
+            self.log(Event::Merged {
+                task: attempt.task,
+                command: attempt.id.clone(),
+                commit: commit.clone(),
+            });
+        }
         self.move_tip(commit);
     }
 

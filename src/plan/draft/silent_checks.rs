@@ -88,6 +88,7 @@ impl Draft<'_> {
             task: id,
             command: attempt.id.clone(),
             passed: failed.is_none(),
+            failing: attempt.failing().next().map(|check| check.name.clone()),
         });
         task.evidence = Some(evidence(&task, &attempt));
         self.insert_attempt(attempt);
