@@ -114,11 +114,20 @@ async fn findings(app: &App) -> Vec<Finding> {
     {
         findings.push(misfit("worker", error));
     }
-    for check in config.checks.values() {
-        let program = check.argv.first().filter(|word| !word.contains('/'));
-        if let Some(program) = program.filter(|word| on_path(word, environment).is_none()) {
-            let text = format!("no `{program}` on the PATH: `{}` cannot start", check.name);
-            findings.push(missing("check", text));
+    let hooks = &config.hooks;
+    let hooks = [
+        ("on_question", &hooks.on_question),
+        ("on_finish", &hooks.on_finish),
+        ("on_change", &hooks.on_change),
+    ];
+    let hooks = hooks.into_iter();
+    let hooks = hooks.filter_map(|(name, argv)| Some(("hook", name, argv.as_ref()?.first()?)));
+    let checks = config.checks.values();
+    let checks = checks.filter_map(|check| Some(("check", &*check.name, check.argv.first()?)));
+    for (about, name, program) in checks.chain(hooks) {
+        if !program.contains('/') && on_path(program, environment).is_none() {
+            let text = format!("no `{program}` on the PATH: `{name}` cannot start");
+            findings.push(missing(about, text));
         }
     }
     let mut absent = Vec::new();

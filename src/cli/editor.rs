@@ -1,6 +1,6 @@
 //! The editor of a person's choice, which has the terminal for itself as long as it runs.
 
-use std::io;
+use std::io::{self, IsTerminal, stdin};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,7 +40,12 @@ impl Editor {
             let value = std::env::var(name).ok();
             value.filter(|value| !value.trim().is_empty())
         });
-        let command = named.unwrap_or_else(|| "vi".to_owned());
+        let command = match named {
+            None if !stdin().is_terminal() => {
+                anyhow::bail!("there is no terminal to edit on, and `EDITOR` names no program");
+            }
+            named => named.unwrap_or_else(|| "vi".to_owned()),
+        };
         let mut words = command.split_whitespace();
         let terminal = lend_terminal();
         let child = Command::new(words.next().unwrap_or("vi"))

@@ -137,12 +137,19 @@ impl App {
     /// Says what came of a change, and what has to happen before the plan goes on, if anything.
     pub async fn report(&self, plan: &PlanId, said: &str) -> Result {
         self.say(said)?;
-        let read = |plan: &Plan, _| (plan.status().clone(), plan.head().queue.is_some());
-        let (status, queued) = self.read(plan, read).await?;
+        let read = |plan: &Plan, _| {
+            let stopped = plan.stopped_at().is_some();
+            (plan.status().clone(), plan.head().queue.is_some(), stopped)
+        };
+        let (status, queued, stopped) = self.read(plan, read).await?;
         let (home, held) = self.elsewhere(plan).await?.unzip();
         let home = home.as_deref();
         let waits = match status {
             _ if status.settled() => return Ok(()),
+            PlanState::Paused(why) if stopped => {
+                let more = format!("`{} answer more` allows more", self.program);
+                return self.say(&format!("The plan is paused: {why}; {more}"));
+            }
             PlanState::Paused(_) => "The plan is paused",
             _ if self.is_carried_out(plan) => return Ok(()),
             _ if held == Some(true) => {

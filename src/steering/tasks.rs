@@ -2,8 +2,8 @@
 
 use super::{NAME, Result};
 use crate::plan::{
-    AttemptState, Criteria, Draft, Origin, Plan, Refusal, Task, TaskId, TaskRef, TaskSpec,
-    TaskState, counted,
+    AttemptState, Criteria, Decision, Draft, Origin, Plan, Refusal, Task, TaskId, TaskRef,
+    TaskSpec, TaskState, counted,
 };
 use crate::view::numbered_tasks;
 use crate::wire::one_line;
@@ -91,7 +91,16 @@ pub fn settle(draft: &mut Draft<'_>, id: TaskId, words: &str, done: bool) -> Res
         return Ok(format!("task {id} is {} already", state.as_str()));
     }
     let aside = plan.head().line.is_some() && plan.attempts_of(id).next().is_some();
+    let decisions = plan
+        .attempts_of(id)
+        .filter_map(|attempt| attempt.verdict.as_ref());
+    let accepted = decisions
+        .map(|verdict| verdict.decision)
+        .any(|decision| decision == Decision::Next);
     let is = match (done, aside) {
+        (false, _) if accepted => {
+            format!("skipped{stops}; what was accepted of it before stays in the files")
+        }
         (false, _) => format!("skipped{stops}"),
         (true, false) => format!("done by hand{stops}"),
         (true, true) => {

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use fantoccini::{Client, ClientBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use url::{ParseError, Url};
 
 /// Longer than anything here takes on a busy machine, and shorter than the patience of a person who waits for tests.
@@ -20,6 +22,8 @@ const POLL: Duration = Duration::from_millis(20);
 pub struct Browser {
     pub client: Client,
     driver: Child,
+    /// What a browser that is killed leaves behind.
+    _files: TempDir,
 }
 
 impl Drop for Browser {
@@ -35,8 +39,9 @@ impl Browser {
     /// # Errors
     /// There is none here; this says which part of it.
     pub async fn launch() -> Result<Self, String> {
+        let files = tempfile::tempdir().map_err(|error| error.to_string())?;
         let (mut driver, port) = (0..5)
-            .find_map(|_| start_driver().transpose())
+            .find_map(|_| start_driver(files.path()).transpose())
             .ok_or("chromedriver does not start")??;
         let address = format!("http://127.0.0.1:{port}");
         let flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
@@ -52,7 +57,11 @@ impl Browser {
             .connect(&address)
             .await;
         match client {
-            Ok(client) => Ok(Self { client, driver }),
+            Ok(client) => Ok(Self {
+                client,
+                driver,
+                _files: files,
+            }),
             Err(error) => {
                 kill_group(&driver);
                 drop(driver.wait());
@@ -118,9 +127,10 @@ impl Browser {
 
 /// Starts the browser's driver, and returns its port; `None` if it has ended: it wants a free port twice, once for each version of
 /// IP, and another program may have taken it in between.
-fn start_driver() -> Result<Option<(Child, String)>, String> {
+fn start_driver(files: &Path) -> Result<Option<(Child, String)>, String> {
     let mut driver = Command::new("chromedriver")
         .arg("--port=0")
+        .env("TMPDIR", files)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .process_group(0)

@@ -40,6 +40,9 @@ fn used_attempts_pause_plan_until_raised() {
     assert_eq!(agent.attempts().len(), 2);
 
     has(scene.works("pause"), "an answer of `more` lets it go on");
+    let told = scene.works(["tell", "3", "be quick"]);
+    has(&told, "answer more` allows more");
+    lacks(&told, "resume");
     scene.works("answer more");
     scene.exits(0, "resume");
     assert_eq!(agent.attempts(), [(1, 1), (2, 1), (3, 1)]);

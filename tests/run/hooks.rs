@@ -98,6 +98,13 @@ fn bad_hook_is_ended_and_logged() {
         let scene = Scene::by_rules(&format!(
             "hooks.on_finish = {argv}\nhooks.timeout = '{timeout}'"
         ));
+        let missing = "no `no-such-program` on the PATH: `on_finish` cannot start";
+        let doctor = scene.run("doctor").stdout;
+        assert_eq!(
+            doctor.contains(missing),
+            argv.contains("no-such"),
+            "{doctor}"
+        );
         let _agent = scene.agent(|_| Act::success("done"));
         let ran = scene.exits(0, "run --plan one.md");
         let notice = format!("! the hook `on_finish` failed: {why}");
