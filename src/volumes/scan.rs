@@ -18,6 +18,7 @@ use super::{
     read_text, too_large,
 };
 use crate::plan::{CommandId, QuestionId};
+use crate::wire::report_file::id_in_name;
 use crate::wire::{safe_name, sha256};
 
 /// The most bytes of a report, a command or a question.
@@ -283,7 +284,7 @@ impl Scanner {
             return FoundFile::Nothing;
         }
         let unchanged = now.duration_since(seen.since);
-        if !named_like_a_report(name) {
+        if id_in_name(name).is_none() {
             let least = match is_misnamed(name) {
                 true => MISNAMED,
                 false => STRANGER,
@@ -431,15 +432,6 @@ fn refresh<'a, K: Hash + Eq>(
         *seen = fresh();
     }
     seen
-}
-
-fn named_like_a_report(name: &str) -> bool {
-    let Some((stem, extension)) = name.rsplit_once('.') else {
-        return false;
-    };
-    let id = stem.split_at_checked("report-".len());
-    extension.eq_ignore_ascii_case("md")
-        && id.is_some_and(|(prefix, id)| prefix.eq_ignore_ascii_case("report-") && !id.is_empty())
 }
 
 /// Returns whether a file that is no report by its name was meant as one: a text under a name of its own.

@@ -81,14 +81,18 @@ impl ReportFile {
 /// Returns the command that a file in the reports folder answers, from its name alone: `report-task-<id>.md`, or
 /// `report-<id>.md`. `None` if the name is not that of a report.
 pub fn command_of(file_name: &str) -> Option<CommandId> {
-    let (stem, extension) = file_name.rsplit_once('.')?;
-    let (prefix, id) = stem.split_at_checked("report-".len())?;
-    if !extension.eq_ignore_ascii_case("md") || !prefix.eq_ignore_ascii_case("report-") {
-        return None;
-    }
+    let id = id_in_name(file_name)?;
     let own = id.strip_prefix("task-").unwrap_or(id);
     let id = with_task(id);
     (safe_name(own) && safe_name(&id)).then(|| CommandId::new(id))
+}
+
+/// Returns what stands for the id in the name of a report, if the name looks like that of a report.
+pub fn id_in_name(file_name: &str) -> Option<&str> {
+    let (stem, extension) = file_name.rsplit_once('.')?;
+    let (prefix, id) = stem.split_at_checked("report-".len())?;
+    let named = extension.eq_ignore_ascii_case("md") && prefix.eq_ignore_ascii_case("report-");
+    (named && !id.is_empty()).then_some(id)
 }
 
 /// Reads a report from its file's name and bytes.
