@@ -320,8 +320,7 @@ async fn team(app: &App, trusted: bool) -> Vec<Finding> {
     findings.extend(unassigned.map(|problem| missing("team", problem.in_file(&shown)).hint(&*way)));
     // What is wrong with a role itself is among the problems.
     let sound = |role: &&RoleSpec| {
-        let place = role.problem("").place;
-        let its = |problem: &Problem| problem.place == place;
+        let its = |problem: &Problem| problem.place == role.place;
         file.problems.is_empty() && !problems.iter().any(its)
     };
     findings.extend(roles.iter().filter(sound).map(|role| works(role, app)));

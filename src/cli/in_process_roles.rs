@@ -36,7 +36,7 @@ pub fn without_model(file: &TeamFile, general: Option<&Agent>, app: &App) -> Vec
     let problem = |role: &RoleSpec| {
         let (id, way) = (&role.id, app.config.way_to_a_model());
         let message = format!("the role `{id}` works in this process and needs a language model");
-        role.problem(message).with_hint(format!(
+        role.place.problem(message).with_hint(format!(
             "{way}, give it templates without the action `{ASK}`, or make it `kind: files`"
         ))
     };
@@ -61,7 +61,8 @@ pub async fn unusable_steps(file: &TeamFile, servers: &Servers) -> Vec<Problem> 
         let mut named = role.tools.clone();
         named.retain(|tool| server_of(tool).is_some_and(|name| servers.known.contains(name)));
         for unknown in tools.only(&named).err().unwrap_or_default() {
-            problems.push(role.problem(format!("the role `{id}`: the tool {unknown}")));
+            let problem = format!("the role `{id}`: the tool {unknown}");
+            problems.push(role.place.problem(problem));
         }
         let checker = StepChecker {
             own: id.clone(),
@@ -85,7 +86,7 @@ pub async fn unusable_steps(file: &TeamFile, servers: &Servers) -> Vec<Problem> 
             {
                 let (name, place) = (one_line(&step.template.name, 60), step.number);
                 let of = format!("the role `{id}`, template `{name}`");
-                problems.push(step.problem(format!("{of}, step {place}: {wrong}")));
+                problems.push(step.place.problem(format!("{of}, step {place}: {wrong}")));
             }
         }
     }
@@ -220,7 +221,7 @@ pub async fn start_servers(
             Err(error) => {
                 let hint = format!("mend `{name}` under [mcp] in config.toml");
                 let failure = Failure::usage(error).hint(hint);
-                problems.push(failure.problem(|said| role.problem(said)));
+                problems.push(failure.problem(|said| role.place.problem(said)));
             }
         }
     }

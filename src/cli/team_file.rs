@@ -273,7 +273,7 @@ fn prompts(team: &Team, folder: &Path) -> (BTreeMap<String, String>, Vec<Problem
                 let what =
                     format!("the prompt `{path}` of the role `{id}` cannot be read: {error}");
                 let way = "write it, relative to the folder of the team file, or take `prompt` out";
-                problems.push(role.problem(what).with_hint(way));
+                problems.push(role.place.problem(what).with_hint(way));
             }
         }
     }

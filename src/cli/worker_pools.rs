@@ -232,7 +232,7 @@ pub async fn examine(
         }
         match agent_of(role, general, args, app).await {
             Ok(agent) => found.extend(agent.map(|agent| (role.id.clone(), agent))),
-            Err(failure) => problems.push(failure.problem(|said| role.problem(said))),
+            Err(failure) => problems.push(failure.problem(|said| role.place.problem(said))),
         }
     }
     if !explained {

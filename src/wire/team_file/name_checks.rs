@@ -73,17 +73,19 @@ impl Team {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("list it under `{what}s` of the role"),
                 };
-                (!names.contains(&name)).then(|| step.problem(problem).with_hint(hint))
+                (!names.contains(&name)).then(|| step.place.problem(problem).with_hint(hint))
             };
             let found = match &step.spec.does {
                 StepDoes::ExecuteAction { action, .. } if ALWAYS.contains(&&**action) => None,
                 StepDoes::ExecuteAction { action, .. } => listed(&role.actions, action, "action"),
                 StepDoes::UseTool { tool, .. } => listed(&role.tools, tool, "tool"),
                 StepDoes::RequestCollaboration { target, .. } if *target == role.id => {
-                    Some(step.problem(format!("the role {} asks itself", quote(target))))
+                    let problem = format!("the role {} asks itself", quote(target));
+                    Some(step.place.problem(problem))
                 }
                 StepDoes::RequestCollaboration { target, .. } => {
-                    let problem = step.problem(format!("there is no role {}", quote(target)));
+                    let problem = format!("there is no role {}", quote(target));
+                    let problem = step.place.problem(problem);
                     let unknown = self.role(target).is_none();
                     unknown.then(|| problem.with_hint(self.role_meant(target)))
                 }
@@ -196,18 +198,6 @@ impl RoleSpec {
             place: *place,
         };
         steps.zip(&self.step_places).map(placed)
-    }
-
-    /// Returns a problem with the place where the role is defined.
-    pub fn problem(&self, message: impl Into<String>) -> Problem {
-        self.place.problem(message)
-    }
-}
-
-impl PlacedStep<'_> {
-    /// Returns a problem with the place where the action of the step is defined.
-    pub fn problem(&self, message: impl Into<String>) -> Problem {
-        self.place.problem(message)
     }
 }
 

@@ -36,7 +36,8 @@ pub struct RoleSpec {
     pub on_timeout: OnTimeout,
     /// Whether its kind is a known one; otherwise nothing is derived from it.
     pub(super) kind_known: bool,
-    pub(super) place: Place,
+    /// Where the role is defined.
+    pub place: Place,
     /// The places of the steps of all its templates.
     pub(super) step_places: Vec<Place>,
 }
@@ -73,7 +74,8 @@ pub struct PlacedStep<'a> {
     /// Counts the steps of the template from 1.
     pub number: usize,
     pub spec: &'a StepSpec,
-    pub(super) place: Place,
+    /// Where the action of the step is defined.
+    pub place: Place,
 }
 
 /// What a step does. Texts in `params`, `description` and `context` may name `{{task.name}}`, `{{task.description}}`,
