@@ -308,7 +308,7 @@ fn repeated_report_changes_nothing() {
         draft.report(&command(1), report(ReportStatus::Failed, Time(9)))
     });
     assert_eq!(again, Ok(AppliedReport::Known));
-    assert_eq!(other, Ok(AppliedReport::Other));
+    assert_eq!(other, Ok(AppliedReport::Stale));
     assert_eq!(plan, before);
 }
 

@@ -29,7 +29,7 @@ impl From<AppliedReport> for ReportDisposition {
     fn from(applied: AppliedReport) -> Self {
         match applied {
             AppliedReport::Counts | AppliedReport::Known => Self::Processed,
-            AppliedReport::Stale | AppliedReport::Other => Self::Stale,
+            AppliedReport::Stale => Self::Stale,
         }
     }
 }

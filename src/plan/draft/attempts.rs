@@ -29,12 +29,10 @@ pub struct NewCommand {
 pub enum AppliedReport {
     /// It counts: the judge decides on it.
     Counts,
-    /// It came too late to count; it is kept as evidence for the judge.
+    /// It came too late to count and is kept as evidence for the judge, or the attempt already has another report.
     Stale,
     /// It is the report that is recorded already, and it counts.
     Known,
-    /// The attempt already has another report.
-    Other,
 }
 
 impl Draft<'_> {
@@ -338,7 +336,7 @@ impl Draft<'_> {
     /// Compares a report with the one that the attempt already has.
     fn report_again(&mut self, mut attempt: Attempt, report: &Report) -> AppliedReport {
         let Some(known) = &mut attempt.report else {
-            return AppliedReport::Other;
+            return AppliedReport::Stale;
         };
         // A report through a tool call does not contain the usage; the agent's own report adds it later, once.
         if known.hash == BY_HAND && !uses(known) && uses(report) {
@@ -347,14 +345,13 @@ impl Draft<'_> {
             known.cost_usd = report.cost_usd;
             self.count_agents(report.cost());
             self.insert_attempt(attempt);
-            return AppliedReport::Other;
+            return AppliedReport::Stale;
         }
         let counts = matches!(attempt.state, AttemptState::Reported | AttemptState::Judged);
-        match known.hash == report.hash {
-            true if counts => AppliedReport::Known,
-            // The process that applied the report was killed before it moved the file.
-            true => AppliedReport::Stale,
-            false => AppliedReport::Other,
+        match counts && known.hash == report.hash {
+            true => AppliedReport::Known,
+            // It is another one, or the process that applied the report was killed before it moved the file.
+            false => AppliedReport::Stale,
         }
     }
 
