@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::database_drivers::beside;
 use crate::foreign_files;
 use crate::own_files;
-use crate::plan::PlanId;
+use crate::plan::{PlanId, counted};
 
 /// Bytes of notes from which on they are written anew. Twice as many are read: one batch may come on top.
 const LARGE: u64 = 64 * 1024;
@@ -28,10 +28,7 @@ pub struct Lost {
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (plan, last, committed) = (&self.plan, self.last, self.committed);
-        let changes = match committed - last {
-            1 => "1 change".to_owned(),
-            lost => format!("{lost} changes"),
-        };
+        let changes = counted(committed - last, "change");
         match last {
             0 => write!(
                 f,
