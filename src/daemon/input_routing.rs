@@ -55,19 +55,14 @@ impl RoutingTable {
     ) -> Result<(BTreeMap<PlanId, FoundInput>, Vec<Stranger>), StoreError> {
         let (mut plans, mut strangers) = (BTreeMap::<PlanId, FoundInput>::new(), Vec::new());
         for mut arrival in found.reports {
-            let mut owner = match &arrival.command {
-                None => None,
-                Some(command) => {
-                    match self.awaiting(|awaited| awaited.commands.contains(command)) {
-                        Some(plan) => Some(plan),
-                        None => store.plan_of(command).await?,
-                    }
+            let (mut owner, mut ends) = (None, false);
+            if let Some(command) = &arrival.command {
+                owner = self.awaiting(|awaited| awaited.commands.contains(command));
+                if owner.is_none() {
+                    owner = store.plan_of(command).await?;
                 }
-            };
-            let ends = match (&owner, &arrival.command) {
-                (None, Some(command)) => ends_session(volumes, command).await,
-                _ => false,
-            };
+                ends = owner.is_none() && ends_session(volumes, command).await;
+            }
             if owner.is_none() && !ends {
                 arrival.belongs_to_none();
                 owner = self.0.keys().next().cloned();
