@@ -359,23 +359,22 @@ impl Daemon {
     }
 
     async fn happened(&mut self, event: PlanEvent) {
-        let (plan, ended) = match event {
+        match event {
             PlanEvent::Opened(opened) => {
                 self.stored = true;
-                return self.plans.opened(*opened).await;
+                self.plans.opened(*opened).await;
             }
-            PlanEvent::Effect(plan, key, result) => (plan, Some((key, result))),
-            PlanEvent::Gone(plan) => (plan, None),
-            PlanEvent::Closed => {
-                self.stored = true;
-                return;
+            PlanEvent::Closed => self.stored = true,
+            PlanEvent::Effect(plan, key, result) => {
+                if let Some(run) = self.plans.runs.get_mut(&plan) {
+                    run.due = true;
+                    run.apply(key, result).await;
+                }
             }
-        };
-        if let Some(run) = self.plans.runs.get_mut(&plan) {
-            run.due = true;
-            match ended {
-                Some((key, result)) => run.apply(key, result).await,
-                None => run.scan_wanted = true,
+            PlanEvent::Gone(plan) => {
+                if let Some(run) = self.plans.runs.get_mut(&plan) {
+                    (run.due, run.scan_wanted) = (true, true);
+                }
             }
         }
     }
