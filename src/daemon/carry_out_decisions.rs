@@ -155,9 +155,7 @@ impl DaemonSettings {
                 return self.issue(draft, attempt.task, Some(&attempt)).map(Some);
             }
             DueStep::EndSession(session) => return Ok(end(draft, session)),
-            DueStep::TimeOut(command, reason) => {
-                draft.time_out(command, reason)?;
-            }
+            DueStep::TimeOut(command, reason) => draft.time_out(command, reason)?,
             DueStep::JudgeByRules(command) => {
                 let attempt = draft.attempt(command)?;
                 let task = draft.plan().task(attempt.task);
@@ -170,9 +168,7 @@ impl DaemonSettings {
             }
             DueStep::Park(command) => draft.park(command)?,
             DueStep::AgentAsks(command) => draft.agent_asks(command)?,
-            DueStep::AskHuman(about, task, reason) => {
-                draft.ask(*about, *task, reason)?;
-            }
+            DueStep::AskHuman(about, task, reason) => draft.ask(*about, *task, reason)?,
             DueStep::StopAtBudget(limit) => {
                 draft.count_time(world.active_time());
                 draft.stop_at_budget(*limit)?;
