@@ -300,13 +300,8 @@ impl Worker {
                     None => claim.finish()?,
                 }
                 self.notify(WorkerEvent::Reported(report.map(|file| file.report.status)));
-                match stop {
-                    Some(said) => Err(WorkerError::Unfit {
-                        agent: doer.name().to_owned(),
-                        said,
-                    }),
-                    None => Ok(()),
-                }
+                let agent = doer.name().to_owned();
+                stop.map_or(Ok(()), |said| Err(WorkerError::Unfit { agent, said }))
             }
             // No report for what is cancelled: it could be taken for that of the successor.
             Err(WorkStop::Cancelled) => Ok(claim.finish()?),
