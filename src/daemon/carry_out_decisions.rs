@@ -12,9 +12,9 @@ use super::{DaemonSettings, WorktreeLayout};
 use crate::exec;
 use crate::llm::{CommandContent, CommandContext, CommandKind, indented, questions};
 use crate::plan::{
-    AgentSession, Attempt, AttemptKind, BudgetLimit, CheckResult, CommandId, Decision, Draft,
-    DueStep, EndCommand, Language, NewCommand, Observations, Plan, PlanState, QuestionId, Refusal,
-    Report, SessionId, SessionScope, Task, TaskId, Time, due, rule_decisions, waits_for_checks,
+    AgentSession, Attempt, AttemptKind, CheckResult, CommandId, Decision, Draft, DueStep,
+    EndCommand, Language, NewCommand, Observations, Plan, QuestionId, Refusal, Report, SessionId,
+    SessionScope, Task, TaskId, Time, due, rule_decisions, waits_for_checks,
 };
 use crate::role::new_request;
 use crate::volumes::Volumes;
@@ -118,9 +118,9 @@ impl DaemonSettings {
         let mut together = VecDeque::new();
         // Decisions of one kind are derived together. To derive them anew after each would take the square of their
         // number, and one changes nothing for the others, unless it changes what all depend on.
-        let mut above = Above::of(draft.plan(), world);
+        let mut above = shared_conditions(draft.plan(), world);
         for _ in 0..MOST_DECISIONS {
-            let now = Above::of(draft.plan(), world);
+            let now = shared_conditions(draft.plan(), world);
             if now != above {
                 together.clear();
                 above = now;
@@ -359,33 +359,20 @@ fn next_due(plan: &Plan, world: &Observations, refused: &BTreeSet<DueStep>) -> V
     steps
 }
 
-/// What all tasks and attempts depend on: while it stays as it is, one decision changes nothing for others of its kind.
-#[derive(PartialEq)]
-struct Above {
-    status: PlanState,
-    is_replanned: bool,
-    /// Where accepted results are merged.
-    tip: Option<String>,
-    questions: usize,
-    /// The limits of the budget that keep attempts, repairs and calls of a model from beginning.
-    limits: [Option<BudgetLimit>; 3],
-}
-
-impl Above {
-    fn of(plan: &Plan, world: &Observations) -> Self {
-        let (head, lived) = (plan.head(), world.active_time());
-        Self {
-            status: head.status.clone(),
-            is_replanned: head.replan.is_some(),
-            tip: head.line.as_ref().map(|line| line.tip.clone()),
-            questions: plan.open_questions().count(),
-            limits: [
-                plan.no_attempt(lived),
-                plan.no_repair(lived),
-                plan.no_call(lived),
-            ],
-        }
-    }
+/// Returns what all tasks and attempts depend on: while it stays as it is, one decision changes nothing for others of its kind.
+fn shared_conditions(plan: &Plan, world: &Observations) -> impl PartialEq + use<> {
+    let (head, lived) = (plan.head(), world.active_time());
+    let (status, is_replanned) = (head.status.clone(), head.replan.is_some());
+    // Where accepted results are merged.
+    let tip = head.line.as_ref().map(|line| line.tip.clone());
+    let questions = plan.open_questions().count();
+    // The limits of the budget that keep attempts, repairs and calls of a model from beginning.
+    let limits = [
+        plan.no_attempt(lived),
+        plan.no_repair(lived),
+        plan.no_call(lived),
+    ];
+    (status, is_replanned, tip, questions, limits)
 }
 
 /// Returns a task with the number and the name that an earlier command gave it.
