@@ -169,11 +169,6 @@ impl StorePlace {
         let done = done.map_err(|error| StoreError::Panicked(error.to_string()))?;
         done.map_err(|error| StoreError::unopened(&self.to_string(), &error, error.way_out()))
     }
-
-    /// Returns the file, if the plans are in one.
-    pub fn file(&self) -> Option<&Path> {
-        (!self.is_shared()).then_some(&*self.file)
-    }
 }
 
 /// Relays meet a daemon on a server.
