@@ -20,6 +20,7 @@ pub(super) use server_address::ServerAddress;
 pub(super) use server_check::examine;
 
 use super::PUT_BACK;
+use crate::wire::Problem;
 
 /// How often a transaction checks for the end of another process's transaction before it fails: at least half a minute.
 const MOST_CHECKS: i32 = 30_000;
@@ -139,6 +140,14 @@ impl DatabaseError {
                 _ => None,
             },
             _ => None,
+        }
+    }
+
+    /// Returns the error as a problem, with what a person can do.
+    pub(super) fn problem(&self, message: String) -> Problem {
+        Problem {
+            hint: self.way_out().map(str::to_owned),
+            ..Problem::new(message)
         }
     }
 

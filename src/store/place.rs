@@ -187,13 +187,7 @@ fn examine_file(path: &Path, place: &DatabasePlace) -> Option<StoreFinding> {
     let whole = Database::connect(place).and_then(|database| Tables::of(database).check_file());
     Some(match whole {
         Ok(()) => Ok(format!("{shown} has {size:.1} MiB")),
-        Err(error) => {
-            let problem = Problem::new(format!("cannot use `{shown}`: {error}"));
-            Err(match error.way_out() {
-                Some(way_out) => problem.with_hint(way_out),
-                None => problem,
-            })
-        }
+        Err(error) => Err(error.problem(format!("cannot use `{shown}`: {error}"))),
     })
 }
 

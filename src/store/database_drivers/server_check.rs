@@ -35,10 +35,7 @@ const GRANT: &str = "a login that is only to relay: `plan-agent store allow LOGI
 pub(in crate::store) fn examine(address: &Arc<ServerAddress>) -> Vec<StoreFinding> {
     let mut findings = Vec::new();
     if let Err(error) = look(address, &mut findings) {
-        findings.push(Err(Problem {
-            hint: error.way_out().map(str::to_owned),
-            ..Problem::new(format!("{address}: {error}"))
-        }));
+        findings.push(Err(error.problem(format!("{address}: {error}"))));
     }
     findings
 }
