@@ -93,9 +93,7 @@ pub fn state(plan: &Plan, task: &Task) -> &'static str {
         TaskState::Pending if plan.is_ready(task) => "ready",
         TaskState::Pending => "blocked",
         TaskState::InProgress => "in progress",
-        TaskState::Completed => "completed",
-        TaskState::Failed => "failed",
-        TaskState::Skipped => "skipped",
+        settled => settled.as_str(),
     }
 }
 
