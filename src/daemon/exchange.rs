@@ -343,8 +343,7 @@ impl Exchange {
                 self.effects.start(key, now, async move {
                     let text = settings.store.read(&plan, move |plan, _| {
                         let asked = plan.question(&wanted)?;
-                        let task = asked.task.and_then(|id| plan.task(id));
-                        Some(question_file::render(asked, plan.head(), task, &program))
+                        Some(question_file::render(asked, plan, &program))
                     });
                     let text = text.await?;
                     let show = move || {

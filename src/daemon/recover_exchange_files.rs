@@ -67,8 +67,7 @@ fn texts(plan: &Plan, waiting: &BTreeSet<CommandId>, program: &str) -> FileTexts
     let ends = plan.sessions().filter_map(|session| session.end.clone());
     let ends = ends.filter(|end| waiting.contains(&end.id));
     let questions = plan.open_questions().map(|question| {
-        let task = question.task.and_then(|id| plan.task(id));
-        let text = question_file::render(question, plan.head(), task, program);
+        let text = question_file::render(question, plan, program);
         (question.id.clone(), text)
     });
     (open.collect(), ends.collect(), questions.collect())

@@ -3,26 +3,22 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Checked, Problem, front_matter, joined, one_line, printable, quote};
-use crate::plan::{AnswerChoice, HumanQuestion, HumanQuestionKind, Language, PlanHead, Task};
+use crate::plan::{AnswerChoice, HumanQuestion, HumanQuestionKind, Language, Plan};
 
 /// Returns the text of `question-<id>.md`, with an empty answer to fill in. `program` is what a person types to call this
 /// program, as in `plan-agent --config my.toml`.
-pub fn render(
-    question: &HumanQuestion,
-    plan: &PlanHead,
-    task: Option<&Task>,
-    program: &str,
-) -> String {
+pub fn render(question: &HumanQuestion, plan: &Plan, program: &str) -> String {
+    let task = question.task.and_then(|id| plan.task(id));
     let choices = in_file(question).map(|choice| choice.as_str().to_owned());
     let header = QuestionHeader {
         id: Some(question.id.to_string()),
-        plan: Some(one_line(plan.id.as_str(), 200)),
+        plan: Some(one_line(plan.id().as_str(), 200)),
         task: task.map(|task| format!("{} · {}", task.number, one_line(&task.name, 200))),
         choices: choices.collect(),
         answer: Some(String::new()),
         note: Some(String::new()),
     };
-    let text = front_matter::join(&header, &body(question, program, plan.language()));
+    let text = front_matter::join(&header, &body(question, program, plan.head().language()));
     // Empty places are easier to fill in without quotes; each of the fields before them is on one line.
     text.replacen("\nanswer: ''\nnote: ''\n", "\nanswer:\nnote:\n", 1)
 }
@@ -202,7 +198,7 @@ fn meaning_zh(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{PlanId, QuestionId, Time};
+    use crate::plan::{PlanHead, PlanId, QuestionId, Time};
     use crate::wire::tests::sample_plans;
 
     fn question() -> HumanQuestion {
@@ -222,21 +218,15 @@ mod tests {
         }
     }
 
-    fn plan(id: &str, language: Language) -> PlanHead {
-        PlanHead {
+    fn plan(id: &str, language: Language) -> Plan {
+        Plan::new(PlanHead {
             language: Some(language),
             ..PlanHead::new(PlanId::new(id), "", Time(0))
-        }
+        })
     }
 
     fn filled(answer: &str, note: &str) -> String {
-        render(
-            &question(),
-            &plan("My plan", Language::En),
-            None,
-            "plan-agent",
-        )
-        .replace(
+        render(&question(), &plan("My plan", Language::En), "plan-agent").replace(
             "answer:\nnote:\n",
             &format!("answer: {answer}\nnote: {note}\n"),
         )
@@ -244,7 +234,7 @@ mod tests {
 
     #[test]
     fn looks_like_this() {
-        insta::assert_snapshot!(render(&question(), &plan("My: plan", Language::En), None, "plan-agent"), @r#"
+        insta::assert_snapshot!(render(&question(), &plan("My: plan", Language::En), "plan-agent"), @r#"
         ---
         id: q-2
         plan: 'My: plan'
@@ -274,7 +264,7 @@ mod tests {
 
     #[test]
     fn question_is_whole_in_chinese() {
-        let text = render(&question(), &plan("p", Language::Zh), None, "plan-agent");
+        let text = render(&question(), &plan("p", Language::Zh), "plan-agent");
         let body = text.split_once("\n---\n\n").unwrap().1;
         assert_eq!(sample_plans::english_words(body), [""; 0]);
         insta::assert_snapshot!(body, @r#"
@@ -312,7 +302,7 @@ mod tests {
             about: HumanQuestionKind::Agent,
             ..question()
         };
-        let text = render(&asked, &plan("p", Language::En), None, "plan-agent");
+        let text = render(&asked, &plan("p", Language::En), "plan-agent");
         assert!(text.contains("choices:\n- deny\nanswer:"), "{text}");
         for said in [
             "- `allow-once` (not in this file): ",
