@@ -226,7 +226,7 @@ pub(super) async fn check(runs: &ProofRuns, command: &CommandId) -> Result<Check
         merged = checked.merge.clone().map(|merge| (merge, aside));
     }
     let results = &mut checked.results;
-    let without_git = merged.is_none() && !subject.is_in_git();
+    let without_git = merged.is_none() && subject.tree.is_none();
     subject.on_result(command, merged, results).await?;
     if without_git && results.iter().all(|result| result.passed) {
         keep_files(settings, command, &subject.task, Path::new(&own)).await?;

@@ -77,9 +77,9 @@ pub(super) struct Subject {
     pub names: Vec<String>,
     pub gathering: Option<Gathering>,
     workspace: PathBuf,
-    /// The first attempt, and the state that it began with.
+    /// The first attempt, and the state that it began with, if git knows that.
     first: CommandId,
-    tree: Option<String>,
+    pub tree: Option<String>,
     /// The state that the plan began with, where it is another one.
     began: Option<String>,
     /// An agent may have begun with it.
@@ -256,11 +256,6 @@ impl Subject {
         let folder = place.as_ref().map(CheckFolder::folder);
         outcomes.extend(files_before(&self.task, folder).await?);
         Ok(outcomes)
-    }
-
-    /// Returns whether git knows the state before its first attempt.
-    pub fn is_in_git(&self) -> bool {
-        self.tree.is_some()
     }
 
     /// Runs the checks of a task on a result whose other evidence is good, after that. `merged` is the merge with the results before
