@@ -42,11 +42,6 @@ impl StorePlace {
         Ok(Self { file, server })
     }
 
-    /// Returns the place of an embedded database.
-    pub fn of_file(file: PathBuf) -> Self {
-        Self { file, server: None }
-    }
-
     /// Returns whether processes on other machines may use the plans as well.
     pub fn is_shared(&self) -> bool {
         self.server.is_some()

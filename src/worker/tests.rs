@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::command_claim::{Claim, Claimer, PassedOver};
 use super::*;
+use crate::config::Environment;
 use crate::exec::{ChildOutput, ProcessGroup, alive};
 use crate::plan::{CommandId, Report, ReportStatus};
 use crate::store::StorePlace;
@@ -86,6 +87,11 @@ impl Given {
         Arc::new(config)
     }
 
+    fn store_place(&self) -> StorePlace {
+        let (config, file) = (self.config(), self.volumes.database());
+        StorePlace::configured(&config.store, file, &Environment::default()).unwrap()
+    }
+
     fn start(&self, agent: Agent) -> Running {
         self.start_with(agent, LONG)
     }
@@ -111,7 +117,7 @@ impl Given {
             lanes: 1,
             deadline,
             path: None,
-            store: StorePlace::of_file(self.volumes.database()),
+            store: self.store_place(),
             relayed: RelayedPlans::default(),
             health: WorkerHealth::default(),
             events: None,
@@ -290,7 +296,7 @@ async fn stopping_worker_claims_only_end_commands() {
         agent: shell(),
         deadline: LONG,
         path: None,
-        store: StorePlace::of_file(given.volumes.database()),
+        store: given.store_place(),
     };
     worker.work(doer).await.unwrap();
     assert_eq!(given.whereabouts(&work_left), CommandPlace::Pending);

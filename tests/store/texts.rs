@@ -227,7 +227,7 @@ async fn a_database_of_an_older_version_is_brought_up_to_date_or_left_as_it_was(
     drop(store);
     given.make_older().await;
     let database = fs::read(given.file()).unwrap();
-    let place = StorePlace::of_file(given.file());
+    let place = place_of(given.file().to_str().unwrap());
     let refused = place.open_to_read(now).await.unwrap_err();
     has(refused.to_string(), "older version");
     assert!(fs::read(given.file()).unwrap() == database);
