@@ -157,10 +157,8 @@ impl Store {
     /// [`StoreError::NotHeld`].
     pub fn still_held(&self) -> Result<()> {
         let lost = |lease: &&Arc<Lease>| lease.until.load(Ordering::SeqCst) == LOST;
-        match self.lease.as_ref().filter(lost) {
-            Some(lease) => Err(StoreError::NotHeld(lease.plan.clone())),
-            None => Ok(()),
-        }
+        let not_held = |lease: &Arc<Lease>| Err(StoreError::NotHeld(lease.plan.clone()));
+        self.lease.as_ref().filter(lost).map_or(Ok(()), not_held)
     }
 
     /// Works on something only while the lease is certain. It stands still while that is not so, and ends where it is if another

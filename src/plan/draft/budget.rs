@@ -77,9 +77,7 @@ impl Draft<'_> {
     /// Refuses what a limit forbids, if one does.
     pub(super) fn within_budget(&self, stopped: Option<BudgetLimit>) -> Result {
         let lived = self.plan.head().usage.lived;
-        match stopped {
-            Some(limit) => Err(Refusal::UsedUp(self.plan.used_of(limit, lived))),
-            None => Ok(()),
-        }
+        let used_up = |limit| Err(Refusal::UsedUp(self.plan.used_of(limit, lived)));
+        stopped.map_or(Ok(()), used_up)
     }
 }
