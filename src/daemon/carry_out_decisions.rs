@@ -250,12 +250,7 @@ impl DaemonSettings {
             let first = attempts.find(|made| made.kind == AttemptKind::New);
             let first = first.filter(|_| session.is_none());
             let content = match repair {
-                true => CommandContent {
-                    kind: CommandKind::Repair,
-                    repair: message.to_owned(),
-                    earlier_command: first.map_or(String::new(), |first| first.text.clone()),
-                    ..CommandContent::default()
-                },
+                true => repair_content(message, first),
                 false => CommandContent {
                     kind: CommandKind::Continue,
                     note: message.to_owned(),
@@ -405,6 +400,16 @@ fn once_more(earlier: &CommandFile, message: &str, report: &str, language: Langu
     }
 }
 
+/// Returns what an agent is told whose report cannot be read. In another session it gets its `first` command again.
+fn repair_content(reason: &str, first: Option<&Attempt>) -> CommandContent {
+    CommandContent {
+        kind: CommandKind::Repair,
+        repair: reason.to_owned(),
+        earlier_command: first.map_or(String::new(), |first| first.text.clone()),
+        ..CommandContent::default()
+    }
+}
+
 /// Chooses the kind and the session of the next command of a task, and what it says of the task and its attempts: only what is
 /// new where the session is known.
 fn next_command(
@@ -419,12 +424,8 @@ fn next_command(
             |other: &&Attempt| other.number == attempt.number && other.kind != AttemptKind::Repair;
         let first = plan.attempts_of(task.number).find(is_first);
         let first = first.filter(|_| session.is_none());
-        let content = CommandContent {
-            kind: CommandKind::Repair,
-            repair: rejected.map_or(String::new(), |rejected| rejected.reason.clone()),
-            earlier_command: first.map_or(String::new(), |first| first.text.clone()),
-            ..CommandContent::default()
-        };
+        let reason = rejected.map_or("", |rejected| &rejected.reason);
+        let content = repair_content(reason, first);
         return (AttemptKind::Repair, session, content);
     }
     let mut attempts = plan.attempts_of(task.number).rev();
