@@ -476,13 +476,12 @@ impl PlanRun {
     async fn change<T: Send + 'static>(
         &mut self,
         why: &str,
-        world: Observations,
+        mut world: Observations,
         change: impl Fn(&mut Draft<'_>) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
         self.observe_day().await?;
         let settings = Arc::clone(&self.settings);
         let DaemonSettings { store, plan, .. } = &*self.settings;
-        let mut world = world;
         world.day.clone_from(&self.world.day);
         // Read now: the other plans of this daemon decide before or after this one, never at the same time. A plan that no
         // daemon carries out now may have agents at work, too.

@@ -81,11 +81,8 @@ impl PlanRun {
 
     /// Publishes the commands that are not published yet, unless checks are due first.
     pub(super) fn publish(&mut self, view: &LoopView) {
-        let waits = |task| {
-            view.due
-                .steps
-                .contains(&DueEffect::CheckBefore(task).into())
-        };
+        let due = &view.due.steps;
+        let waits = |task| due.contains(&DueEffect::CheckBefore(task).into());
         for command in self.outgoing.values().cloned() {
             if command.first.is_some_and(waits) {
                 continue;
