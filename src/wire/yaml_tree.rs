@@ -13,10 +13,10 @@ use super::{Place, Problem, Problems, front_matter, has_word, joined, known_word
 use crate::plan::TaskOrder;
 use crate::wire::plan_file::{Reference, field_meant, suggestion};
 
-/// Where a file begins.
 /// Numbers in longer lines are not shown as they were written.
 const LONGEST_LINE: usize = 4096;
 
+/// Where a file begins.
 const START: Place = Place { line: 1, column: 1 };
 
 /// A value and its place: a list or a map has the place of its first entry.

@@ -106,7 +106,6 @@ pub(super) enum WorkStop {
     Flooded,
 }
 
-/// What came of work on a command, or why it was left.
 impl Finished {
     pub(super) fn reported(report: ReportFile) -> Self {
         Self {
@@ -116,6 +115,7 @@ impl Finished {
     }
 }
 
+/// What came of work on a command, or why it was left.
 pub(super) type Result<T, E = WorkStop> = std::result::Result<T, E>;
 
 impl From<VolumesError> for WorkStop {
