@@ -62,13 +62,6 @@ pub struct CodingAgent {
     pub login: fn(Variables<'_>) -> Login,
 }
 
-impl CodingAgent {
-    /// Returns whether the agent reports the commands that were refused to it, so that a person can allow them.
-    pub fn reports_refusals(&self) -> bool {
-        self.exact.is_some()
-    }
-}
-
 /// Says why a command cannot be allowed word for word.
 pub(super) type ExactRule = fn(&str) -> Result<(), &'static str>;
 
@@ -119,6 +112,11 @@ impl CodingAgent {
     /// Finds an agent by its name.
     pub fn named(name: &str) -> Option<&'static Self> {
         Self::ALL.into_iter().find(|agent| agent.name == name)
+    }
+
+    /// Returns whether the agent reports the commands that were refused to it, so that a person can allow them.
+    pub fn reports_refusals(&self) -> bool {
+        self.exact.is_some()
     }
 
     /// Checks whether the agent can be allowed to run this command and nothing else.

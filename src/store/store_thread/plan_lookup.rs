@@ -80,9 +80,7 @@ impl Owner {
         });
         listed.collect()
     }
-}
 
-impl Owner {
     /// Returns the wanted plans with their numbers, newest plan first. Only a plan that an older version changed last is read
     /// whole, once.
     pub(in crate::store) fn tallied(
