@@ -31,9 +31,8 @@ const MOST_PRINTED: usize = 4 * 1024 * 1024;
 /// What agents printed at most if it is read while their reports are applied, in bytes: that takes less time than a flush.
 const QUICK_PRINTED: usize = 256 * 1024;
 
-/// Files of the daemon in its own workspace, and files that agents write for their worker.
+/// Files of the daemon in its own workspace.
 const MISSION: [&str; 2] = ["MISSION.md", ".MISSION.md.tmp"];
-const INBOX: &str = ".plan-agent";
 
 /// The folder for git of a shared workspace, in that for the worktrees of its plan.
 const SHARED_GIT: &str = "shared-git";
@@ -97,7 +96,7 @@ impl ChangeWatch {
         let folder = settings.workspace.clone();
         // In a folder of the person this name is theirs.
         let mission = MISSION.map(|name| settings.mission.join(name));
-        let inbox = folder.join(INBOX);
+        let inbox = folder.join(exec::AGENT_FOLDER);
         let exchange = settings.volumes.root().to_owned();
         // The id becomes the name of a folder, and a tool may have chosen it.
         let is_odd = |c: char| !c.is_ascii_alphanumeric();
@@ -119,7 +118,7 @@ impl ChangeWatch {
     fn within(self, line: &IntegrationBranch, task: TaskId) -> Self {
         let folder = PathBuf::from(line.worktree(task));
         Self {
-            left_out: vec![folder.join(INBOX)],
+            left_out: vec![folder.join(exec::AGENT_FOLDER)],
             aside: self.aside.join(format!("task-{task}")),
             worktree_of: Some([self.folder, PathBuf::from(&line.folder)]),
             folder,
