@@ -43,15 +43,10 @@ fn call(run: &AgentRun<'_>) -> Result<AgentProcess, Problem> {
     };
     let mut call = AgentProcess::of("gemini -o stream-json --approval-mode");
     call.add(&[mode, "--skip-trust"]);
-    let patterns: &[String] = match &allow.commands {
-        Commands::None => &[],
-        Commands::Any => {
-            call.add(&["--allowed-tools", "run_shell_command"]);
-            &[]
-        }
-        Commands::Some(patterns) => patterns,
-    };
-    for pattern in patterns {
+    if allow.commands == Commands::Any {
+        call.add(&["--allowed-tools", "run_shell_command"]);
+    }
+    for pattern in allow.commands.patterns() {
         // Gemini CLI compares prefixes and does not know `*`.
         let beginning = pattern.trim_end_matches(['*', ' ']);
         if beginning.is_empty() || beginning.contains('*') {

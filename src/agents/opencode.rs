@@ -138,11 +138,7 @@ fn config(run: &AgentRun<'_>) -> String {
             // shell, and nothing that is refused and that a person may allow.
             let mut rules = Map::new();
             rules.insert("*".into(), json!("deny"));
-            let patterns = match &allow.commands {
-                Commands::Some(patterns) => patterns.as_slice(),
-                _ => &[],
-            };
-            let allowed = patterns.iter().chain(&allow.exact);
+            let allowed = allow.commands.patterns().iter().chain(&allow.exact);
             rules.extend(allowed.map(|one| (one.clone(), json!("allow"))));
             if rules.len() == 1 {
                 rules.insert("nothing else".into(), json!("deny"));

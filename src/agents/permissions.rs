@@ -24,6 +24,16 @@ pub enum Commands {
     Any,
 }
 
+impl Commands {
+    /// Returns the patterns, if there are some.
+    pub(super) fn patterns(&self) -> &[String] {
+        match self {
+            Self::Some(patterns) => patterns,
+            Self::None | Self::Any => &[],
+        }
+    }
+}
+
 impl Default for Permissions {
     /// Edits in the workspace.
     fn default() -> Self {
