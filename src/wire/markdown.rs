@@ -88,10 +88,7 @@ pub(crate) fn sections(text: &str) -> impl Iterator<Item = Section<'_>> {
 
 /// Returns level and title if a line is a heading.
 pub(crate) fn heading(line: &str) -> Option<(usize, &str)> {
-    let text = line.trim_start_matches(' ');
-    if line.len() - text.len() > 3 {
-        return None;
-    }
+    let text = unindented(line)?;
     let title = text.trim_start_matches('#');
     let level = text.len() - title.len();
     if !(1..=6).contains(&level) || !(title.starts_with([' ', '\t']) || title.trim().is_empty()) {
@@ -203,11 +200,14 @@ fn letters(text: &str) -> String {
     letters.flat_map(char::to_lowercase).collect()
 }
 
-fn fence(line: &str) -> Option<(char, usize, &str)> {
+/// Returns a line without its indentation, unless that is so deep that it makes the line code.
+fn unindented(line: &str) -> Option<&str> {
     let text = line.trim_start_matches(' ');
-    if line.len() - text.len() > 3 {
-        return None;
-    }
+    (line.len() - text.len() <= 3).then_some(text)
+}
+
+fn fence(line: &str) -> Option<(char, usize, &str)> {
+    let text = unindented(line)?;
     let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let rest = text.trim_start_matches(mark);
     let length = text.len() - rest.len();
