@@ -2,17 +2,13 @@
 //! listeners.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use super::mcp_server::SharedState;
 use crate::plan::PlanId;
-use crate::volumes::Watch;
-
-/// How often the plan is read without any event: where files cannot be watched, this is the only way.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(2);
+use crate::volumes::{READ_AGAIN, StoreChanges};
 
 /// The plan and its seq; `None` without a plan.
 pub(super) type Seen = Option<(PlanId, i64)>;
@@ -24,8 +20,6 @@ impl SharedState {
     /// Begins to listen: the receiver changes with every later change of the plan. Several changes between two reads may become
     /// one.
     pub(super) async fn listen(self: &Arc<Self>) -> watch::Receiver<Seen> {
-        // The order matters: a change between these two lines is announced twice instead of never.
-        let moved = self.served.toolbox.store().moved();
         let seen = self.read_seq().await;
         let mut announce = self.announce.lock();
         if let Some(running) = announce.as_ref() {
@@ -33,13 +27,13 @@ impl SharedState {
         }
         let (sender, receiver) = watch::channel(seen);
         *announce = Some(sender.clone());
-        tokio::spawn(Arc::clone(self).run(sender, moved));
+        tokio::spawn(Arc::clone(self).run(sender));
         receiver
     }
 
-    async fn run(self: Arc<Self>, announce: watch::Sender<Seen>, mut moved: watch::Receiver<u64>) {
-        let stored = Arc::new(Notify::new());
-        let _watch = Watch::for_server(&self.served.volumes, Arc::clone(&stored));
+    async fn run(self: Arc<Self>, announce: watch::Sender<Seen>) {
+        let moved = self.served.toolbox.store().moved();
+        let mut changes = StoreChanges::of(moved, &self.served.volumes);
         loop {
             let seen = self.read_seq().await;
             announce.send_if_modified(|last| {
@@ -56,9 +50,7 @@ impl SharedState {
                         return;
                     }
                 }
-                () = stored.notified() => {}
-                changed = moved.changed() => if changed.is_err() { return },
-                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                () = changes.wait(READ_AGAIN) => {}
             }
         }
     }

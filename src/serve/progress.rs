@@ -1,19 +1,16 @@
 //! Follows a plan for a client that asked for progress: each change is reported until the plan needs its caller.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 use serde_json::Value;
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::ServedTools;
-use super::notifications::LOOK_AGAIN;
 use crate::tools::{Dialect, ToolAnswer};
-use crate::volumes::Watch;
+use crate::volumes::{READ_AGAIN, StoreChanges};
 
 /// The tool that can be followed.
 pub(super) const FOLLOWED: &str = "plan_status";
@@ -29,13 +26,9 @@ pub(super) async fn follow(
     token: ProgressToken,
     arguments: Value,
 ) -> ToolAnswer {
-    let stored = Arc::new(Notify::new());
-    let _watch = Watch::for_server(&served.volumes, Arc::clone(&stored));
-    let mut moved = served.toolbox.store().moved();
+    let mut changes = StoreChanges::of(served.toolbox.store().moved(), &served.volumes);
     let (until, mut reported) = (Instant::now() + LONGEST, None);
     loop {
-        // Before the read: a change that is committed from here on leads to another one.
-        moved.borrow_and_update();
         let (toolbox, given) = (&served.toolbox, arguments.clone());
         let answer = toolbox.call(Dialect::Control, FOLLOWED, given).await;
         let status = &answer.value["result"];
@@ -52,9 +45,7 @@ pub(super) async fn follow(
         }
         tokio::select! {
             () = context.ct.cancelled() => return answer,
-            () = stored.notified() => {}
-            Ok(()) = moved.changed() => {}
-            () = sleep(LOOK_AGAIN) => {}
+            () = changes.wait(READ_AGAIN) => {}
         }
     }
 }

@@ -6,12 +6,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use notify::event::{AccessKind, AccessMode, Event, EventKind, ModifyKind, RenameMode};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
 
 use super::finished_writing::WritePhase;
 use super::{Folder, Volumes, WatchHints};
@@ -25,6 +26,9 @@ const DAEMON: [Folder; 5] = [
     Folder::Active,
 ];
 
+/// How often the store is read without any wake-up: where files cannot be watched, this is the only way.
+pub const READ_AGAIN: Duration = Duration::from_secs(2);
+
 /// Watches the folders until it is dropped.
 #[derive(Debug)]
 pub struct Watch {
@@ -34,6 +38,14 @@ pub struct Watch {
     handler: Arc<EventHandler>,
     /// The fault has been logged; it is logged again only after the watch has worked in between.
     faulty: bool,
+}
+
+/// Watches only the store, for processes that serve plans: every commit of any process wakes them up.
+#[derive(Debug)]
+pub struct StoreChanges {
+    moved: watch::Receiver<u64>,
+    stored: Arc<Notify>,
+    _watch: Watch,
 }
 
 #[derive(Debug)]
@@ -63,11 +75,6 @@ impl Watch {
         let pending = |volumes: &Volumes| volumes.path(Folder::CommandsPending);
         let paths = from.iter().map(pending).collect();
         Self::of(&from[0], paths, wake, None)
-    }
-
-    /// Watches only the store, for processes that serve plans: every commit of any process wakes `stored`.
-    pub fn for_server(volumes: &Volumes, stored: Arc<Notify>) -> Self {
-        Self::of(volumes, Vec::new(), Arc::clone(&stored), Some(stored))
     }
 
     fn of(
@@ -203,6 +210,28 @@ struct EventHandler {
     gone: Mutex<HashSet<PathBuf>>,
     wake: Arc<Notify>,
     stored: Option<Arc<Notify>>,
+}
+
+impl StoreChanges {
+    /// Begins to listen: what is read after this is not missed. `moved` is the store's counter of this process's changes.
+    pub fn of(moved: watch::Receiver<u64>, volumes: &Volumes) -> Self {
+        let stored = Arc::new(Notify::new());
+        let wake = Arc::clone(&stored);
+        Self {
+            moved,
+            _watch: Watch::of(volumes, Vec::new(), wake, Some(Arc::clone(&stored))),
+            stored,
+        }
+    }
+
+    /// Waits for a change, at most so long. Its end only means "read again".
+    pub async fn wait(&mut self, most: Duration) {
+        tokio::select! {
+            () = self.stored.notified() => {}
+            Ok(()) = self.moved.changed() => {}
+            () = sleep(most) => {}
+        }
+    }
 }
 
 impl EventHandler {

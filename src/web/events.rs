@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Path, State};
@@ -13,8 +12,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::timeout;
 
 use super::plans::change;
 use super::{ApiResult, TASKS_OF_A_CHANGE, Wanted, Web, WebState, fit};
@@ -22,7 +21,7 @@ use crate::exec::read_from;
 use crate::plan::{CommandId, Plan, PlanId, TaskId};
 use crate::store::{ListedPlan, StoreError, TalliedPlan};
 use crate::view::StateWord;
-use crate::volumes::Watch;
+use crate::volumes::{READ_AGAIN, StoreChanges};
 
 /// Events that wait for a slow reader.
 const QUEUE: usize = 256;
@@ -36,9 +35,6 @@ const SIGN: Duration = Duration::from_secs(15);
 /// How long a reader that takes nothing keeps its stream.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// How often the store is read without any wake-up: where files cannot be watched, this is the only way.
-const READ_AGAIN: Duration = Duration::from_secs(2);
-
 /// How often the lengths of agents' outputs are read while an agent works.
 const OUTPUT: Duration = Duration::from_millis(250);
 
@@ -51,13 +47,6 @@ struct Outbox {
     _place: OwnedSemaphorePermit,
 }
 
-/// Wakes up when any process has changed the store.
-struct Changes {
-    moved: watch::Receiver<u64>,
-    stored: Arc<Notify>,
-    _watch: Watch,
-}
-
 /// Streams what happens to one plan after the change that the reader saw last; without one, from now on.
 pub async fn of_plan(
     State(state): Web,
@@ -68,7 +57,7 @@ pub async fn of_plan(
     let seen = headers.get("last-event-id");
     let seen = seen.and_then(|id| id.to_str().ok()?.parse().ok());
     let seen = seen.or(wanted.after);
-    let changes = Changes::of(&state);
+    let changes = StoreChanges::of(state.store.moved(), &state.volumes);
     let seq = state.store.read(&id, |_, seq| seq).await?;
     let (outbox, response) = open(&state)?;
     tokio::spawn(async move { follow_plan(&state, &id, (seen, seq), changes, &outbox).await });
@@ -77,7 +66,7 @@ pub async fn of_plan(
 
 /// Streams the state of every plan, at first and whenever it changes.
 pub async fn of_all(State(state): Web) -> ApiResult<Response> {
-    let changes = Changes::of(&state);
+    let changes = StoreChanges::of(state.store.moved(), &state.volumes);
     let (outbox, response) = open(&state)?;
     tokio::spawn(async move { follow_all(&state, changes, &outbox).await });
     Ok(response)
@@ -87,7 +76,7 @@ async fn follow_plan(
     state: &WebState,
     id: &PlanId,
     (seen, began): (Option<i64>, i64),
-    mut changes: Changes,
+    mut changes: StoreChanges,
     outbox: &Outbox,
 ) -> Result<(), Ended> {
     let hello = event("hello", &state.hello(began));
@@ -116,7 +105,7 @@ async fn follow_plan(
         }
         let works = outputs(state, id, &mut lengths, outbox).await?;
         let most = if works { OUTPUT } else { READ_AGAIN };
-        changes.wait(most, outbox).await?;
+        outbox.wait(&mut changes, most).await?;
     }
 }
 
@@ -146,7 +135,11 @@ async fn outputs(
     Ok(!open.is_empty())
 }
 
-async fn follow_all(state: &WebState, mut changes: Changes, outbox: &Outbox) -> Result<(), Ended> {
+async fn follow_all(
+    state: &WebState,
+    mut changes: StoreChanges,
+    outbox: &Outbox,
+) -> Result<(), Ended> {
     outbox.send(event("hello", &state.hello(0)), true).await?;
     let mut known: HashMap<PlanId, Value> = HashMap::new();
     let mut first = true;
@@ -175,7 +168,7 @@ async fn follow_all(state: &WebState, mut changes: Changes, outbox: &Outbox) -> 
             }
         }
         first = false;
-        changes.wait(READ_AGAIN, outbox).await?;
+        outbox.wait(&mut changes, READ_AGAIN).await?;
     }
 }
 
@@ -217,26 +210,12 @@ impl Outbox {
             _ => Err(Ended),
         }
     }
-}
 
-impl Changes {
-    /// Begins to listen: what is read after this is not missed.
-    fn of(state: &WebState) -> Self {
-        let stored = Arc::new(Notify::new());
-        Self {
-            moved: state.store.moved(),
-            _watch: Watch::for_server(&state.volumes, Arc::clone(&stored)),
-            stored,
-        }
-    }
-
-    /// Waits for a change, at most so long.
-    async fn wait(&mut self, most: Duration, outbox: &Outbox) -> Result<(), Ended> {
+    /// Waits for a change of the store, at most so long.
+    async fn wait(&self, changes: &mut StoreChanges, most: Duration) -> Result<(), Ended> {
         tokio::select! {
-            () = outbox.queue.closed() => Err(Ended),
-            () = self.stored.notified() => Ok(()),
-            moved = self.moved.changed() => moved.map_err(|_| Ended),
-            () = sleep(most) => Ok(()),
+            () = self.queue.closed() => Err(Ended),
+            () = changes.wait(most) => Ok(()),
         }
     }
 }
@@ -256,7 +235,7 @@ mod tests {
     #[tokio::test]
     async fn slow_reader_is_asked_to_fetch_anew() {
         let (queue, mut reader) = mpsc::channel(QUEUE);
-        let places = Arc::new(tokio::sync::Semaphore::new(1));
+        let places = std::sync::Arc::new(tokio::sync::Semaphore::new(1));
         let outbox = Outbox {
             queue,
             _place: places.try_acquire_owned().unwrap(),
