@@ -47,6 +47,11 @@ impl Clock {
         self.wall.plus(since_boot().saturating_sub(self.started))
     }
 
+    /// Returns the clock as a function that tells the plan time, as a store takes it.
+    pub fn teller(self) -> impl Fn() -> Time + Send + 'static {
+        move || self.now()
+    }
+
     /// Returns the plan time of a moment that is given by the current wall clock.
     pub fn of_wall(&self, moment: Time) -> Time {
         shifted(moment, wall(), self.now())

@@ -101,9 +101,8 @@ async fn offers(with_plans: bool, with_tasks: bool) -> Option<Vec<(String, Strin
         environment: Environment::of_process(),
     };
     let app = App::open(&start, Access::Read).await.ok()?;
-    let clock = app.clock;
     let place = app.confirmed_place().ok()?;
-    let store = place.open_to_read(move || clock.now()).await.ok()?;
+    let store = place.open_to_read(app.clock.teller()).await.ok()?;
     let mut plans = store.plans().await.ok()?;
     plans.retain(|ListedPlan { head, .. }| {
         head.archive_state == ArchiveState::Current && head.owner != ROLE

@@ -213,8 +213,7 @@ impl App {
         if !denied.contains(&error.kind()) || !place.exists()? {
             return Err(Failure::folder(error));
         }
-        let clock = self.clock;
-        let open = async || Ok(place.open_to_read(move || clock.now()).await?);
+        let open = async || Ok(place.open_to_read(self.clock.teller()).await?);
         self.store.get_or_try_init(open).await
     }
 
@@ -318,9 +317,8 @@ impl App {
     }
 
     async fn open_store(&self) -> Result<&Store> {
-        let clock = self.clock;
         let open = async || {
-            let store = self.confirmed_place()?.open(move || clock.now()).await?;
+            let store = self.confirmed_place()?.open(self.clock.teller()).await?;
             report_lost(store.lost());
             Ok::<_, Failure>(store.of_home(&self.volumes.home()))
         };

@@ -69,9 +69,8 @@ async fn copy(from: &StorePlace, to: &StorePlace, app: &App) -> Result {
         let error = anyhow!("a daemon works on the plans of this folder, and {LEFT_OUT}");
         return Err(Failure::new(error, Exit::Busy).hint(format!("`{} stop` ends it", app.program)));
     }
-    let clock = app.clock;
     if from.is_shared() {
-        let store = from.open_to_read(move || clock.now()).await?;
+        let store = from.open_to_read(app.clock.teller()).await?;
         let homes: BTreeSet<String> = store.held_elsewhere().await?.into_values().collect();
         if !homes.is_empty() {
             let homes = joined(homes.iter().map(|home| one_line(home, 400)), ", ");
@@ -80,7 +79,7 @@ async fn copy(from: &StorePlace, to: &StorePlace, app: &App) -> Result {
             return Err(Failure::new(error, Exit::Busy).hint(hint));
         }
     }
-    let copied = from.copy_to(to, clock.now()).await?;
+    let copied = from.copy_to(to, app.clock.now()).await?;
     let rows = |name| copied.iter().find(|(table, _)| *table == name);
     let rows =
         |name| rows(name).map_or(0, |(_, rows)| usize::try_from(*rows).unwrap_or(usize::MAX));

@@ -343,7 +343,7 @@ impl Toolbox {
     /// # Errors
     /// As [`Store::open`].
     pub async fn open(file: &Path, caller: &str) -> Result<Self, StoreError> {
-        let store = Store::open(file, wall_clock()).await?;
+        let store = Store::open(file, Clock::start().teller()).await?;
         Ok(Self::new(store, &Config::default(), caller))
     }
 
@@ -352,7 +352,7 @@ impl Toolbox {
     /// # Errors
     /// As [`Store::in_memory`].
     pub async fn in_memory() -> Result<Self, StoreError> {
-        let store = Store::in_memory(wall_clock()).await?;
+        let store = Store::in_memory(Clock::start().teller()).await?;
         Ok(Self::new(store, &Config::default(), "library"))
     }
 
@@ -512,9 +512,4 @@ pub fn new_plan_id() -> PlanId {
     let letters = Uuid::new_v4().into_bytes().into_iter().take(8);
     let letters = letters.map(|byte| char::from(b'a' + byte % 26));
     PlanId::new(letters.collect::<String>())
-}
-
-fn wall_clock() -> impl Fn() -> Time + Send + 'static {
-    let clock = Clock::start();
-    move || clock.now()
 }
