@@ -72,9 +72,7 @@ pub async fn service(act: ServiceAct, start: &CommandStart, output: Output) -> R
 
 /// Returns the folder of the person's units.
 fn units(start: &CommandStart) -> Result<PathBuf> {
-    let absolute = |name| start.environment.get(name).map(PathBuf::from);
-    let configs = absolute("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
-    let configs = configs.or_else(|| Some(absolute("HOME")?.join(".config")));
+    let configs = start.environment.base_folder("XDG_CONFIG_HOME", ".config");
     let configs = configs.ok_or_else(|| Failure::usage(anyhow!("HOME is not set")))?;
     Ok(configs.join("systemd/user"))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::read_config;
 
@@ -40,11 +40,16 @@ impl Environment {
     /// Returns the absolute folder in which this program keeps what belongs to the person and to no project: by the XDG base
     /// directories `$XDG_STATE_HOME/plan-agent`, else `~/.local/state/plan-agent`. It need not exist. `None` without a home.
     pub fn state_folder(&self) -> Option<PathBuf> {
-        let named = |name| self.get(name).map(Path::new);
-        let absolute = |name| named(name).filter(|path| path.is_absolute());
-        let states = absolute("XDG_STATE_HOME").map(Path::to_owned);
-        let states = states.or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+        let states = self.base_folder("XDG_STATE_HOME", ".local/state")?;
         Some(states.join("plan-agent"))
+    }
+
+    /// Returns a folder of the XDG base directories: the absolute one that the variable names, else the one in the home. `None`
+    /// without a home.
+    pub fn base_folder(&self, variable: &str, in_home: &str) -> Option<PathBuf> {
+        let named = |name| self.get(name).map(PathBuf::from);
+        let absolute = |name| named(name).filter(|path| path.is_absolute());
+        absolute(variable).or_else(|| Some(absolute("HOME")?.join(in_home)))
     }
 
     /// Returns whether a variable overrides a key of the configuration, such as `volumes.root`.
