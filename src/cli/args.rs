@@ -643,9 +643,8 @@ pub enum ServiceAct {
     Status,
 }
 
-/// Dialects of the tools: one, or all.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dialects(pub Vec<Dialect>);
+/// Dialects of the tools: one, or all. They are one word, and clap takes several words for an argument that is called a `Vec`.
+pub type Dialects = Vec<Dialect>;
 
 #[derive(Debug, Args)]
 pub struct ToolsArgs {
@@ -762,9 +761,9 @@ mod tests {
     fn accepts_every_dialect_name() {
         let all = Dialect::ALL.map(Dialect::as_str).join("|");
         assert_eq!(DIALECTS, format!("{all}|{ALL_DIALECTS}|control"));
-        assert_eq!(dialects("control"), Ok(Dialects(vec![Dialect::Control])));
-        assert_eq!(dialects("all"), Ok(Dialects(Dialect::ALL.to_vec())));
-        assert_eq!(dialects("tasks"), Ok(Dialects(vec![Dialect::Tasks])));
+        assert_eq!(dialects("control"), Ok(vec![Dialect::Control]));
+        assert_eq!(dialects("all"), Ok(Dialect::ALL.to_vec()));
+        assert_eq!(dialects("tasks"), Ok(vec![Dialect::Tasks]));
         assert!(dialects("task").is_err());
     }
 

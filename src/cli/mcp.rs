@@ -7,8 +7,7 @@ use tokio::net::TcpListener;
 
 use super::web::token as token_of;
 use super::{
-    Access, App, CommandStart, Dialects, Ended, Exit, Failure, McpArgs, Result, complain, tool,
-    unless,
+    Access, App, CommandStart, Ended, Exit, Failure, McpArgs, Result, complain, tool, unless,
 };
 use crate::serve::{PATH, ServedTools};
 use crate::volumes::{TokenFile, Volumes};
@@ -19,7 +18,7 @@ pub async fn serve(args: McpArgs, start: &CommandStart, mut ended: Ended) -> Res
     let opened = async {
         let mut app = App::open(start, Access::Read).await?;
         app.quiet()?;
-        let toolbox = tool::open(&mut app, args.plan.as_deref(), &args.dialect.0).await?;
+        let toolbox = tool::open(&mut app, args.plan.as_deref(), &args.dialect).await?;
         let http = match args.http {
             Some(address) => Some(open_http(address, &app.volumes).await?),
             None => None,
@@ -27,10 +26,9 @@ pub async fn serve(args: McpArgs, start: &CommandStart, mut ended: Ended) -> Res
         Ok((app, toolbox, http))
     };
     let (app, toolbox, http) = unless(&mut ended, "nothing was served", opened).await?;
-    let Dialects(dialects) = args.dialect;
     let served = ServedTools {
         toolbox,
-        dialects,
+        dialects: args.dialect,
         volumes: app.volumes,
         program: app.program.to_string(),
     };

@@ -6,21 +6,21 @@ use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 
 use super::{
-    Access, App, BY, CommandStart, Dialects, Ended, Exit, Failure, Output, Result, ToolArgs,
-    ToolsArgs, beside, unless,
+    Access, App, BY, CommandStart, Ended, Exit, Failure, Output, Result, ToolArgs, ToolsArgs,
+    beside, unless,
 };
 use crate::bounded_read;
 use crate::plan::CommandId;
 use crate::tools::{ControlSettings, Dialect, Tool, Toolbox};
 use crate::view::Style;
 use crate::volumes::{COMMAND, EXCHANGE};
+use crate::wire::joined;
 
 /// Bytes of arguments that are read from standard input at most: a plan of as many tasks as a tool takes.
 const MAX_INPUT: usize = 64 * 1024 * 1024;
 
 /// Lists the tools with their arguments.
 pub fn list(args: &ToolsArgs, output: Output) -> Result {
-    let Dialects(dialects) = &args.dialect;
     if args.json {
         let json = |dialect: &Dialect, tool: &Tool| {
             json!({
@@ -31,13 +31,14 @@ pub fn list(args: &ToolsArgs, output: Output) -> Result {
                 "schema": tool.schema(),
             })
         };
-        let tools = dialects
-            .iter()
-            .flat_map(|dialect| dialect.tools().iter().map(move |tool| json(dialect, tool)));
+        let tools = args.dialect.iter().flat_map(|dialect| {
+            let tools = dialect.tools().iter();
+            tools.map(move |tool| json(dialect, tool))
+        });
         return output.json(&tools.collect::<Vec<_>>());
     }
     let paint = output.paint;
-    for (place, dialect) in dialects.iter().enumerate() {
+    for (place, dialect) in args.dialect.iter().enumerate() {
         let gap = if place > 0 { "\n" } else { "" };
         let name = paint.text(Style::Bold, dialect.as_str());
         output.line(&format!("{gap}{name}"))?;
@@ -69,7 +70,7 @@ fn arguments(tool: &Tool) -> Vec<String> {
 /// Names the type of an argument.
 fn kind(schema: &Value) -> String {
     if schema["enum"].is_array() {
-        return words(&schema["enum"]).collect::<Vec<_>>().join("|");
+        return joined(words(&schema["enum"]), "|");
     }
     let one = schema["type"].as_str();
     let named = one.or_else(|| words(&schema["type"]).find(|kind| *kind != "null"));
@@ -90,8 +91,7 @@ pub async fn call(args: ToolArgs, start: &CommandStart, mut ended: Ended) -> Res
     let opened = async {
         let mut app = App::open(start, Access::Read).await?;
         app.quiet()?;
-        let Dialects(dialects) = &args.dialect;
-        let dialect = Dialect::answering(dialects, &args.name);
+        let dialect = Dialect::answering(&args.dialect, &args.name);
         let dialect = dialect.ok_or_else(|| Failure::usage(anyhow!("no dialect is named")))?;
         let arguments = read(args.arguments).await?;
         let toolbox = match dialect.tools().iter().any(|tool| tool.name == args.name) {
@@ -108,11 +108,10 @@ pub async fn call(args: ToolArgs, start: &CommandStart, mut ended: Ended) -> Res
     let called = async { Ok(toolbox.call(dialect, &args.name, arguments).await) };
     let answer = unless(&mut ended, "the call may have taken effect", called).await?;
     out.json_line(&answer.value)?;
-    Ok(if answer.success {
-        Exit::Done
-    } else {
-        Exit::Failed
-    })
+    match answer.success {
+        true => Ok(Exit::Done),
+        false => Ok(Exit::Failed),
+    }
 }
 
 /// Reads the arguments. What is no JSON is passed as it is: the tool says so in its own shape.

@@ -8,11 +8,11 @@ use crate::tools::Dialect;
 
 pub(super) fn dialects(word: &str) -> Result<Dialects, String> {
     if word == ALL_DIALECTS {
-        return Ok(Dialects(Dialect::ALL.to_vec()));
+        return Ok(Dialect::ALL.to_vec());
     }
     let mut all = Dialect::ALL.into_iter().chain([Dialect::Control]);
     match all.find(|one| one.as_str() == word) {
-        Some(one) => Ok(Dialects(vec![one])),
+        Some(one) => Ok(vec![one]),
         None => Err(format!("must be one of {}", DIALECTS.replace('|', ", "))),
     }
 }
