@@ -12,7 +12,7 @@ use crate::config::Isolation;
 use crate::exec::{Project, ProjectError, project_head};
 use crate::plan::{Draft, MERGE_CHECK, PlanHead, PlanId, SessionScope};
 use crate::view;
-use crate::wire::{RoleWorker, one_line, sha256};
+use crate::wire::{RoleWorker, joined, one_line, sha256};
 
 /// The most uncommitted files that are named.
 const NAMED: usize = 12;
@@ -293,7 +293,7 @@ fn list(files: &[String]) -> String {
     let named = files.iter().take(NAMED).map(|file| one_line(file, 80));
     let more = files.len().saturating_sub(NAMED);
     let rest = (more > 0).then(|| format!("{more} more"));
-    named.chain(rest).collect::<Vec<_>>().join(", ")
+    joined(named.chain(rest), ", ")
 }
 
 /// Returns a name for the folder with the worktrees of a project: no two projects share one.

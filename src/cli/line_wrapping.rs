@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use textwrap::core::{Word, display_width};
 use textwrap::{Options, WordSeparator, WordSplitter};
 
-use crate::wire::printable;
+use crate::wire::{joined, printable};
 
 /// In less than that, words would stand one below the other.
 const NARROWEST: usize = 40;
@@ -30,7 +30,7 @@ pub fn columns(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
 /// Returns the text with every line that is longer than `columns` broken between words.
 pub fn wrap(text: &str, columns: usize) -> String {
     let lines = text.split('\n').map(|line| wrap_line(line, columns));
-    lines.collect::<Vec<_>>().join("\n")
+    joined(lines, "\n")
 }
 
 fn wrap_line(line: &str, columns: usize) -> String {

@@ -16,7 +16,7 @@ use crate::config::{CheckConfig, Config, FILE_NAME};
 use crate::exec;
 use crate::own_files;
 use crate::plan::counted;
-use crate::wire::one_line;
+use crate::wire::{joined, one_line};
 
 /// How long the tests may take when they are tried.
 const TRIAL: Duration = Duration::from_secs(300);
@@ -59,7 +59,7 @@ impl App {
             return Ok(());
         }
         let line = |check: &CheckConfig| format!("`{}`", check.argv.join(" "));
-        let all = found.iter().map(line).collect::<Vec<_>>().join(", ");
+        let all = joined(found.iter().map(line), ", ");
         if !(may_ask && can_ask()) || has(&["run.", "run "]) {
             complain(&format!(
                 "no check is set, so nothing proves a result; this project has {all}: see [checks] in config.toml\n"

@@ -13,7 +13,7 @@ use crate::agents::Agent;
 use crate::config::Planner;
 use crate::plan::{PlanHead, PlanId, QueueEntry, ReviewPolicy, RunOptions};
 use crate::trust::content_hash;
-use crate::wire::{one_line, quoted};
+use crate::wire::{joined, one_line, quoted};
 use crate::worker;
 
 /// A short mark of each key that agent and model get, by the name of its variable.
@@ -214,7 +214,7 @@ impl Work {
         let rights = coding.then(|| format!("allow {}", app.config.worker.allow.join(" + ")));
         let review = (head.review == ReviewPolicy::Wanted).then(|| "review".to_owned());
         let parts = [Some(agent), team, Some(model), rights, review];
-        let parts = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        let parts = joined(parts.into_iter().flatten(), ", ");
         one_line(&format!("plan {} goes on with {parts}", head.id), 1000)
     }
 }

@@ -332,7 +332,7 @@ impl<'a> Foreground<'a> {
                     let (id, program) = (&question.id, &self.app.program);
                     let reason = one_line(&question.reason, 200);
                     let choices = question.choices.iter().map(|choice| choice.as_str());
-                    let choices = choices.collect::<Vec<_>>().join("|");
+                    let choices = joined(choices, "|");
                     let task = question.task.map(|task| format!("task {task}: "));
                     let task = task.unwrap_or_default();
                     format!("  {id}  {task}{reason}\n    {program} answer {id} {choices}\n")

@@ -15,7 +15,7 @@ use super::isolation::folder_name;
 use super::{CommandStart, Failure, Output, Result, ServiceAct};
 use crate::bounded_read;
 use crate::own_files;
-use crate::wire::one_line;
+use crate::wire::{joined, one_line};
 
 /// The beginning of every unit that this program wrote.
 const MARK: &str = "# This unit is plan-agent's: `plan-agent service remove` removes it.\n";
@@ -133,7 +133,7 @@ async fn systemctl(commands: &[String], output: Output) -> Result<bool> {
         if ask(command).await.is_none() {
             let left = commands[place..].iter();
             let left = left.map(|command| format!("systemctl --user {command}"));
-            let left = left.collect::<Vec<_>>().join(" && ");
+            let left = joined(left, " && ");
             output.line(&format!("systemd did not take it. Type: `{left}`"))?;
             return Ok(false);
         }

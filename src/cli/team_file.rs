@@ -16,8 +16,8 @@ use crate::tools::Dialect;
 use crate::trust::{Parts, content_hash};
 use crate::wire::team_file::{KnownNames, ParameterKind};
 use crate::wire::{
-    ONLY_ITS_OWN, Problem, RoleFolder, RoleKind, RoleWorker, Team, Workflow, one_line, quoted,
-    team_file,
+    ONLY_ITS_OWN, Problem, RoleFolder, RoleKind, RoleWorker, Team, Workflow, joined, one_line,
+    quoted, team_file,
 };
 
 /// Bytes of a role's prompt.
@@ -245,7 +245,7 @@ fn parts(team: &Team, text: &str, prompts: &BTreeMap<String, String>) -> Parts {
     let agents = team.roles.iter().filter_map(|role| match &role.worker {
         Some(RoleWorker::Agent { name, argv }) => {
             let words = std::iter::once(name).chain(argv).map(|word| quoted(word));
-            let words = words.collect::<Vec<_>>().join(" ");
+            let words = joined(words, " ");
             Some((format!("the agent of `{}`", role.id), words))
         }
         _ => None,

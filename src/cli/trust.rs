@@ -18,7 +18,7 @@ use crate::llm::PromptFiles;
 use crate::trust::{ConfirmedRecords, Parts, content_hash, is_hash};
 use crate::view::ProgramName;
 use crate::volumes::EXCHANGE;
-use crate::wire::{has_word, one_line};
+use crate::wire::{has_word, joined, one_line};
 
 /// Characters that are shown of a setting, and settings of a file.
 const MOST_SHOWN: usize = 2_000;
@@ -348,7 +348,7 @@ fn listed(open: &[Subject]) -> String {
         lines.extend((more > 0).then(|| format!("  … and {more} more: look into it")));
         format!("`{path}` {does}, and {state}:\n{}", lines.join("\n"))
     };
-    open.iter().map(paragraph).collect::<Vec<_>>().join("\n")
+    joined(open.iter().map(paragraph), "\n")
 }
 
 /// Returns the parts that there are, or those that have changed, a line each.

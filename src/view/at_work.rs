@@ -11,7 +11,7 @@ use crate::plan::{
     Attempt, AttemptState, BudgetLimit, CommandId, ModelQuestionKind, Plan, Task, TaskId, Time,
     counted,
 };
-use crate::wire::{CommandFile, role_phrases};
+use crate::wire::{CommandFile, joined, role_phrases};
 
 /// Rows that are made; a terminal shows fewer.
 const MOST_ROWS: usize = 50;
@@ -190,7 +190,7 @@ impl WorkRow {
         let tokens = screen.tokens(says.tokens);
         let since = self.since.map(|since| clock(now.since(since)));
         let parts = [since, tokens, usage::money(says.cost_usd)];
-        parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+        joined(parts.into_iter().flatten(), " · ")
     }
 
     /// Returns the text behind what turns, or behind the mark of a question.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{EventView, StateWord};
 use crate::plan::{HumanQuestion, Plan, PlanState, Time, word};
-use crate::wire::{one_line, time_text};
+use crate::wire::{joined, one_line, time_text};
 
 /// The most events in one call of a hook; the rest is counted.
 pub const MOST_EVENTS: usize = 200;
@@ -115,7 +115,7 @@ impl HookCall {
             None => String::new(),
         };
         let choices = question["choices"].as_array().into_iter().flatten();
-        let choices = choices.map(short).collect::<Vec<_>>().join(" | ");
+        let choices = joined(choices.map(short), " | ");
         let reason = short(&question["reason"]);
         format!("{name} ({id}) asks you{of_task}: {reason}\n{choices}")
     }

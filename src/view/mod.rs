@@ -170,8 +170,8 @@ fn numbers(tasks: &[TaskId]) -> String {
         [] => "none".to_owned(),
         [one] => one.to_string(),
         [first @ .., last] => {
-            let first: Vec<String> = first.iter().map(ToString::to_string).collect();
-            format!("{} and {last}", first.join(", "))
+            let first = joined(first.iter().map(ToString::to_string), ", ");
+            format!("{first} and {last}")
         }
     }
 }
@@ -183,7 +183,7 @@ const NUMBERS: usize = 8;
 fn first_numbers(tasks: &[TaskId]) -> String {
     let first = tasks.iter().take(NUMBERS).map(ToString::to_string);
     let more = (tasks.len() > NUMBERS).then(|| "…".to_owned());
-    first.chain(more).collect::<Vec<String>>().join(", ")
+    joined(first.chain(more), ", ")
 }
 
 /// Returns a text of several lines with every line moved in.

@@ -7,7 +7,7 @@ use super::{Failure, Foreground};
 use crate::plan::{Draft, HumanQuestion, HumanQuestionKind, ModelQuestion, Plan, QuestionId};
 use crate::store::StoreError;
 use crate::view::{self, AtWork, Paint, Style};
-use crate::wire::{PlanToEdit, one_line, printable};
+use crate::wire::{PlanToEdit, joined, one_line, printable};
 
 /// The longest name of a task in a prompt, in characters.
 const NAME: usize = 30;
@@ -69,21 +69,17 @@ impl Foreground<'_> {
                 None => Ok(()),
             };
         };
-        let question = &open.question;
+        let (question, out) = (&open.question, self.app.out);
         if self.asked.as_ref() != Some(&question.id) {
-            self.prompt.end(self.app.out)?;
+            self.prompt.end(out)?;
             self.asked = Some(question.id.clone());
-            self.app.out.ring(&format!("asks about {}", open.subject))?;
-            let paint = self.app.out.paint;
-            let title = paint.text(Style::Bold, &format!("? {}", open.subject));
+            out.ring(&format!("asks about {}", open.subject))?;
+            let title = (out.paint).text(Style::Bold, &format!("? {}", open.subject));
             let reason = printable(&question.reason);
             let reason = (reason.lines()).map(|line| format!("  {line}").trim_end().to_owned());
             let output = open.output.iter().map(|line| format!("  | {line}"));
-            let reason: Vec<String> = reason.chain(output).collect();
-            let (reason, plan) = (reason.join("\n"), &open.plan);
-            self.app
-                .out
-                .prose(&format!("\n{title}\n{reason}\n{plan}"))?;
+            let (reason, plan) = (joined(reason.chain(output), "\n"), &open.plan);
+            out.prose(&format!("\n{title}\n{reason}\n{plan}"))?;
         }
         let more = match open.waiting {
             0 => String::new(),
@@ -95,10 +91,10 @@ impl Foreground<'_> {
         let away = away.map_or(String::new(), |away| format!(" ({away})"));
         let text = format!("{short}{more}{away}? {offer} > ");
         // Where nothing may move, nothing stands there that would have to.
-        let columns = self.live.as_ref().and(self.app.out.size());
+        let columns = self.live.as_ref().and(out.size());
         let beside = columns.map(|(columns, _)| open.at_work.beside_question(columns));
         let (above, keys) = (beside.unwrap_or_default(), keys(question));
-        self.prompt.ask(&above, &text, &keys, self.app.out)
+        self.prompt.ask(&above, &text, &keys, out)
     }
 
     /// Takes a line that the person typed as the answer to the question on the terminal.
