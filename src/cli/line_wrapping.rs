@@ -1,7 +1,6 @@
 //! Long lines on a terminal: broken between words, and what follows stands below the text and not below what comes before it,
 //! such as a time.
 
-use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
 use textwrap::core::{Word, display_width};
@@ -19,10 +18,7 @@ const WIDEST_HANG: usize = 34;
 const LONGEST_COMMAND: usize = 60;
 
 /// Returns how many columns a stream has; `None` if it is no terminal, or too narrow to wrap for.
-pub fn columns(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
-    if !stream.is_terminal() {
-        return None;
-    }
+pub fn columns(stream: &impl AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns >= NARROWEST)
 }
