@@ -84,11 +84,8 @@ impl Claims {
 
     /// Returns until when a command is the relay's; one that an earlier process had counts from now on.
     fn of(&self, id: &CommandId) -> Duration {
-        *self
-            .0
-            .lock()
-            .entry(id.clone())
-            .or_insert(since_boot() + CLAIM)
+        let mut claims = self.0.lock();
+        *claims.entry(id.clone()).or_insert(since_boot() + CLAIM)
     }
 
     fn forget(&self, id: &CommandId) {
@@ -206,10 +203,10 @@ impl Relay {
 
     /// Gives back what was left undone, and says that the relay ends.
     async fn give_back(&mut self, left: Vec<HeldCommand>) -> Result<(), RelayError> {
+        let link = &self.options.link;
         for NewCommand { claimed, .. } in std::mem::take(&mut self.new) {
-            let link = &self.options.link;
-            link.release(&claimed.id, claimed.claim, String::new())
-                .await?;
+            let released = link.release(&claimed.id, claimed.claim, String::new());
+            released.await?;
         }
         for held in left {
             // Its agent may have been faster.
@@ -271,12 +268,8 @@ impl Relay {
     }
 
     async fn exchange(&mut self) -> Result<(), RelayError> {
-        let held: Vec<CommandId> = self
-            .options
-            .notes
-            .held()
-            .map(|held| held.id.clone())
-            .collect();
+        let held = (self.options.notes.held()).map(|held| held.id.clone());
+        let held: Vec<CommandId> = held.collect();
         let mut scan = self.scanner.scan(&held, &[], MOST_REPORTS)?;
         let reports = std::mem::take(&mut scan.reports);
         self.handing = reports.iter().map(|it| it.name.clone()).collect();
@@ -431,11 +424,8 @@ impl Relay {
         if self.volumes.whereabouts(id)? == CommandPlace::Nowhere {
             self.volumes.publish(id, &end.render())?;
         }
-        let nothing = Ok(Default::default());
-        self.options
-            .link
-            .report(id, claimed.claim, &[], nothing)
-            .await?;
+        let (link, nothing) = (&self.options.link, Ok(Default::default()));
+        link.report(id, claimed.claim, &[], nothing).await?;
         Ok(())
     }
 

@@ -134,11 +134,9 @@ fn joined<const N: usize>(parts: [Option<String>; N], between: &str) -> Option<S
 fn took(attempt: &Attempt) -> Option<Duration> {
     let received = attempt.report.as_ref()?.received;
     // One that came too late says nothing of how long the agent was needed.
-    let judged = attempt
-        .verdict
-        .as_ref()
-        .map_or(received, |verdict| verdict.at);
-    Some(received.min(judged).since(attempt.claimed?))
+    let judged = attempt.verdict.as_ref().map(|verdict| verdict.at);
+    let done = judged.map_or(received, |judged| judged.min(received));
+    Some(done.since(attempt.claimed?))
 }
 
 pub(super) fn tokens(input: u64, output: u64) -> Option<String> {

@@ -286,12 +286,8 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
     if let Some(changes) = &attempt.changes {
         add(line(&changes.text(CHANGED)));
     }
-    attempt.remarks().map(|said| line(&said)).for_each(&mut add);
-    attempt
-        .refusals
-        .iter()
-        .map(|said| line(said))
-        .for_each(&mut add);
+    attempt.remarks().for_each(|said| add(line(&said)));
+    attempt.refusals.iter().for_each(|said| add(line(said)));
     for ran in &attempt.ran[attempt.ran.len().saturating_sub(RAN)..] {
         let (command, outcome) = (line(&ran.command), ran.outcome());
         add(format!("ran `{command}`, by its program's word: {outcome}"));

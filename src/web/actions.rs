@@ -206,9 +206,10 @@ fn comment(draft: &mut Draft<'_>, id: TaskId, body: &Body) -> Result<String, Ref
 }
 
 fn words(text: &str) -> Result<&str, Refusal> {
-    Some(text.trim())
-        .filter(|words| !words.is_empty())
-        .ok_or(Refusal::NoWords)
+    match text.trim() {
+        "" => Err(Refusal::NoWords),
+        words => Ok(words),
+    }
 }
 
 fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
