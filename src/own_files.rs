@@ -8,6 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 /// Why a link is not opened.
 pub const LINK: &str = "it is a symbolic link, and links are not followed";
@@ -56,6 +57,11 @@ impl From<&Metadata> for FileId {
     fn from(file: &Metadata) -> Self {
         Self(file.dev(), file.ino())
     }
+}
+
+/// Returns whether a file belongs to the user of this process.
+pub fn is_mine(file: &Metadata) -> bool {
+    file.uid() == geteuid().as_raw()
 }
 
 /// Returns which file has a name; a link is a file of its own.

@@ -72,8 +72,7 @@ impl ConfirmedRecords {
             opened => opened?,
         };
         let metadata = file.metadata()?;
-        let own = metadata.uid() == rustix::process::geteuid().as_raw();
-        if !own || metadata.mode() & 0o022 != 0 {
+        if !own_files::is_mine(&metadata) || metadata.mode() & 0o022 != 0 {
             return Err(own_files::refused("others can write it"));
         }
         let record: Record = serde_json::from_str(&bounded_read::read(file, MAX_BYTES)?)?;

@@ -1,12 +1,9 @@
 //! Where everything of plan-agent's lies for the folder in which it is started: found upwards as git finds a repository, and
 //! known by a marker, so that another file or folder that has the same name is never taken for one of these.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-use rustix::process::geteuid;
 
 use super::FILE_NAME;
 use crate::plan::words;
@@ -93,7 +90,7 @@ impl Home {
         own_files::folder(&within).ok()?;
         let marker = own_files::file(OpenOptions::new().read(true), &within.join(MARKER)).ok()?;
         // Another user, such as in a folder for temporary files, does not decide what is run here.
-        if !is_mine(&marker).ok()? {
+        if !own_files::is_mine(&marker.metadata().ok()?) {
             return None;
         }
         let text = bounded_read::read(marker, MARKER_CAP).ok()?;
@@ -172,15 +169,10 @@ fn is_git_top(folder: &Path) -> bool {
     git.is_file() || git.join("HEAD").exists()
 }
 
-/// Returns whether a file belongs to the user of this process.
-fn is_mine(file: &File) -> io::Result<bool> {
-    Ok(file.metadata()?.uid() == geteuid().as_raw())
-}
-
 /// Refuses a folder in which there is more than a crash or an agent can have left, and a configuration where there may be one.
 fn check_unused(folder: &Path, configured: bool) -> io::Result<()> {
     let opened = own_files::folder(folder).map_err(|_| own_files::refused("it is no folder"))?;
-    if !is_mine(&opened)? {
+    if !own_files::is_mine(&opened.metadata()?) {
         return Err(own_files::refused("it belongs to another user"));
     }
     for entry in fs::read_dir(folder)? {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 use super::{Result, Volumes, VolumesError, create_once, open_own, replace};
-use crate::own_files::refused;
+use crate::own_files::{is_mine, refused};
 
 /// The fewest letters of a token; a shorter token could be guessed.
 const LEAST: usize = 32;
@@ -102,7 +102,7 @@ pub(super) fn refuse_exposed(metadata: &Metadata) -> io::Result<()> {
         let readable = format!("others can read it: its mode is {mode:04o}, not 0600");
         return Err(refused(&readable));
     }
-    match metadata.uid() == rustix::process::geteuid().as_raw() {
+    match is_mine(metadata) {
         true => Ok(()),
         false => Err(refused("it belongs to another user")),
     }
