@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Result;
-use crate::llm::one_line;
+use crate::llm::{Schema, one_line};
 
 /// Characters: a longer name is cut, longer texts of a task are refused as runaway answers.
 pub(super) const MAX_NAME: usize = 120;
@@ -33,6 +33,14 @@ pub(super) fn cut(text: &str, limit: usize) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
+}
+
+/// Describes the `{name, value}` of which a list is asked for.
+pub(super) fn pair() -> Schema {
+    Schema::Object(vec![
+        ("name", Schema::Text("name of the parameter")),
+        ("value", Schema::Text("its value")),
+    ])
 }
 
 /// Reads a list of `{name, value}`, or an object, as some models write it.

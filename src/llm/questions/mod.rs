@@ -15,7 +15,7 @@ mod workflow_in_answer;
 
 use minijinja::value::Value;
 
-use self::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name, pairs};
+use self::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name, pair, pairs};
 use self::edits_in_answer::{ReplanAnswer, ReplanScope, edit_schema};
 pub use self::goal_audit::{Audit, audit};
 pub use self::judgement::judge;

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    LONG_ANSWER, MAX_NAME, MAX_REASON, Result, SHORT_ANSWER, Unrendered, bounded, cut, name, pairs,
-    unrendered,
+    LONG_ANSWER, MAX_NAME, MAX_REASON, Result, SHORT_ANSWER, Unrendered, bounded, cut, name, pair,
+    pairs, unrendered,
 };
 use crate::llm::prompt_context::role as view;
 pub use crate::llm::prompt_context::{DoneStep, Offer, OfferKind, RoleContext};
@@ -67,14 +67,10 @@ pub fn steps<S: 'static>(
 ) -> Unrendered<PlannedSteps<S>> {
     let names = context.offers.iter().map(|offer| offer.name.clone());
     let names: Vec<String> = names.collect();
-    let param = Schema::Object(vec![
-        ("name", Schema::Text("name of the parameter")),
-        ("value", Schema::Text("its value")),
-    ]);
     let step = Schema::Object(vec![
         ("name", Schema::Text("a few words, beginning with a verb")),
         ("uses", Schema::one_of(names.clone())),
-        ("params", Schema::list(param)),
+        ("params", Schema::list(pair())),
     ]);
     let schema = Schema::Object(vec![
         ("reason", Schema::Text("why these steps do the task")),

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{PlanAnswer, Result, TaskNames, bounded, cut, pairs};
+use super::{PlanAnswer, Result, TaskNames, bounded, cut, pair, pairs};
 use crate::llm::{Schema, one_line};
 use crate::plan::{Origin, PlanSpec, TaskSpec};
 use crate::wire::{Problem, Team, joined};
@@ -26,15 +26,8 @@ pub(super) struct PlanOrWorkflow {
 }
 
 pub(super) fn schema() -> [(&'static str, Schema); 2] {
-    let parameter = Schema::Object(vec![
-        ("name", Schema::Text("name of the parameter")),
-        ("value", Schema::Text("its value")),
-    ]);
     let workflow = Schema::OptionalText("id of the workflow that fits the goal, or null");
-    [
-        ("workflow", workflow),
-        ("parameters", Schema::list(parameter)),
-    ]
+    [("workflow", workflow), ("parameters", Schema::list(pair()))]
 }
 
 impl PlanOrWorkflow {
