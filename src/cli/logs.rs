@@ -16,9 +16,6 @@ use crate::worker::readable_output::{closed, plain, readable};
 /// How often the file is read while a person follows it.
 const READ_EVERY: Duration = Duration::from_millis(200);
 
-/// The commands of one attempt, its own, and those that asked for a readable report.
-type Commands = Vec<Output>;
-
 /// The output for a command.
 struct Output {
     command: CommandId,
@@ -54,8 +51,9 @@ fn nothing(app: &App, plan: &PlanId, args: &LogsArgs) -> Failure {
     Failure::failed(error).hint(hint)
 }
 
-/// Finds the attempt that is wanted, else the newest; returns its title, too.
-fn found(plan: &Plan, task: TaskId, wanted: Option<u32>) -> Option<(String, Commands)> {
+/// Finds the attempt that is wanted, else the newest. Returns its title and its commands: its own, and those that asked for a
+/// readable report.
+fn found(plan: &Plan, task: TaskId, wanted: Option<u32>) -> Option<(String, Vec<Output>)> {
     let name = one_line(&plan.task(task)?.name, 80);
     let newest = plan.attempts_of(task).map(|attempt| attempt.number).max();
     let number = wanted.or(newest).unwrap_or_default();

@@ -81,13 +81,9 @@ async fn copy(from: &StorePlace, to: &StorePlace, app: &App) -> Result {
     }
     let copied = from.copy_to(to, app.clock.now()).await?;
     let rows = |name| copied.iter().find(|(table, _)| *table == name);
-    let rows =
-        |name| rows(name).map_or(0, |(_, rows)| usize::try_from(*rows).unwrap_or(usize::MAX));
-    let (plans, changes) = (
-        counted(rows("plans"), "plan"),
-        counted(rows("log"), "change"),
-    );
-    let texts = counted(rows("texts"), "long text");
+    let said = |name, what| counted(rows(name).map_or(0, |(_, rows)| *rows), what);
+    let (plans, changes) = (said("plans", "plan"), said("log", "change"));
+    let texts = said("texts", "long text");
     app.say(&format!("copied and compared: {plans}, {changes}, {texts}"))?;
     app.say(&format!("from {from}"))?;
     app.say(&format!("to   {to}"))

@@ -24,7 +24,8 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let text = without_tags(text);
     let text = text.trim_start_matches('\u{feff}').trim();
     let mut complaint = None;
-    for candidate in candidates(text) {
+    // Where JSON may be: the whole text, the fences, then the objects amid prose.
+    for candidate in [vec![text], fences(text), objects(text)].concat() {
         match serde_json::from_str(&with_escaped_breaks(candidate)) {
             Ok(value) => return Ok(value),
             // JSON of the wrong shape gives a better error than text that is no JSON; the outermost object comes first.
@@ -87,11 +88,6 @@ fn with_escaped_breaks(json: &str) -> String {
         }
     }
     out
-}
-
-/// Returns where JSON may be: the whole text, the fences, then the objects amid prose.
-fn candidates(text: &str) -> Vec<&str> {
-    [vec![text], fences(text), objects(text)].concat()
 }
 
 /// Returns the contents of the fenced blocks, an unclosed last one included.
