@@ -75,10 +75,8 @@ impl App {
         match &head.line {
             Some(line) => {
                 let (id, folder) = (&head.id, self.worktrees(head));
-                let remote = head
-                    .project
-                    .as_ref()
-                    .and_then(|id| self.config.remotes.get(id));
+                let remote = head.project.as_ref();
+                let remote = remote.and_then(|id| self.config.remotes.get(id));
                 let project = fetched(leased, (id, line), (workspace, remote), &folder).await?;
                 // The plan was here before, and went on elsewhere meanwhile: its branch was left behind.
                 if let Some(left) = project.at_branch(&IntegrationBranch::branch(id)).await?

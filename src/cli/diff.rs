@@ -40,9 +40,9 @@ async fn of_task(plan: &PlanId, id: TaskId, args: &DiffArgs, app: &App) -> Resul
     let (head, Some(source)) = read.await? else {
         return Err(app.no_task(plan, id));
     };
+    let hint = format!("`{} why {plan} {id}` lists its attempts", app.program);
     let Some(source) = source else {
         let error = anyhow!("task `{id}` has no such attempt");
-        let hint = format!("`{} why {plan} {id}` lists its attempts", app.program);
         return Err(Failure::failed(error).hint(hint));
     };
     if let DiffSource::Shared(attempts) = &source
@@ -61,7 +61,6 @@ async fn of_task(plan: &PlanId, id: TaskId, args: &DiffArgs, app: &App) -> Resul
     let project = diff_project(head).await?;
     let Some((change, left_out)) = diff_of(project.as_ref(), source, detail).await? else {
         let error = anyhow!("nothing is kept of what an agent did at task `{id}`, if one did");
-        let hint = format!("`{} why {plan} {id}` lists its attempts", app.program);
         return Err(Failure::failed(error).hint(hint));
     };
     show(&change, app.out)?;

@@ -111,9 +111,8 @@ pub async fn abort(args: AbortArgs, start: &CommandStart, mut ended: Ended) -> R
     let abandon = |draft: &mut Draft<'_>| draft.abandon("on the command line");
     app.change(&plan, "aborted", abandon).await?;
     let left = end_here(&app, &plan, ended).await?;
-    let left = left
-        .as_deref()
-        .unwrap_or("agents at work are asked to stop");
+    let usual = "agents at work are asked to stop";
+    let left = left.as_deref().unwrap_or(usual);
     app.say(&format!(
         "plan {plan} has ended for good; {left}, their work stays\n\
          `{} status {plan}`, `log {plan}` and `diff {plan}` go on showing it",

@@ -6,8 +6,7 @@ use anyhow::anyhow;
 
 use super::adopted_plans::fetched;
 use super::{
-    App, Exit, Failure, MergeArgs, OnPlan, PruneArgs, Result, can_ask, complain, confirm,
-    shown_from_here,
+    App, Failure, MergeArgs, OnPlan, PruneArgs, Result, can_ask, complain, confirm, shown_from_here,
 };
 use crate::exec::{
     DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference, remove_folder, worktree_of,
@@ -226,12 +225,10 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
 
 /// Makes sure that the person means the branch that is checked out.
 async fn confirm_branch(results: &Results, onto: &str, into: Option<&str>, app: &App) -> Result {
-    let Some(expected) = into.or(results.line.began_on.as_deref()) else {
+    let expected = into.or(results.line.began_on.as_deref());
+    let Some(expected) = expected.filter(|expected| *expected != onto) else {
         return Ok(());
     };
-    if expected == onto {
-        return Ok(());
-    }
     let (shown, expected) = (one_line(onto, 200), one_line(expected, 200));
     let differs = match into {
         Some(_) => format!("`{shown}` is checked out, not `{expected}`"),
@@ -340,7 +337,7 @@ pub async fn prune(args: &PruneArgs, app: &App) -> Result {
         let name = one_line(name, 200);
         let error = anyhow!("no plan that has ended has a branch `{name}`");
         let hint = format!("`{} prune` lists those that are not merged", app.program);
-        return Err(Failure::new(error, Exit::Usage).hint(hint));
+        return Err(Failure::usage(error).hint(hint));
     }
     if removed == 0 {
         app.say("nothing to remove")?;

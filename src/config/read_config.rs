@@ -41,16 +41,14 @@ impl ConfigError {
         problems.sort_by_key(|problem| (problem.place.line == 0, problem.place));
         problems.truncate(MAX_ERRORS);
         let file = file.map_or(String::new(), |file| file.display().to_string());
-        let placed = problems
-            .into_iter()
-            .map(|problem| match problem.place.line {
-                0 => problem,
-                _ => Problem {
-                    hint: problem.hint.clone(),
-                    ..Problem::new(problem.in_file(&file))
-                },
-            });
-        Self(placed.collect())
+        let placed = |problem: Problem| match problem.place.line {
+            0 => problem,
+            _ => Problem {
+                hint: problem.hint.clone(),
+                ..Problem::new(problem.in_file(&file))
+            },
+        };
+        Self(problems.into_iter().map(placed).collect())
     }
 
     /// Refuses if there is a problem.
@@ -251,9 +249,8 @@ pub(super) fn override_by(found: &mut FileContent, environment: &Environment) {
     }
     // Others begin as those of a section do: one that is misspelt would go unseen.
     let sections: BTreeSet<&str> = known.iter().filter_map(|name| section_of(name)).collect();
-    let set = environment
-        .names()
-        .filter(|name| environment.get(name).is_some());
+    let set = |name: &&str| environment.get(name).is_some();
+    let set = environment.names().filter(set);
     let in_section = set.filter(|name| section_of(name).is_some_and(|it| sections.contains(it)));
     // The configuration may name others: those that agents and checks get, or that hold a key.
     let named = |name: &str| {
