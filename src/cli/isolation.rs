@@ -184,6 +184,7 @@ impl Work {
 
     /// Prints where the agents of a plan work, and how their results come back.
     fn print_place(&self, head: &PlanHead) -> Result {
+        let app = &self.app;
         if self.how.json {
             return Ok(());
         }
@@ -191,11 +192,10 @@ impl Work {
             _ if !head.is_isolated() => PathBuf::from(&head.workspace),
             // That of a plan that was taken over is made when it begins here.
             Some(line) if !line.folder.is_empty() => PathBuf::from(&line.folder),
-            _ => self.app.worktrees(head),
+            _ => app.worktrees(head),
         };
         let folder = shown_from_here(&folder);
-        self.app
-            .say(&view::place_of_agents(head, &folder, &self.app.program))
+        app.say(&view::place_of_agents(head, &folder, &app.program))
     }
 }
 

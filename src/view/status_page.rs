@@ -230,10 +230,8 @@ impl QuestionView {
             let meaning = meaning(self.about, *choice, self.attempts);
             format!("\n    {:<width$} {meaning}", choice.as_str())
         });
-        let (about, reason) = (
-            paint.text(Style::Bold, &about),
-            indented(&self.reason, "  "),
-        );
+        let about = paint.text(Style::Bold, &about);
+        let reason = indented(&self.reason, "  ");
         let (choices, meanings) = (choices.join("|"), meanings.collect::<String>());
         format!("{about}\n{reason}  Answer: {program} answer {id}{choices}{meanings}")
     }

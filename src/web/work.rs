@@ -127,9 +127,8 @@ fn shown(plan: &Plan, task: TaskId, number: Option<u32>) -> Option<Shown> {
 pub async fn workers(State(state): Web) -> Answer {
     let (found, relays) = workers_at_work::all_at_work(&state.store, &state.volumes).await?;
     let (rows, all) = take_rows(found.iter().map(|worker| json!(worker)));
-    Ok(Json(
-        json!({"workers": rows, "more": !all, "relays": relays}),
-    ))
+    let found = json!({"workers": rows, "more": !all, "relays": relays});
+    Ok(Json(found))
 }
 
 /// Reads files in a thread of its own.

@@ -130,11 +130,8 @@ pub(crate) fn of_core(plan: Option<&Plan>) -> String {
         );
     };
     let counts = plan.counts();
-    let (total, done, abandoned) = (
-        counts.total(),
-        counts.completed,
-        counts.failed + counts.skipped,
-    );
+    let (total, done) = (counts.total(), counts.completed);
+    let abandoned = counts.failed + counts.skipped;
     let options = if let Some(task) = plan.in_progress().next() {
         let (at, subtask) = (plan.index_of(task), short(SubTask::of(task)));
         let (details, name) = (fenced(&subtask.to_markdown(true)), subtask.name);
