@@ -127,9 +127,8 @@ impl ApiAnswer for Completion {
 
     fn text(&self) -> &str {
         let first = self.choices.first();
-        first
-            .and_then(|choice| choice.message.content.as_str())
-            .unwrap_or_default()
+        let text = first.and_then(|choice| choice.message.content.as_str());
+        text.unwrap_or_default()
     }
 
     fn is_whole(&self) -> bool {

@@ -116,11 +116,10 @@ impl HttpModel {
                 }),
             },
             Api::OpenAi => {
-                let newer = !with("max_tokens");
-                let limit = if newer {
-                    "max_completion_tokens"
-                } else {
-                    "max_tokens"
+                let limit = match with("max_tokens") {
+                    true => "max_tokens",
+                    // Newer models know it by this name.
+                    false => "max_completion_tokens",
                 };
                 let mut rest = json!({
                     "model": model,

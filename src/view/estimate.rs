@@ -1,7 +1,7 @@
 //! What tasks took so far, and what those of a plan may take: a range.
 
 use super::agent_of;
-use super::usage::{money, of_tasks, time};
+use super::usage::{joined, money, of_tasks, time};
 use crate::plan::{Plan, Task, TaskState, Time};
 
 /// With fewer tasks than this, the next ones are guessed.
@@ -50,8 +50,8 @@ impl PastTasks {
         };
         let said = range(seconds, count.div_ceil(lanes.max(1)) as f64, time);
         let cost = known.then(|| range(middle_half(&self.dollars), count as f64, money));
-        let said: Vec<String> = [said, cost.flatten()].into_iter().flatten().collect();
-        (count > 0 && !said.is_empty()).then(|| format!("expected: {} ({source})", said.join(", ")))
+        let said = joined([said, cost.flatten()], ", ").filter(|_| count > 0);
+        said.map(|said| format!("expected: {said} ({source})"))
     }
 }
 

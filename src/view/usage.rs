@@ -126,7 +126,7 @@ pub(super) fn whole(usage: &Usage) -> (u64, f64) {
 }
 
 /// Joins what there is to say.
-fn joined<const N: usize>(parts: [Option<String>; N], between: &str) -> Option<String> {
+pub(super) fn joined<const N: usize>(parts: [Option<String>; N], between: &str) -> Option<String> {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(between))
 }
