@@ -113,24 +113,19 @@ pub async fn show(State(state): Web, Path(id): Path<PlanId>, wanted: Wanted) -> 
     };
     let mut limit = wanted.limit.unwrap_or(50).min(MOST_ROWS);
     loop {
-        let (mut view, seq, head) = match &before {
-            Some((plan, at)) => {
-                let view = PlanView::of(plan, *at, limit, now, &HeldLocks::new());
-                (view, *at, plan.head().clone())
-            }
+        let (mut view, seq) = match &before {
+            Some((plan, at)) => (PlanView::of(plan, *at, limit, now, &HeldLocks::new()), *at),
             None => {
                 let others = state.store.locks_beside(&id).await?;
-                let view = move |plan: &Plan, seq| {
-                    let head = plan.head().clone();
-                    match head.archive_state {
-                        ArchiveState::Deleted => Err(Refusal::Deleted),
-                        _ => Ok((PlanView::of(plan, seq, limit, now, &others), seq, head)),
-                    }
+                let view = move |plan: &Plan, seq| match plan.head().archive_state {
+                    ArchiveState::Deleted => Err(Refusal::Deleted),
+                    _ => Ok((PlanView::of(plan, seq, limit, now, &others), seq)),
                 };
                 let view = state.store.read(&id, view).await?;
                 view.map_err(StoreError::from)?
             }
         };
+        let head = view.head.clone();
         let daemon = state.volumes.daemon_of(&id);
         let elsewhere = state.store.held_elsewhere().await?;
         let elsewhere = elsewhere.get(&id).map(String::as_str);
