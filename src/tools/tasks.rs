@@ -178,10 +178,8 @@ fn find<'a>(plan: &'a Plan, id: &Id) -> Result<&'a Task, Refusal> {
 
 /// Refuses an `activeForm` that is too long; the core would report it as metadata.
 fn short(list: &str, active_form: Option<&str>) -> Result<(), ArgumentError> {
-    let (path, text) = (
-        format!("{list}{ACTIVE_FORM}"),
-        active_form.unwrap_or_default(),
-    );
+    let path = format!("{list}{ACTIVE_FORM}");
+    let text = active_form.unwrap_or_default();
     ArgumentError::unless_short(&path, text, MAX_ACTIVE_FORM)
 }
 
