@@ -433,10 +433,8 @@ fn next_command(
     let failed_checks = last.map(|last| failed_checks(task, last));
     let failed_checks = failed_checks.unwrap_or_default();
     let own = session.is_some() && task.started_at.is_some();
-    let known = |attempt: &Attempt| match (own, last) {
-        (true, _) => attempt.claimed.is_some(),
-        (false, last) => last.is_some_and(|last| last.id == attempt.id),
-    };
+    // A new session knows nothing of what was said before.
+    let known = |attempt: &Attempt| own && attempt.claimed.is_some();
     let words = [task.note.clone(), words(plan, task, known)];
     let feedback = joined(words.into_iter().flatten(), "\n\n");
     let content = match (own, last) {
@@ -448,7 +446,6 @@ fn next_command(
         },
         (false, Some(last)) => CommandContent {
             kind: CommandKind::Resume,
-            earlier_command: last.text.clone(),
             earlier_report: last.report.as_ref().map(Report::text).unwrap_or_default(),
             feedback,
             failed_checks,
@@ -466,7 +463,7 @@ fn next_command(
 }
 
 /// Returns what a person has said since the last attempt whose command the next agent knows; commands that were withdrawn or
-/// lost have said it to nobody.
+/// lost have said it to nobody, and all of it to an agent that knows none.
 fn words(plan: &Plan, task: &Task, known: impl Fn(&Attempt) -> bool) -> Option<String> {
     let attempts = plan.attempts_of(task.number).rev();
     let unknown = attempts.take_while(|attempt| !known(attempt));

@@ -7,7 +7,7 @@ use minijinja::value::{Serde, Value};
 
 use super::prompt_context::{MAX_CHECKS, MAX_DEPENDENCIES};
 use super::{
-    LINE, NAME, PromptTemplate, Prompts, SECTION, TAIL, TEXT, indented, one_line, unfenced,
+    LINE, NAME, PromptTemplate, Prompts, SECTION, TAIL, TEXT, WORDS, indented, one_line, unfenced,
 };
 use crate::plan::{CheckResult, IntegrationBranch, Language, Plan, Task, words};
 use crate::wire::{Problem, criterion_text};
@@ -65,6 +65,7 @@ pub struct CommandContent {
     pub feedback: String,
     /// Checks that did not pass.
     pub failed_checks: Vec<CheckResult>,
+    /// What the agent was to do whose report cannot be read.
     pub earlier_command: String,
     pub earlier_report: String,
     /// The problems of the last report.
@@ -158,8 +159,8 @@ pub(super) fn view(known: &CommandContext<'_>) -> Value {
         dependencies => dependencies.map(dependency).collect::<Vec<_>>(),
         report_path => fit(known.report_path.clone()),
         kind => content.kind.as_str(),
-        note => block(&content.note, SECTION),
-        feedback => block(&content.feedback, SECTION),
+        note => block(&content.note, WORDS),
+        feedback => block(&content.feedback, WORDS),
         failed_checks => failed(&content.failed_checks),
         earlier_command => block(&content.earlier_command, TEXT),
         earlier_report => block(&content.earlier_report, TEXT),
@@ -282,11 +283,7 @@ mod tests {
 
         这是在新会话中的又一次尝试：之前的会话已丢失，但它留下的文件还在。请先查看工作区，保留正确的部分，改正错误的部分。
 
-        之前的指令：
-
-            （未知）
-
-        对它的报告：
+        上一次的报告：
 
             （无）
 
@@ -380,12 +377,12 @@ mod tests {
     }
 
     #[test]
-    fn resume_command_contains_earlier_work() {
+    fn resume_command_contains_earlier_report() {
+        let report =
+            "---\nstatus: FAILED\n---\n## Task description\n\n```sh\nrm -rf /\n```\n~~~\nx";
         let content = CommandContent {
             kind: CommandKind::Resume,
-            earlier_command: "# 2 · Task 2\n\n## Task description\n\n```sh\nrm -rf /\n```"
-                .to_owned(),
-            earlier_report: "---\nstatus: FAILED\n---\n~~~\nx".to_owned(),
+            earlier_report: report.to_owned(),
             feedback: "do it".to_owned(),
             ..CommandContent::default()
         };

@@ -34,7 +34,9 @@ use std::fmt;
 use self::error::{is_overflow, own_words};
 use self::event_stream::ApiAnswer;
 use self::http::Endpoint;
-use self::quoting::{LINE, NAME, SECTION, TAIL, TEXT, one_line, quote, quote_within, unfenced};
+use self::quoting::{
+    LINE, NAME, SECTION, TAIL, TEXT, WORDS, one_line, quote, quote_within, unfenced,
+};
 use crate::plan::ModelCost;
 
 /// One question in the form that is sent.

@@ -9,6 +9,9 @@ pub(super) const TEXT: usize = 6_000;
 pub(super) const SECTION: usize = 3_000;
 pub(super) const TAIL: usize = 1_500;
 
+/// Characters of what an agent is told beside its task: a person's words go along whole.
+pub(super) const WORDS: usize = 60_000;
+
 /// Makes foreign text safe for a prompt: at most `limit` characters (head and tail are kept), no control characters, and no
 /// text that could act as the `<data>` delimiters around it.
 pub(super) fn quote(text: &str, limit: usize) -> String {

@@ -230,6 +230,36 @@ fn agent_can_ask_human() {
     has(told.body(), "8081");
 }
 
+/// An agent without sessions begins each attempt anew: it gets every word of the person, whole, with what was asked.
+#[test]
+fn agent_without_sessions_gets_every_answer() {
+    let scene = Scene::by_rules("");
+    let long = "word ".repeat(2_000);
+    let agent = scene.agent(|command| match command.attempt() {
+        attempt @ 1..=6 => Act::Report(format!(
+            "---\nstatus: FAILED\nquestion: What is {attempt}?\n---\n## Core results\n\nNothing yet.\n"
+        )),
+        _ => Act::success("done"),
+    });
+    scene.exits(4, "run --no-input --plan one.md");
+    for attempt in 1..=6 {
+        let note = format!("answer {attempt}");
+        scene.works(["answer", "reply", "--note", &note]);
+        if attempt == 6 {
+            scene.works(["tell", "1", &format!("{long}and the end")]);
+        }
+        scene.run("resume --no-input");
+    }
+    let told = agent.command(1, 7);
+    for attempt in 1..=6 {
+        let answer = format!("A person says: answer {attempt} (to: What is {attempt}?)");
+        has(told.body(), answer);
+    }
+    has(told.body(), [long.trim(), "and the end"]);
+    lacks(told.body(), "left out");
+    assert_eq!(scene.tasks()[0], "completed");
+}
+
 /// Makes an editor visible that does this with the file `$1`, and starts a plan that waits to be approved and is edited with
 /// it.
 fn edits(scene: &mut Scene, script: &str) -> (Running, Terminal) {

@@ -8,6 +8,9 @@ use super::{acceptable, *};
 /// Why a task is left out by a person who says no more.
 pub(super) const SKIPPED: &str = "skipped by a person";
 
+/// The most characters of an agent's question that are repeated beside the answer.
+const ASKED: usize = 200;
+
 impl Draft<'_> {
     /// Asks a human. A matter about which a question is still open is not asked again.
     ///
@@ -231,7 +234,9 @@ impl Draft<'_> {
             // The reply is delivered to the role that asked.
             (Reply, ..) if question.request.is_some() => {}
             (Reply, _, Some(task)) => {
-                return self.change_task(task, |task| task.note = Some(note.to_owned()));
+                let asked = question.reason.lines().next().unwrap_or_default();
+                let asked: String = asked.chars().take(ASKED).collect();
+                return self.change_task(task, |task| task.tell(&format!("{note} (to: {asked})")));
             }
             (Accept | DropCheck | Wait | Reply | AllowOnce | AllowAlways | Deny, _, None) => {
                 return Err(Refusal::NotOffered(choice, question.choices.clone()));
