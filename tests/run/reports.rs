@@ -21,6 +21,21 @@ fn silent_command_times_out_and_is_cancelled() {
     scene.await_status("completed");
 }
 
+/// The worker of an agent reports that its time is over, when the daemon knows it already and has made the next command.
+#[test]
+fn agent_over_its_deadline_fails_once_an_attempt() {
+    let scene = Scene::by_rules("run.task_deadline = '700ms'\nrun.max_attempts = 3");
+    let run = "run --no-input --plan one.md --agent command -- sh -c";
+    let run = run
+        .split(' ')
+        .chain(["echo begun >> starts; exec sleep 1000"]);
+    scene.exits(4, run.collect::<Vec<_>>());
+    let status = scene.status();
+    assert_eq!(picked(&status["tasks"][0], "attempts"), json!([3]));
+    let starts = scene.read("volumes/workspace/starts");
+    assert_eq!(starts.lines().count(), 3);
+}
+
 #[test]
 fn heartbeats_do_not_extend_deadline() {
     let scene = Scene::by_rules("run.task_timeout = '1h'\nrun.task_deadline = '700ms'");

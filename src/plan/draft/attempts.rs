@@ -278,7 +278,8 @@ impl Draft<'_> {
     }
 
     /// Applies a report. A report that comes after its attempt timed out, was withdrawn or was asked for again still counts, as
-    /// long as no other report decided; the successor is stopped then.
+    /// long as no other report decided; the successor is stopped then. A failure after a time-out does not count: a worker whose time
+    /// is over reports it as well.
     ///
     /// # Errors
     /// There is no such command.
@@ -288,7 +289,10 @@ impl Draft<'_> {
             return Ok(self.report_again(attempt, &report));
         }
         let task = self.plan.task(attempt.task).cloned();
-        let task = task.filter(|task| self.still_counts(&attempt, task));
+        let wants = report.question.is_some() || report.blocked_until.is_some();
+        let late = attempt.state == AttemptState::TimedOut;
+        let says_no_more = late && report.status == ReportStatus::Failed && !wants;
+        let task = task.filter(|task| !says_no_more && self.still_counts(&attempt, task));
         if uses(&report) {
             self.count_agents(report.cost());
         }
