@@ -402,15 +402,19 @@ impl DueSearch<'_> {
         let at = (self.world).after(self.untaken_since(attempt), policy.task_timeout);
         if self.reached(at) && self.scanned_since(at) {
             let role = plan.role_of(attempt.task);
+            let known = role.filter(|role| policy.roles.contains_key(*role));
             let here = plan.task(attempt.task);
             let unassigned = here.is_some_and(|task| plan.has_no_worker(task));
-            let of_whom = match role.filter(|role| policy.roles.contains_key(*role)) {
+            let of_whom = match known {
                 Some(role) => format!(" of the role `{role}`"),
                 None if unassigned => " of tasks without an assignee".to_owned(),
                 None => String::new(),
             };
-            let way = plan.relay_for(role).unwrap_or_else(|| {
-                "`plan-agent resume --agent NAME` or `plan-agent worker` starts one".to_owned()
+            let way = plan.relay_for(role).unwrap_or_else(|| match known {
+                Some(role) => format!("`plan-agent worker --role {role} --agent NAME` starts one"),
+                None => {
+                    "`plan-agent resume --agent NAME` or `plan-agent worker` starts one".to_owned()
+                }
             });
             let (id, waited) = (&attempt.id, minutes(policy.task_timeout));
             let mut reason =
@@ -550,10 +554,11 @@ impl DueSearch<'_> {
                 self.ask_human(HumanQuestionKind::Review, None, reason);
             }
         } else if counts.settled() == counts.total() {
-            use HumanQuestionKind::{Budget, DayBudget};
-            let budget = |q: &HumanQuestion| matches!(q.about, Budget(_) | DayBudget(_));
+            use HumanQuestionKind::{Budget, DayBudget, Model};
+            // A model that is away is asked again beside its question.
+            let beside = |q: &HumanQuestion| matches!(q.about, Budget(_) | DayBudget(_) | Model);
             let again = self.due.steps.contains(&DueEffect::CheckAgain.into());
-            if plan.open_questions().all(budget) && !self.branch_behind() && !again {
+            if plan.open_questions().all(beside) && !self.branch_behind() && !again {
                 self.finish();
             }
         } else {

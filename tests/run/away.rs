@@ -56,6 +56,24 @@ fn without_planner(shape: Shape, away: &Arc<AtomicBool>) -> (LlmServer, Scene) {
     (server, scene)
 }
 
+#[test]
+fn audit_waits_for_model_that_is_away() {
+    let away = Arc::new(AtomicBool::new(true));
+    let is_away = Arc::clone(&away);
+    let server = LlmServer::start(move |asked| match asked.kind.as_str() {
+        "audit" if is_away.load(Ordering::SeqCst) => Answer::Close,
+        _ => all_well(asked),
+    });
+    let mut scene = Scene::with_model(&server, Shape::Messages, FEW);
+    scene.env.set("PLAN_AGENT_TIMING", "0.01");
+    let _agent = scene.agent(|_| Act::success("done"));
+    let run = scene.start("run --plan one.md");
+    wait_until("it is asked on", || server.count("audit") >= 4);
+    away.store(false, Ordering::SeqCst);
+    run.end().exits(0);
+    assert_eq!(open_questions(&scene).len(), 0);
+}
+
 /// What the terminal says each time that the model is still away.
 const STILL_AWAY: [&str; 2] = [" the model is away since ", "; next try "];
 

@@ -248,6 +248,11 @@ fn role_without_worker_takes_no_lane() {
     });
     // As many commands wait as may be in progress simultaneously.
     assert!((1..=2).contains(&scene.pending().len()));
+    let way = "`plan-agent worker --role ghost --agent NAME` starts one";
+    wait_until("a person is asked", || {
+        let questions = scene.status()["questions"].clone();
+        questions[0]["reason"].to_string().contains(way)
+    });
     // A late worker finds them; a claimed command is in progress like any other.
     let first = scene.take_any();
     scene.succeed(&first, "Boo.");
