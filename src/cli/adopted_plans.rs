@@ -5,13 +5,38 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 
-use super::{App, CarryOut, Result, complain, confirm, run_terminal};
+use super::{App, CarryOut, Failure, Result, complain, confirm, run_terminal};
+use crate::config::{Home, StoreConfig};
 use crate::exec::{CarriedFiles, LandingPlace, Project, project_head};
 use crate::plan::{CommandId, Draft, IntegrationBranch, NewHome, PlanHead, PlanId, TaskState};
-use crate::store::Store;
+use crate::store::{Store, StorePlace};
 use crate::wire::one_line;
 
 impl App {
+    /// Refuses a plan that a copy of its project has brought along: what is done with it here would happen to the original.
+    ///
+    /// # Errors
+    /// The folder of the plan has a home of its own, and the plan is there, too.
+    pub async fn refuse_copied(&self, head: &PlanHead) -> Result {
+        let real = |home: &Home| home.folder().canonicalize().ok();
+        let original = Home::marked_in(Path::new(&head.workspace));
+        let other = |home: &Home| !self.place.is_shared() && real(home) != real(self.config.home());
+        let Some(original) = original.filter(other) else {
+            return Ok(());
+        };
+        let file = original.folder().join("volumes/plan-agent.db");
+        let place = StorePlace::configured(&StoreConfig { url: None }, file, &self.environment)?;
+        let Ok(store) = place.open_to_read(self.clock.teller()).await else {
+            return Ok(());
+        };
+        if store.read(&head.id, |_, _| ()).await.is_err() {
+            return Ok(());
+        }
+        let (plan, there) = (&head.id, one_line(&head.workspace, 400));
+        let error = anyhow!("this folder is a copy: plan `{plan}` belongs to `{there}`");
+        Err(Failure::usage(error).hint(format!("type it in `{there}`")))
+    }
+
     /// Makes a plan of another folder one of this folder, if its person wants it: it says `here`, or agrees on the terminal.
     ///
     /// # Errors

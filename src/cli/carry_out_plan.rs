@@ -116,6 +116,7 @@ impl App {
         let head = &found.head;
         let over = head.status.settled();
         self.store().await?.require_home(head)?;
+        self.refuse_copied(head).await?;
         // What it began with counts.
         if !over && head.line.is_some() {
             let known = head.repository.as_deref().cloned();

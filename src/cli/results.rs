@@ -43,8 +43,15 @@ impl Results {
         let (store, known) = (app.store().await?, head.project.as_deref());
         let project = match (store.require_home(&head), known) {
             (Ok(()), _) => {
+                app.refuse_copied(&head).await?;
                 let (root, folder) = (Path::new(&head.workspace), Path::new(&line.folder));
-                let project = Project::open(root, &repository, folder).await?;
+                let project = Project::open(root, &repository, folder).await;
+                let project = project.map_err(|error| {
+                    let moved = matches!(error, GitError::Changed { .. });
+                    let branch = IntegrationBranch::branch(plan);
+                    let way = format!("or type `git merge {branch}` where the project is now");
+                    Failure::from(error).hint_if(moved, way)
+                })?;
                 project.one_at_a_time()
             }
             (Err(elsewhere), known) => {

@@ -84,7 +84,8 @@ impl Home {
         }
     }
 
-    fn marked_in(folder: &Path) -> Option<Self> {
+    /// Returns the home of a folder, if it has one that is marked.
+    pub fn marked_in(folder: &Path) -> Option<Self> {
         let within = folder.join(FOLDER);
         // A link may lead to a folder of another user.
         own_files::folder(&within).ok()?;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 
 use crate::common::env::{TestEnv, has, skip, wait_until};
 use crate::common::git::{Project, git};
@@ -282,4 +283,33 @@ fn checks_of_a_new_project_are_kept_and_confirmed() {
         let status: serde_json::Value = serde_json::from_str(&status).unwrap();
         status["plan"]["status"] == "completed" && status["daemon"].is_null()
     });
+}
+
+/// The plans of a copied project name the original: what is typed in the copy must not happen there.
+#[test]
+fn copy_of_a_project_does_nothing_to_the_original() {
+    let env = TestEnv::new();
+    let Some(project) = Project::new(&env) else {
+        return;
+    };
+    project.git("add .");
+    project.git("commit --quiet -m all");
+    env.write("plan.md", PLAN);
+    let report = "---\\nstatus: SUCCESS\\n---\\n\\n## Core results\\n\\ndone\\n";
+    let script = format!("echo made > made.txt\nprintf -- '{report}' > \"$1\"\n");
+    env.write("agent.sh", &script);
+    let agent = env.path("agent.sh");
+    let agent = format!("--agent command -- sh {} {{report}}", agent.display());
+    let run = format!("-C project run --no-input --plan ../plan.md {agent}");
+    env.exits(0, &*run);
+    let mut copy = Command::new("cp");
+    copy.arg("-a").arg(&project.folder).arg(env.path("copy"));
+    assert!(copy.status().unwrap().success());
+    let before = project.git("for-each-ref");
+    for command in ["merge", "discard", "prune"] {
+        let ran = env.run(format!("-C copy {command}"));
+        has(&ran.stderr, ["this folder is a copy", "Hint: type it in"]);
+    }
+    assert_eq!(project.git("for-each-ref"), before);
+    has(env.exits(0, "-C project merge").stdout, "are in `main`");
 }

@@ -37,6 +37,9 @@ impl ProjectError {
             Self::Git(GitError::Filter { .. }) => {
                 "give it a program outside the project, or set [run] isolation = \"shared\"".to_owned()
             }
+            Self::Git(GitError::Changed { .. }) => {
+                "a project that was moved goes back to its place while a plan of it is open".to_owned()
+            }
             Self::NoFolder(_) | Self::NoProject(_) | Self::Bare(_) | Self::Git(_) => {
                 "worktrees need a git project: name its folder with `--workspace`, or set [run] isolation = \"shared\"".to_owned()
             }
