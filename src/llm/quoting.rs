@@ -1,6 +1,6 @@
 //! The one place where foreign text is made safe for a prompt or a command: bounded, and unable to act as anything but text.
 
-use crate::wire::joined;
+use crate::wire::{joined, printable};
 
 /// Characters of a name, of a line about a task, of a task's own text, of a section of a report, and of the end of an output.
 pub(super) const NAME: usize = 160;
@@ -21,11 +21,6 @@ pub(super) fn quote(text: &str, limit: usize) -> String {
 /// Quotes a text whose ends stay as they are: it may be the words of a template, put together with what is quoted already.
 pub(super) fn quote_within(text: &str, limit: usize) -> String {
     defuse(&clip(&printable(text), limit))
-}
-
-fn printable(text: &str) -> String {
-    let kept = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
-    text.chars().filter(kept).collect()
 }
 
 /// Makes a text one line of at most `limit` characters.

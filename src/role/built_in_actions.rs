@@ -15,10 +15,8 @@ use crate::tools::arguments;
 use crate::wire::{nearest, quote};
 
 use super::abilities::Done;
+use super::plan_execution::{MAX_RESULT, too_large};
 use super::{ASK, Abilities, Ability, StepContext, meant};
-
-/// Bytes of a file that one step reads.
-const MAX_READ: usize = 64 * 1024;
 
 /// The names of the built-in actions.
 pub const ACTIONS: [&str; 4] = [ASK, "read_file", "write_file", "run_check"];
@@ -52,7 +50,7 @@ pub fn built_in(workplace: &Workplace, checks: BTreeMap<String, CheckConfig>) ->
         ask(),
         action(
             "read_file",
-            "reads a text file of the workspace; the result is its content, of a long file the beginning",
+            "reads a text file of the workspace; the result is its whole content",
             false,
             move |params, _| Box::pin(read_file(Arc::clone(&reads), params)),
         ),
@@ -142,22 +140,14 @@ struct CheckParams {
 async fn read_file(at: Arc<Workplace>, params: PathParams) -> Result<String, String> {
     let path = path(&params.path)?;
     let place = path.clone();
-    let read = move || link_free_access::read(&at.workspace, &place, MAX_READ, &at.closed);
+    let read = move || link_free_access::read(&at.workspace, &place, MAX_RESULT, &at.closed);
     let read = blocking(read).await?;
     let (bytes, length) = read.map_err(|error| format!("cannot read {}: {error}", quote(&path)))?;
-    let cut = u64::try_from(bytes.len()).is_ok_and(|read| read < length);
-    let end = match std::str::from_utf8(&bytes) {
-        Ok(text) => text.len(),
-        // The end of what was read may lie within a character.
-        Err(error) if cut && error.error_len().is_none() => error.valid_up_to(),
-        Err(_) => return Err(format!("{} is no text file", quote(&path))),
-    };
-    let text = String::from_utf8_lossy(&bytes[..end]);
-    let rest = length.saturating_sub(u64::try_from(text.len()).unwrap_or(0));
-    match cut {
-        true => Ok(format!("{text}\n[{rest} more bytes]\n")),
-        false => Ok(text.into_owned()),
+    if u64::try_from(bytes.len()).is_ok_and(|read| read < length) {
+        return Err(format!("{} {}", quote(&path), too_large(length)));
     }
+    let no_text = |_| format!("{} is no text file in UTF-8", quote(&path));
+    String::from_utf8(bytes).map_err(no_text)
 }
 
 async fn write_file(at: Arc<Workplace>, params: WriteParams) -> Result<String, String> {

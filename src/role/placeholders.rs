@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::wire::team_file::placeholders;
 use crate::wire::team_file::placeholders::{fill, in_braces, missing, names, step_of};
-use crate::wire::{StepDoes, clip_bytes, one_line, quote};
+use crate::wire::{StepDoes, one_line, quote};
 
 use super::InternalStep;
 use super::abilities::Params;
@@ -53,29 +53,24 @@ impl StepValues<'_> {
         }
     }
 
-    /// Returns a text with its names replaced, cut where it gets too long; a name that is not there stays as it is.
-    pub(super) fn fill(&self, text: &str) -> String {
+    /// Returns a text with its names replaced; a name that is not there stays as it is.
+    ///
+    /// # Errors
+    /// It gets too long: nothing that was cut is handed on.
+    pub(super) fn fill(&self, text: &str) -> Result<String, String> {
         let mut filler = Filler::new(self);
         let text = filler.text(text);
-        match filler.cut {
-            true => clip_bytes(&text, MAX_FILLED) + &format!("\n[cut after {MAX_FILLED} bytes]"),
-            false => text,
-        }
+        filler.fits(text)
     }
 
     /// Returns parameters with the names in their texts replaced.
     ///
     /// # Errors
-    /// They get too long: nothing that was cut is given to an action or a tool.
+    /// As [`Self::fill`].
     pub(super) fn fill_all(&self, params: &Params) -> Result<Params, String> {
         let mut filler = Filler::new(self);
         let params = filler.map(params);
-        match filler.cut {
-            true => Err(format!(
-                "what stands in double braces in its parameters comes to more than {MAX_FILLED} bytes"
-            )),
-            false => Ok(params),
-        }
+        filler.fits(params)
     }
 }
 
@@ -84,23 +79,36 @@ struct Filler<'a> {
     values: &'a StepValues<'a>,
     /// Bytes that may still be put in.
     left: usize,
-    cut: bool,
+    too_long: bool,
 }
 
 impl<'a> Filler<'a> {
     fn new(values: &'a StepValues<'a>) -> Self {
-        let (left, cut) = (MAX_FILLED, false);
-        Self { values, left, cut }
+        Self {
+            values,
+            left: MAX_FILLED,
+            too_long: false,
+        }
     }
 
     fn text(&mut self, text: &str) -> String {
         fill(text, |name| {
             let value = self.values.value(name)?;
-            self.cut |= value.len() > self.left;
-            let fitting = clip_bytes(&value, self.left);
-            self.left = self.left.saturating_sub(value.len());
-            Some(fitting)
+            match self.left.checked_sub(value.len()) {
+                Some(left) => self.left = left,
+                None => {
+                    self.too_long = true;
+                    return Some(String::new());
+                }
+            }
+            Some(value)
         })
+    }
+
+    fn fits<T>(&self, filled: T) -> Result<T, String> {
+        let reason = "what stands in double braces comes to more than";
+        let refused = || format!("{reason} {MAX_FILLED} bytes");
+        (!self.too_long).then_some(filled).ok_or_else(refused)
     }
 
     fn map(&mut self, params: &Params) -> Params {
@@ -182,7 +190,7 @@ mod tests {
                 context: "",
                 steps: &[],
             };
-            let filled = known.fill("{{task.name}}|{{task.description}}");
+            let filled = known.fill("{{task.name}}|{{task.description}}").unwrap();
             assert_eq!(filled, format!("{name}|{description}"), "{task:?}");
         }
     }

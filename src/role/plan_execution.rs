@@ -1,5 +1,6 @@
 //! Carrying an internal plan out: its steps, its requests to other roles, and what comes of them.
 
+use std::fmt::Display;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
 
@@ -13,8 +14,8 @@ use super::placeholders::StepValues;
 use super::request_collaboration::Request;
 use super::*;
 
-/// Bytes that are kept of what a step said.
-const MAX_RESULT: usize = 128 * 1024;
+/// The most bytes of what a step hands on. A longer result fails the step: a part of it would pass for the whole.
+pub(super) const MAX_RESULT: usize = 128 * 1024;
 
 /// How far the internal plan came.
 #[derive(Debug)]
@@ -81,7 +82,7 @@ impl Role {
         };
         let why = "a step was done";
         match self.call(abilities, name, params, plan, step).await? {
-            Ok(result) => self.complete_step(step, why, &printable(&result)).await,
+            Ok(result) => self.complete_step(step, why, &result).await,
             Err(reason) => self.fail_step(step, &reason).await,
         }
     }
@@ -122,7 +123,11 @@ impl Role {
     }
 
     async fn complete_step(&mut self, step: &InternalStep, why: &str, result: &str) -> Result<()> {
-        let (number, result) = (step.number, clip_bytes(result, MAX_RESULT));
+        if result.len() > MAX_RESULT {
+            let reason = format!("its result {}", too_large(result.len()));
+            return self.fail_step(step, &reason).await;
+        }
+        let (number, result) = (step.number, result.to_owned());
         let complete = move |draft: &mut Draft<'_>| draft.complete_task(number, &result);
         self.change(why, complete).await
     }
@@ -173,8 +178,8 @@ impl Role {
         let values = self.values(plan);
         Ok(Request {
             target_name: target.clone(),
-            subtask_description: values.fill(description),
-            context: values.fill(context),
+            subtask_description: values.fill(description)?,
+            context: values.fill(context)?,
         })
     }
 
@@ -360,9 +365,14 @@ fn reported(name: String, status: CollaborationStatus, said: &str, received: Tim
     };
     let mut report = Report::new(name.clone(), as_report, received);
     report.hash = name;
-    report.results = clip_bytes(&printable(said), MAX_RESULT);
+    said.clone_into(&mut report.results);
     report.collaboration = Some(status);
     report
+}
+
+/// Says that a result of so many bytes is not handed on.
+pub(super) fn too_large(bytes: impl Display) -> String {
+    format!("has {bytes} bytes, and a step hands on at most {MAX_RESULT}")
 }
 
 /// Returns what an answer says as a text.

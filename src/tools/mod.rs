@@ -406,7 +406,7 @@ impl Toolbox {
         match dialect.tools().iter().find(|tool| tool.name == name) {
             Some(tool) => {
                 let given = arguments::fitted(&tool.schema, arguments);
-                (tool.run)(self.clone(), given).await
+                (tool.run)(self.clone(), given.map(arguments::printable_texts)).await
             }
             None => dialect.refuse_unknown(name),
         }

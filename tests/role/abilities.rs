@@ -139,16 +139,30 @@ async fn actions_reject_paths_outside_workspace() {
 }
 
 #[tokio::test]
-async fn read_file_truncates_long_file() {
+async fn file_is_handed_on_whole_or_step_fails() {
     let workspace = tempfile::tempdir().unwrap();
-    std::fs::write(workspace.path().join("long"), "é".repeat(100_000)).unwrap();
+    let most = 128 * 1024;
+    let odd = "\u{feff}one\r\ntwo\0 \u{1b}[31mred\u{200b}\r\n\n";
+    for text in [odd.to_owned(), "é".repeat(most / 2), String::new()] {
+        std::fs::write(workspace.path().join("from"), &text).unwrap();
+        let scene = with_files(Scene::new().await, workspace.path()).with_steps(vec![
+            action("read_file", json!({"path": "from"})),
+            action(
+                "write_file",
+                json!({"path": "to", "content": "{{steps.1.result}}"}),
+            ),
+        ]);
+        scene.given("Review it").await;
+        scene.success();
+        let written = std::fs::read_to_string(workspace.path().join("to")).unwrap();
+        assert!(written == text, "{}", written.len());
+    }
+    std::fs::write(workspace.path().join("from"), "x".repeat(most + 1)).unwrap();
     let scene = with_files(Scene::new().await, workspace.path())
-        .with_steps(vec![action("read_file", json!({"path": "long"}))]);
+        .with_steps(vec![action("read_file", json!({"path": "from"}))]);
     scene.given("Review it").await;
-    let result = scene.success();
-    assert!(
-        result.ends_with("\n[134464 more bytes]\n"),
-        "{}",
-        &result[result.len() - 40..]
+    has(
+        scene.failure(),
+        "`from` has 131073 bytes, and a step hands on at most 131072",
     );
 }

@@ -112,7 +112,7 @@ async fn step_parameters_are_converted_to_schema() {
 }
 
 #[tokio::test]
-async fn step_result_is_bounded_and_printable() {
+async fn too_long_result_fails_step() {
     let schema = || json!({"type": "object", "properties": {}});
     let mut scene = acting(vec![action("loud", json!({}))]).await;
     scene
@@ -122,16 +122,14 @@ async fn step_result_is_bounded_and_printable() {
         }));
     // The template was checked when the role was made.
     scene.given("Review it").await;
-    let result = scene.result().1;
-    assert!(
-        result.starts_with("redred") && result.len() <= 128 * 1024,
-        "{}",
-        result.len()
+    has(
+        scene.failure(),
+        "its result has 800000 bytes, and a step hands on at most 131072",
     );
 }
 
 #[tokio::test]
-async fn inserted_text_is_bounded() {
+async fn too_long_inserted_text_fails_step() {
     let often = "{{steps.1.result}}".repeat(50);
     let long = "x".repeat(100 * 1024);
     let schema = || json!({"type": "object", "properties": {}});
@@ -149,14 +147,16 @@ async fn inserted_text_is_bounded() {
         result.starts_with("Step 2, Do echo, failed: what stands in double braces"),
         "{result}"
     );
-    // Another role reads a text that fits.
+    // So would be what another role is asked.
     let mut scene = Scene::new().await;
     scene.actions.add(loud);
     let scene = scene.with_steps(vec![action("loud", json!({})), asks("coder", &often)]);
     scene.given("Review it").await;
-    let (_, text) = scene.office.sent.lock().unwrap()[0].clone();
-    assert!(text.len() < 257 * 1024, "{}", text.len());
-    assert!(text.ends_with("x…\n[cut after 245760 bytes]"));
+    has(
+        scene.failure(),
+        "what stands in double braces comes to more than 245760 bytes",
+    );
+    assert_eq!(scene.office.sent.lock().unwrap().len(), 0);
 }
 
 #[tokio::test]

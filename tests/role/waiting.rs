@@ -76,6 +76,29 @@ async fn answer_completes_plan_ending_in_request() {
 }
 
 #[tokio::test]
+async fn answer_is_handed_on_whole_or_step_fails() {
+    for (text, whole) in [
+        (
+            "\u{feff}one\r\n\u{1b}[31mtwo\u{200b}\r\nend".to_owned(),
+            true,
+        ),
+        ("x".repeat(128 * 1024 + 1), false),
+    ] {
+        let scene = acting(vec![asks("coder", "mend it")]).await;
+        let mut role = scene.given("Review it").await;
+        let request = awaited(&role);
+        gets(&mut role, answer(&request, COMPLETED, &*text)).await;
+        match whole {
+            true => assert_eq!(scene.success(), text),
+            false => has(
+                scene.failure(),
+                "its result has 131073 bytes, and a step hands on at most 131072",
+            ),
+        }
+    }
+}
+
+#[tokio::test]
 async fn error_or_rejected_answer_fails_step() {
     for (status, word) in [(ERROR, "error"), (REJECTED, "rejected")] {
         let scene = scene().await;

@@ -11,8 +11,8 @@ use crate::llm::prompt_context::role as view;
 pub use crate::llm::prompt_context::{DoneStep, Offer, OfferKind, RoleContext};
 use crate::llm::{PromptTemplate, Schema, one_line};
 
-/// The longest answer of a model at a step, in characters.
-const MAX_ANSWER: usize = 100_000;
+/// The longest answer of a model at a step, in bytes: what a step hands on.
+const MAX_ANSWER: usize = 128 * 1024;
 /// The longest value of a step's parameter, in characters.
 const MAX_VALUE: usize = 8_000;
 /// The most parameters of a step.
@@ -101,9 +101,12 @@ pub fn steps<S: 'static>(
 /// Asks the model to do a task, or to answer the question of a step.
 pub fn ask(context: &RoleContext<'_>) -> Unrendered<String> {
     let schema = Schema::Object(vec![("answer", Schema::Text("the whole result"))]);
-    let read = |answer: AskAnswer| match cut(&answer.answer, MAX_ANSWER) {
-        answer if answer.is_empty() => Err("`answer` is empty".to_owned()),
-        answer => Ok(answer),
+    let read = |answer: AskAnswer| match answer.answer.trim() {
+        "" => Err("`answer` is empty".to_owned()),
+        answer if answer.len() > MAX_ANSWER => {
+            Err(format!("`answer` has more than {MAX_ANSWER} bytes"))
+        }
+        answer => Ok(answer.to_owned()),
     };
     let view = view(context);
     unrendered(PromptTemplate::Ask, view, schema, LONG_ANSWER, read)

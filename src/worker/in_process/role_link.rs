@@ -12,7 +12,7 @@ use crate::role::{
     StructuredMessage, TaskUpdate, WaitChain,
 };
 use crate::volumes::{CommandPlace, VolumesError};
-use crate::wire::{CommandFile, clip_bytes, one_line, report_file};
+use crate::wire::{CommandFile, clip_bytes, one_line, printable, report_file};
 use crate::worker::worker_loop::chain;
 
 /// Bytes of a result that are kept: a report has to stay below what is read of one.
@@ -81,7 +81,7 @@ impl RoleLink {
         request: &StructuredMessage,
         chain: &WaitChain,
     ) -> Result<String, FrameworkError> {
-        let asked = request.description.clone().unwrap_or_default();
+        let asked = printable(request.description.as_deref().unwrap_or_default());
         let (goal, constraints, number, language) = match (&chain.top, chain.command.clone()) {
             (Some(top), Some(command)) => {
                 let known = self.host().store.read(top, move |plan, _| {
