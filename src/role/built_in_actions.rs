@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::exec::{CheckConfig, MarkKind, check, check_marked, link_free_access};
+use crate::exec::{AGENT_FOLDER, CheckConfig, MarkKind, check, check_marked, link_free_access};
 use crate::plan::within_workspace;
 use crate::tools::arguments;
 use crate::wire::{nearest, quote};
@@ -186,12 +186,13 @@ async fn run_check(
 
 fn path(path: &str) -> Result<String, String> {
     let within = within_workspace(path).map_err(|why| format!("{} {why}", quote(path)))?;
-    // What stands there is run by git, and may hold secrets.
-    let mut parts = within.split('/');
-    match parts.any(|part| part.eq_ignore_ascii_case(".git")) {
-        true => Err(format!("{} is git's own", quote(path))),
-        false => Ok(within),
+    // What stands there is run by git, or says what the program may do, and may hold secrets.
+    for (own, whose) in [(".git", "git"), (AGENT_FOLDER, "plan-agent")] {
+        if within.split('/').any(|part| part.eq_ignore_ascii_case(own)) {
+            return Err(format!("{} is {whose}'s own", quote(path)));
+        }
     }
+    Ok(within)
 }
 
 async fn blocking<T: Send + 'static>(

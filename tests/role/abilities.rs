@@ -122,6 +122,12 @@ async fn actions_reject_paths_outside_workspace() {
             "is written by plan-agent itself",
         ),
         ("write_file", "a/.GIT/hooks/x", "is git's own"),
+        (
+            "write_file",
+            ".Plan-Agent/config.toml",
+            "is plan-agent's own",
+        ),
+        ("read_file", "a/.plan-agent/x", "is plan-agent's own"),
         ("run_check", "bad", "bad: exit 3\nbroken"),
         (
             "run_check",
