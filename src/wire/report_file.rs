@@ -34,7 +34,7 @@ const TIME_HINT: &str = "write it like `2026-01-31T18:00:00Z`";
 /// Who wrote a report in place of the agent.
 const WORKER: &str = "worker";
 const KNOWN: &str =
-    "id status session_id usage blocked_until question request_id collaboration written_by";
+    "id status session_id usage blocked_until question refused request_id collaboration written_by";
 
 /// A report as it stands in a file.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,7 +147,7 @@ pub fn render(file: &ReportFile) -> String {
         blocked_until: report.blocked_until.map(time_text),
         question: text(&report.question),
         refused: (!report.refused.is_empty())
-            .then(|| Value::from(report.refused.clone()).to_string()),
+            .then(|| Value::from(report.refused.clone()).to_string().into()),
         request_id: text(&file.request_id),
         collaboration: report.collaboration.map(|word| word.as_str().to_owned()),
         written_by: report.words_only.then(|| WORKER.to_owned()),
@@ -190,8 +190,8 @@ struct ReportHeader {
     usage: Option<ReportedUsage>,
     blocked_until: Option<String>,
     question: Option<String>,
-    /// A list as JSON, so that each command comes through as it is.
-    refused: Option<String>,
+    /// A list; it is written as a text in JSON, so that each command comes through as it is.
+    refused: Option<Value>,
     request_id: Option<String>,
     collaboration: Option<String>,
     written_by: Option<String>,
@@ -254,8 +254,15 @@ impl ReportHeader {
         let session = problems.take(line("session_id"), self.session());
         let blocked_until = problems.take(line("blocked_until"), self.blocked_until());
         let collaboration = problems.take(line("collaboration"), self.collaboration());
-        let (Some(status), Some(()), Some(session), Some(blocked_until), Some(collaboration)) =
-            (status, id, session, blocked_until, collaboration)
+        let refused = problems.take(line("refused"), self.refused());
+        let (
+            Some(status),
+            Some(()),
+            Some(session),
+            Some(blocked_until),
+            Some(refused),
+            Some(collaboration),
+        ) = (status, id, session, blocked_until, refused, collaboration)
         else {
             return Err(problems.in_order());
         };
@@ -270,9 +277,7 @@ impl ReportHeader {
             cost_usd: cost.unwrap_or(0.0).max(0.0),
             blocked_until,
             question: stated(&self.question).map(str::to_owned),
-            refused: stated(&self.refused)
-                .and_then(|list| serde_json::from_str(list).ok())
-                .unwrap_or_default(),
+            refused,
             collaboration,
             words_only: stated(&self.written_by) == Some(WORKER),
             ..file.report
@@ -311,6 +316,19 @@ impl ReportHeader {
             parse_time(text).ok_or_else(|| problem().with_hint(TIME_HINT))
         };
         stated(&self.blocked_until).map(read).transpose()
+    }
+
+    fn refused(&self) -> Result<Vec<String>, Problem> {
+        let read = match &self.refused {
+            None => return Ok(Vec::new()),
+            Some(Value::String(text)) if text.trim().is_empty() => return Ok(Vec::new()),
+            Some(Value::String(text)) => serde_json::from_str(text),
+            Some(other) => serde_json::from_value(other.clone()),
+        };
+        read.map_err(|_| {
+            let problem = Problem::new("`refused` is no list of commands");
+            problem.with_hint("write it like `refused: [\"make deploy\"]`")
+        })
     }
 
     fn collaboration(&self) -> Result<Option<Collaboration>, Problem> {

@@ -50,6 +50,30 @@ fn refused_commands_come_through_as_they_are() {
 }
 
 #[test]
+fn refused_is_read_as_list_in_any_form() {
+    let asks = "status: PARTIAL_SUCCESS\nquestion: May I?";
+    for (refused, commands) in [
+        ("[\"make deploy\"]", &["make deploy"][..]),
+        ("\n- make deploy\n- 'a: b'", &["make deploy", "a: b"]),
+        ("'[\"make deploy\"]'", &["make deploy"]),
+        // Beside a field that is no YAML.
+        ("[\"make deploy\"]\ntitle: a: b", &["make deploy"]),
+        ("", &[]),
+        ("''", &[]),
+        ("[]", &[]),
+    ] {
+        let read = read(&with(&format!("{asks}\nrefused: {refused}"))).expect(refused);
+        assert_eq!(read.report.refused, commands, "{refused}");
+    }
+    for other in ["make deploy", "7", "{a: b}", "[1, 2]", "[[a]]", "{1: 2}"] {
+        let hint =
+            "line 4: `refused` is no list of commands / write it like `refused: [\"make deploy\"]`";
+        let found = problems(&with(&format!("{asks}\nrefused: {other}")));
+        assert_eq!(found, hint, "{other}");
+    }
+}
+
+#[test]
 fn reads_full_report() {
     let text = "---\nid: task-7\nstatus: PARTIAL_SUCCESS\nsession_id: s.1\nusage: {input_tokens: 10, output_tokens: 20, cost_usd: 0.5}\n\
         blocked_until: 2026-11-21T10:00:00Z\nquestion: Which one?\nrequest_id: r-1\ncollaboration: completed\ntitle: Mine\n---\n\n\
