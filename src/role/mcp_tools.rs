@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -78,6 +79,8 @@ struct Connection {
 /// A server's process: ended when this is dropped, and no longer found then.
 struct ServerProcess {
     output: Arc<ChildOutput>,
+    /// Whether a message was longer than one may be, so that the connection was ended.
+    too_large: Arc<AtomicBool>,
     _bounds: JoinSet<()>,
     _group: ProcessGroup,
     _mark: Option<ProcessMark>,
@@ -162,10 +165,16 @@ impl McpServer {
             server: self.name.clone(),
             source,
         })?;
-        let client = Box::pin(().serve((BoundedReader { read, line: 0 }, stdin)));
+        let too_large = Arc::clone(&child.too_large);
+        let read = BoundedReader {
+            read,
+            line: 0,
+            too_large,
+        };
+        let client = Box::pin(().serve((read, stdin)));
         let begun = self.in_time(async { client.await.map_err(not_begun) });
         let begun = begun.await;
-        let client = begun.map_err(|(reason, _)| self.failed(reason, &child.last_words()))?;
+        let client = begun.map_err(|(reason, _)| self.failed(reason, Some(&child)))?;
         let id = Uuid::new_v4();
         Ok(Connection { id, client, child })
     }
@@ -190,6 +199,7 @@ impl McpServer {
         bounds.spawn(bound(Arc::clone(&output)));
         let served = ServerProcess {
             output,
+            too_large: Arc::default(),
             _bounds: bounds,
             _group: group,
             _mark: mark,
@@ -234,12 +244,15 @@ impl McpServer {
     /// Makes the error of a failure, with the end of what the server complained of.
     async fn failed_now(&self, reason: String) -> McpError {
         let connection = self.connection.lock().await;
-        let said = connection.as_ref().map(|there| there.child.last_words());
-        self.failed(reason, &said.unwrap_or_default())
+        self.failed(reason, connection.as_ref().map(|there| &there.child))
     }
 
-    fn failed(&self, mut reason: String, said: &str) -> McpError {
-        reason += &unless_empty(&one_line(said, 400), |said| format!("; it says: {said}"));
+    fn failed(&self, mut reason: String, child: Option<&ServerProcess>) -> McpError {
+        if child.is_some_and(|child| child.too_large.load(Ordering::Relaxed)) {
+            reason = format!("gave an answer that is too large: more than {MAX_MESSAGE} bytes");
+        }
+        let said = child.map(ServerProcess::last_words).unwrap_or_default();
+        reason += &unless_empty(&one_line(&said, 400), |said| format!("; it says: {said}"));
         let server = self.name.clone();
         McpError::Failed { server, reason }
     }
@@ -258,7 +271,7 @@ impl McpServer {
         let text = text_of(&result);
         if result.is_error == Some(true) {
             let reason = format!("refuses {}: {}", quote(tool), clip(&text, DESCRIPTION));
-            return Err(self.failed(reason, ""));
+            return Err(self.failed(reason, None));
         }
         Ok(text)
     }
@@ -327,6 +340,7 @@ async fn bound(output: Arc<ChildOutput>) {
 struct BoundedReader<R> {
     read: R,
     line: usize,
+    too_large: Arc<AtomicBool>,
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for BoundedReader<R> {
@@ -343,6 +357,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for BoundedReader<R> {
             None => self.line + new.len(),
         };
         if self.line > MAX_MESSAGE {
+            self.too_large.store(true, Ordering::Relaxed);
             return Poll::Ready(Err(io::Error::other("a message is too long")));
         }
         read

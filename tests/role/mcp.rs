@@ -144,6 +144,26 @@ async fn hanging_mcp_server_costs_one_timeout() {
 }
 
 #[tokio::test]
+async fn too_large_mcp_answer_fails_step_with_limit() {
+    // It has one tool, whose answer is a line of five megabytes.
+    let script = r#"
+reply() { id=$(printf %s "$asked" | sed 's/.*"id":\([0-9]*\).*/\1/'); echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$1}"; }
+while read -r asked; do case "$asked" in
+*'"initialize"'*) reply '{"protocolVersion":"2025-03-26","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}';;
+*'"tools/list"'*) reply '{"tools":[{"name":"all","inputSchema":{"type":"object"}}]}';;
+*'"tools/call"'*) head -c 5000000 /dev/zero | tr '\0' x; echo;;
+esac; done"#;
+    let folder = tempfile::tempdir().unwrap();
+    let mut scene = Scene::new().await;
+    let argv = ["sh", "-c", script];
+    scene.tools = started(&argv, folder.path(), LONG).await.unwrap();
+    let scene = scene.with_steps(vec![uses("docs.all", json!({}))]);
+    scene.given("Review it").await;
+    let large = "the MCP server `docs` gave an answer that is too large: more than 4194304 bytes";
+    has(scene.failure(), large);
+}
+
+#[tokio::test]
 async fn faulty_mcp_server_start_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let short = Duration::from_millis(300);
@@ -155,7 +175,11 @@ async fn faulty_mcp_server_start_is_an_error() {
             short,
             "did not answer within 300ms",
         ),
-        ("exec cat /dev/zero", LONG, "ended before it said who it is"),
+        (
+            "exec cat /dev/zero",
+            LONG,
+            "gave an answer that is too large: more than 4194304 bytes",
+        ),
     ] {
         row(script);
         let argv = ["sh", "-c", script];
