@@ -18,9 +18,6 @@ use super::abilities::Done;
 use super::plan_execution::{MAX_RESULT, too_large};
 use super::{ASK, Abilities, Ability, StepContext, meant};
 
-/// The names of the built-in actions.
-pub const ACTIONS: [&str; 4] = [ASK, "read_file", "write_file", "run_check"];
-
 /// Where the built-in actions work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workplace {

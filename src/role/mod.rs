@@ -22,7 +22,7 @@ mod wait_chain;
 
 pub use abilities::{Abilities, Ability, ability};
 pub use agent_base_role::{AgentBaseRole, ChosenStrategy};
-pub use built_in_actions::{ACTIONS, Workplace, built_in};
+pub use built_in_actions::{Workplace, built_in};
 pub use framework::{Framework, FrameworkError, OtherRole, RequestRefused};
 pub use internal_plan::{InternalPlan, InternalStep, PendingAnswer, asks_person};
 pub use mcp_tools::{McpError, McpServer};
@@ -39,7 +39,7 @@ pub use role_settings::{RoleFaults, RoleSettings};
 pub use role_state::{AgentState, RoleError, RoleStatus};
 pub use wait_chain::{WaitChain, end_waits, with_person};
 
-pub use crate::wire::team_file::{OnTimeout, StepDoes, StepSpec, StepTemplate};
+pub use crate::wire::team_file::{ACTIONS, OnTimeout, StepDoes, StepSpec, StepTemplate};
 
 use self::internal_plan::PlanKeeper;
 use self::messages::meant;

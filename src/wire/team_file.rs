@@ -17,7 +17,7 @@ use super::{
 };
 use crate::plan::words;
 
-pub use name_checks::KnownNames;
+pub use name_checks::{ACTIONS, KnownNames};
 pub use role::{PlacedStep, RoleSpec, RoleWorker, StepDoes, StepSpec, StepTemplate};
 pub use workflow::{Parameter, ParameterKind, Workflow, plan_of_workflow};
 

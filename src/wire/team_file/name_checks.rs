@@ -10,6 +10,9 @@ use crate::plan::{PlanSpec, TaskSpec};
 use crate::wire::plan_file::{suggestion, unknown_check};
 use crate::wire::{Place, Problem, Problems, YamlNode, nearest, one_line, quote};
 
+/// The names of the built-in actions.
+pub const ACTIONS: [&str; 4] = ["ask", "read_file", "write_file", CHECKS];
+
 /// The actions that every role inside the process has: its model does the task, and another role is asked.
 const ALWAYS: [&str; 2] = ["ask", "RequestCollaboration"];
 
@@ -71,6 +74,9 @@ impl Team {
                 let names: Vec<&str> = list.iter().map(String::as_str).collect();
                 let hint = match nearest(name, names.iter().copied()) {
                     Some(near) => format!("did you mean `{near}`?"),
+                    None if what == "action" && !ACTIONS.contains(&name) => {
+                        format!("the built-in actions are {}", ACTIONS.join(", "))
+                    }
                     None => format!("list it under `{what}s` of the role"),
                 };
                 (!names.contains(&name)).then(|| step.place.problem(problem).with_hint(hint))

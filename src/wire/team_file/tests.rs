@@ -217,7 +217,7 @@ roles:
     line 21, column 5: `matches` is empty / list words that are all in the task's name or description
     line 24, column 8: the step has both `action` and `tool` / a step carries out one action, or uses one tool, or asks one role
     line 25, column 8: the step has none of `action`, `tool` and `ask` / a step carries out one action, or uses one tool, or asks one role
-    line 26, column 29: the role `inside` has no action `write` / list it under `actions` of the role
+    line 26, column 29: the role `inside` has no action `write` / the built-in actions are ask, read_file, write_file, run_check
     line 26, column 49: there is no `{{steps.3.result}}` / this is step 3: it sees the results of steps 1 to 2
     line 26, column 71: there is no `{{task.descripton}}` / did you mean `task.description`?
     line 27, column 29: the role `inside` has no tool `docs.serch` / list it under `tools` of the role
