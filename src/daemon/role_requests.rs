@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::plan::{
     AnswerChoice, AppliedReport, Attempt, AttemptKind, Collaboration, CommandId, DAEMON, Draft,
-    HumanQuestion, HumanQuestionKind, Plan, PlanId, QuestionId, ROLE, Refusal, Report,
+    HumanAnswer, HumanQuestion, HumanQuestionKind, Plan, PlanId, QuestionId, ROLE, Refusal, Report,
     ReportStatus, Time,
 };
 use crate::role::WaitChain;
@@ -155,21 +155,21 @@ impl RoleRequests<'_> {
             let ask = move |draft: &mut Draft<'_>| {
                 let task = draft.attempt(&command)?.task;
                 draw_question_ids(draft, &volumes);
-                draft.ask_for_request(task, &request, &reason)
+                draft.ask_for_request(task, &request, &reason, question)
             };
             let why = "a role has a question";
             return self.settings.store.change(top, BY, why, ask).await;
         };
         // Without a reply it is open, or the task ends without one.
         let answer = asked.answer;
-        let Some(answer) = answer.filter(|answer| answer.choice == AnswerChoice::Reply) else {
+        use AnswerChoice::{AllowAlways, AllowOnce, Deny, Reply};
+        let goes_on = |choice| matches!(choice, Reply | AllowOnce | AllowAlways | Deny);
+        let Some(answer) = answer.filter(|answer| goes_on(answer.choice)) else {
             return Ok(());
         };
         let settings = Arc::clone(self.settings);
-        let go_on = move |draft: &mut Draft<'_>| {
-            let said = [&*answer.note, &answer.by];
-            go_on(draft, &settings, &request, &question.id, said)
-        };
+        let go_on =
+            move |draft: &mut Draft<'_>| go_on(draft, &settings, &request, &question.id, &answer);
         let why = "a person has answered";
         let store = &self.settings.store;
         store.change_ahead(self.plan, BY, why, go_on, |()| {}).await
@@ -204,10 +204,14 @@ fn go_on(
     settings: &DaemonSettings,
     request: &CommandId,
     question: &QuestionId,
-    [note, by]: [&str; 2],
+    answer: &HumanAnswer,
 ) -> Result<(), Refusal> {
     let attempt = draft.attempt(request)?;
-    draft.answer(question, AnswerChoice::Reply, note, by)?;
+    draft.answer(question, answer.choice, &answer.note, &answer.by)?;
+    let note = match answer.choice {
+        AnswerChoice::Reply => answer.note.clone(),
+        _ => draft.task(attempt.task)?.note.unwrap_or_default(),
+    };
     let report = attempt.report.as_ref();
     let asked = report.and_then(|report| report.question.as_deref());
     let asked = asked.unwrap_or_default().trim();

@@ -14,13 +14,13 @@ use crate::common::core::{new_command, new_task};
 const REQUEST: &str = "task-0190a0b0-0000-7000-8000-000000000001";
 
 /// The store of a scene, as a role uses it.
-struct Internal {
+pub(super) struct Internal {
     runtime: tokio::runtime::Runtime,
     store: Store,
 }
 
 impl Internal {
-    fn of(scene: &Scene) -> Self {
+    pub(super) fn of(scene: &Scene) -> Self {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let path = scene.env.path("volumes/plan-agent.db");
         let store = runtime.block_on(Store::open(&path, || Time(1_795_255_200_000_000)));
@@ -48,6 +48,17 @@ impl Internal {
             Ok(draft.plan().id().clone())
         });
         self.runtime.block_on(made).unwrap()
+    }
+
+    /// Returns the commands that a person has allowed the agent of a request: once, and every agent of the plan.
+    pub(super) fn allowed(&self, scene: &Scene, request: &str) -> [Vec<String>; 2] {
+        let request = CommandId::new(request);
+        let asked = self.runtime.block_on(self.store.plan_of(&request));
+        let once = self.read(&asked.unwrap().unwrap(), move |plan| {
+            plan.attempt(&request).unwrap().allowed.clone()
+        });
+        let top = PlanId::new(plan_id(scene));
+        [once, self.read(&top, |plan| plan.head().allowed.clone())]
     }
 
     fn read<T: Send + 'static>(

@@ -21,11 +21,17 @@ impl Draft<'_> {
     }
 
     /// Asks a human on behalf of a role that works on another role's request for a task. The attempt goes on meanwhile, and
-    /// none of its timeouts counts this time.
+    /// none of its timeouts counts this time. `asked` is the question in the plan of that work.
     ///
     /// # Errors
     /// The plan has ended, or no attempt at the task is under way.
-    pub fn ask_for_request(&mut self, task: TaskId, request: &CommandId, reason: &str) -> Result {
+    pub fn ask_for_request(
+        &mut self,
+        task: TaskId,
+        request: &CommandId,
+        reason: &str,
+        asked: HumanQuestion,
+    ) -> Result {
         self.not_settled()?;
         let current = self.task(task)?.current;
         let attempt = current.as_ref().and_then(|id| self.plan.attempt(id));
@@ -34,7 +40,8 @@ impl Draft<'_> {
         }
         let mut question = self.question(HumanQuestionKind::Agent, Some(task), reason);
         question.request = Some(request.clone());
-        question.choices = vec![AnswerChoice::Reply, AnswerChoice::Skip, AnswerChoice::Abort];
+        (question.choices, question.refused) = (asked.choices, asked.refused);
+        question.choices.retain(|choice| *choice != Retry);
         self.insert_question(question)
     }
 
@@ -228,11 +235,11 @@ impl Draft<'_> {
                     return self.change_attempt(&id, |attempt| attempt.waiting_since = now);
                 }
             }
+            // The answer is delivered to the role that asked.
+            (Reply | AllowOnce | Deny, ..) if question.request.is_some() => {}
             (AllowOnce | AllowAlways | Deny, _, Some(task)) => {
                 return self.decide_refused(question, task, choice, note);
             }
-            // The reply is delivered to the role that asked.
-            (Reply, ..) if question.request.is_some() => {}
             (Reply, _, Some(task)) => {
                 let asked = question.reason.lines().next().unwrap_or_default();
                 let asked: String = asked.chars().take(ASKED).collect();

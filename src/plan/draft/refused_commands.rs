@@ -74,11 +74,13 @@ impl Draft<'_> {
             }),
             _ => {}
         }
-        task.note = Some(match note {
-            "" => said,
-            note => format!("{said}\n\nA person says: {note}"),
-        });
-        self.insert(task);
+        if question.request.is_none() {
+            task.note = Some(match note {
+                "" => said,
+                note => format!("{said}\n\nA person says: {note}"),
+            });
+            self.insert(task);
+        }
         match choice {
             AnswerChoice::AllowAlways => self.answer_the_same(question),
             _ => Ok(()),

@@ -100,12 +100,22 @@ fn wrong_start_clock_delays_no_timeout() {
     assert_eq!(due(&plan, &world).look_again, Some(silent));
 }
 
+/// Returns what the agent of a request asks, in the plan of that work.
+fn of_agent() -> HumanQuestion {
+    use AnswerChoice::{Abort, Reply, Retry, Skip};
+    HumanQuestion {
+        choices: vec![Reply, Retry, Skip, Abort],
+        ..HumanQuestion::default()
+    }
+}
+
 #[test]
 fn open_question_pauses_timeout_and_deadline() {
     let mut plan = claimed_at(Time(0));
     let request = CommandId::new("task-asked");
-    let ask =
-        |draft: &mut Draft<'_>| asking(draft, 1).ask_for_request(TaskId(1), &request, "which?");
+    let ask = |draft: &mut Draft<'_>| {
+        asking(draft, 1).ask_for_request(TaskId(1), &request, "which?", of_agent())
+    };
     apply_at(&mut plan, minute(1), ask);
     let mut world = scanned_at(minute(1000));
     assert!(due(&plan, &world).nothing(), "only a person can go on");
@@ -132,8 +142,9 @@ fn request_question_closes_with_its_attempt() {
     let request = CommandId::new("task-asked");
     let asked = |ends: &dyn Fn(&mut Draft<'_>) -> Result<(), Refusal>| {
         let mut plan = running(&[("a", &[])]);
-        let ask =
-            |draft: &mut Draft<'_>| asking(draft, 1).ask_for_request(TaskId(1), &request, "which?");
+        let ask = |draft: &mut Draft<'_>| {
+            asking(draft, 1).ask_for_request(TaskId(1), &request, "which?", of_agent())
+        };
         assert!(change(&mut plan, ask).is_err(), "nobody is at work on it");
         apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
         apply(&mut plan, ask);

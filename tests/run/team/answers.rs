@@ -1,6 +1,7 @@
 //! Other reactions to a request than an answer: a question, or a report that cannot be read.
 
 use super::*;
+use crate::run::internal::Internal;
 
 #[test]
 fn question_of_external_role_reaches_human() {
@@ -125,6 +126,39 @@ fn request_question_survives_daemon_and_takes_answer() {
     }
     lacks(asked[1].body(), &asked[0].id);
     assert_eq!(active(&scene), Vec::<String>::new());
+}
+
+#[test]
+fn command_refused_to_asked_role_is_allowed_or_denied() {
+    for (choice, said, once, always) in [
+        ("allow-once", "A person allows this now", true, false),
+        ("allow-always", "A person allows this now", false, true),
+        ("deny", "A person does not allow this", false, false),
+    ] {
+        let scene = Scene::by_rules("");
+        scene.write("team.yaml", &asks_coder(""));
+        scene.write("pass.md", &one_for("a"));
+        let asks = "---\nstatus: FAILED\nquestion: May I?\nrefused: [make deploy]\n---\n";
+        let coder = scene.agent(move |command| match is_request(command) {
+            false => Act::Leave,
+            true if command.body().contains(said) => Act::success("Done."),
+            true => Act::Report(asks.to_owned()),
+        });
+        scene.exits(4, "run --team team.yaml --plan pass.md --no-input");
+        has(&scene.questions()[0].1, "    $ make deploy\n");
+        scene.works(["answer", choice]);
+        scene.exits(0, "resume --team team.yaml --no-input");
+        assert_eq!(scene.tasks(), ["completed"], "{choice}");
+        let asked: Vec<Command> = coder.seen().into_iter().filter(is_request).collect();
+        assert_eq!(asked.len(), 2, "{choice}");
+        has(asked[1].body(), "        make deploy\n");
+        // What the worker of the request is given: once from the attempt, always from the plan of the task.
+        let [attempt, plan] = Internal::of(&scene).allowed(&scene, &asked[1].id);
+        assert_eq!(
+            [attempt.len(), plan.len()],
+            [usize::from(once), usize::from(always)]
+        );
+    }
 }
 
 #[test]
