@@ -56,11 +56,14 @@ impl BudgetDay {
 }
 
 /// The amounts of a day up to which a plan goes on beyond the configured ones.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DayGrant {
     /// The end of the day.
     pub ends: Time,
     pub amounts: Granted,
+    /// What was used at the last stop: an answer adds to this.
+    #[serde(default)]
+    pub used: Granted,
 }
 
 impl Plan {
@@ -132,10 +135,10 @@ impl Draft<'_> {
         });
         self.change_head(|head| {
             let same = head.day_grant.take().filter(|grant| grant.ends == ends);
-            let mut amounts = same.map(|grant| grant.amounts).unwrap_or_default();
-            // An answer adds to this.
-            amounts.insert(limit, used);
-            head.day_grant = Some(DayGrant { ends, amounts });
+            let mut grant = same.unwrap_or_default();
+            grant.ends = ends;
+            grant.used.insert(limit, used);
+            head.day_grant = Some(grant);
         });
         self.pause(&reason)?;
         let more = limit.counted(portion);
@@ -147,9 +150,10 @@ impl Draft<'_> {
     pub(super) fn allow_more_of_day(&mut self, limit: BudgetLimit) {
         let portion = self.plan().head().policy.day.set(limit).unwrap_or(0.0);
         self.change_head(|head| {
-            let amounts = head.day_grant.as_mut().map(|grant| &mut grant.amounts);
-            if let Some(amount) = amounts.and_then(|amounts| amounts.get_mut(&limit)) {
-                *amount += portion;
+            if let Some(grant) = &mut head.day_grant
+                && let Some(used) = grant.used.get(&limit)
+            {
+                grant.amounts.insert(limit, used + portion);
             }
         });
     }

@@ -305,3 +305,41 @@ fn default_for_attempts_grows_with_plan() {
     let needed = "needs 300 calls of the model or more";
     assert!(said.contains(needed), "{said}");
 }
+
+#[test]
+fn day_allows_what_is_set_until_a_person_allows_more() {
+    let mut plan = running(&[("a", &[]), ("b", &[])]);
+    apply(&mut plan, |draft| {
+        draft.change_head(|head| head.policy.day.cost_usd = Some(10.0));
+        Ok(())
+    });
+    let day = |micro_usd| BudgetDay {
+        spent: Spent {
+            micro_usd,
+            ..Spent::default()
+        },
+        ends: Time(1_000),
+        ends_text: "midnight".to_owned(),
+    };
+    let stop = |plan: &mut Plan, micro_usd| {
+        let day = day(micro_usd);
+        apply(plan, |draft| {
+            draft.stop_at_day_budget(BudgetLimit::CostUsd, &day)
+        });
+        plan.status().why().unwrap_or_default().to_owned()
+    };
+    // As after a restart, which stops it once more.
+    for _ in 0..2 {
+        let why = stop(&mut plan, 13_500_000);
+        assert!(why.contains("$13.50 of $10 used"), "{why}");
+        assert!(plan.day_reached(&day(13_500_000)).is_some());
+        apply(&mut plan, |draft| draft.go_on_after_day());
+    }
+    stop(&mut plan, 13_500_000);
+    let asked = plan.open_questions().next().unwrap().id.clone();
+    apply(&mut plan, |draft| {
+        draft.answer(&asked, AnswerChoice::More, "", "")
+    });
+    assert!(plan.day_reached(&day(23_400_000)).is_none());
+    assert!(plan.day_reached(&day(23_500_000)).is_some());
+}
