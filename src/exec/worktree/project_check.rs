@@ -22,6 +22,8 @@ pub enum ProjectError {
     NoCommit(PathBuf),
     #[error("a branch of the git project `{}` is called `plan-agent`, so that none can be called `plan-agent/…`", .0.display())]
     Taken(PathBuf),
+    #[error("the path {0:?} has a line break, so that git does not find the worktrees: rename it")]
+    LineBreak(PathBuf),
     #[error("there is no git on this machine")]
     NoGit,
     #[error("git {}.{} is too old", .0.0, .0.1)]
@@ -40,7 +42,7 @@ impl ProjectError {
             Self::Git(GitError::Changed { .. }) => {
                 "a project that was moved goes back to its place while a plan of it is open".to_owned()
             }
-            Self::NoFolder(_) | Self::NoProject(_) | Self::Bare(_) | Self::Git(_) => {
+            Self::NoFolder(_) | Self::NoProject(_) | Self::Bare(_) | Self::LineBreak(_) | Self::Git(_) => {
                 "worktrees need a git project: name its folder with `--workspace`, or set [run] isolation = \"shared\"".to_owned()
             }
             Self::Within { root, .. } => {
@@ -67,6 +69,9 @@ pub async fn project_head(
 ) -> Result<(Repository, String), ProjectError> {
     if !root.is_dir() {
         return Err(ProjectError::NoFolder(root.to_owned()));
+    }
+    if root.as_os_str().as_encoded_bytes().contains(&b'\n') {
+        return Err(ProjectError::LineBreak(root.to_owned()));
     }
     match git_version(root).await {
         Err(error) if error.missing() => return Err(ProjectError::NoGit),
