@@ -6,9 +6,12 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, statvfs};
 use rustix::io::Errno;
 use rustix::process::geteuid;
+
+/// What a full disk may still have: programs remove again what they could write only in part.
+const LITTLE: u64 = 1024 * 1024;
 
 /// Why a link is not opened.
 pub const LINK: &str = "it is a symbolic link, and links are not followed";
@@ -109,6 +112,11 @@ pub fn folder(path: &Path) -> io::Result<File> {
 pub fn make_folder(path: &Path) -> io::Result<()> {
     let mut private = DirBuilder::new();
     private.recursive(true).mode(0o700).create(path)
+}
+
+/// Returns whether the disk of a path has no space left.
+pub fn is_disk_full(path: &Path) -> bool {
+    statvfs(path).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < LITTLE)
 }
 
 /// Replaces a file in one step, with one that only its owner can read: a crash leaves what was there before, or this.

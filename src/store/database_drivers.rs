@@ -20,6 +20,7 @@ pub(super) use server_address::ServerAddress;
 pub(super) use server_check::examine;
 
 use super::PUT_BACK;
+use crate::own_files::is_disk_full;
 use crate::wire::Problem;
 
 /// How often a transaction checks for the end of another process's transaction before it fails: at least half a minute.
@@ -141,6 +142,16 @@ impl DatabaseError {
             },
             _ => None,
         }
+    }
+
+    /// Returns the error of a file, which may fail because its disk is full.
+    pub(super) fn of_file(self, file: Option<&Path>) -> Self {
+        let is_known = self.is_busy() || self.way_out().is_some();
+        if !is_known && file.is_some_and(is_disk_full) {
+            let why = format!("there is no space left on its disk ({self})");
+            return Self::Unfit(why, "free some space there");
+        }
+        self
     }
 
     /// Returns the error as a problem, with what a person can do.

@@ -238,14 +238,14 @@ impl Store {
         let (jobs, queue) = mpsc::channel(QUEUE);
         let (announce, moved) = watch::channel(0);
         let (opened, open) = oneshot::channel();
-        let shared = place.is_shared();
+        let (shared, file) = (place.is_shared(), place.path().map(Path::to_owned));
         let looking = jobs.downgrade();
         let serve = move || match Owner::open(place, Box::new(now), announce) {
             Ok(owner) => {
                 drop(opened.send(Ok(owner.lost.clone())));
                 owner.run(queue);
             }
-            Err(error) => drop(opened.send(Err(error))),
+            Err(error) => drop(opened.send(Err(error.of_file(file.as_deref())))),
         };
         let thread = std::thread::Builder::new().name("store".to_owned());
         let spawned = thread.spawn(serve);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::common::disk::SmallDisk;
+use crate::common::env::wait_until;
 
 /// The write-ahead log of an SQLite file: a header, then one frame for each page.
 struct Wal(Vec<u8>);
@@ -133,6 +134,30 @@ async fn full_disk_is_reported_and_loses_nothing() {
     }
     let (seq, rows) = state(&store).await;
     assert_eq!(self::rows(&store.at(&plan(), seq).await.unwrap()), rows);
+}
+
+#[tokio::test]
+async fn store_that_does_not_open_says_that_its_disk_is_full() {
+    let Some(disk) = SmallDisk::mount("size=512k") else {
+        return;
+    };
+    let path = disk.path().join("plans.db");
+    make(&Store::open(&path, now).await.unwrap(), "aaaaaaaa").await;
+    // The files beside it are gone with the last handle, which closes a moment later.
+    let journal = disk.path().join("plans.db-wal");
+    wait_until("it is closed", || !journal.exists());
+    disk.fill();
+    let error = Store::open(&path, now).await.unwrap_err();
+    let StoreError::Open {
+        reason, way_out, ..
+    } = &error
+    else {
+        panic!("{error}");
+    };
+    assert!(reason.contains("no space left on its disk"), "{reason}");
+    assert_eq!(*way_out, Some("free some space there"));
+    disk.make_room();
+    Store::open(&path, now).await.unwrap();
 }
 
 #[tokio::test]
