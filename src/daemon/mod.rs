@@ -104,7 +104,7 @@ pub async fn run(
         DaemonEnd::Interrupted => daemon.plans.closed().await,
         _ => tokio::select! {
             biased;
-            () = &mut shutdown => {}
+            () = &mut shutdown => daemon.plans.warn_of_worktrees(),
             () = daemon.plans.closed() => {}
         },
     }

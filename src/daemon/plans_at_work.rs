@@ -40,6 +40,8 @@ pub(super) struct PlansAtWork {
     /// The plans that have ended, while the last of their effects end.
     closing: JoinSet<(PlanId, Option<EndWorkers>)>,
     closes: BTreeSet<PlanId>,
+    /// One of the plans that have ended removes its worktrees.
+    removes_worktrees: bool,
     left: BTreeMap<PlanId, LeftPlan>,
 }
 
@@ -76,6 +78,7 @@ impl PlansAtWork {
             missions: Arc::default(),
             closing: JoinSet::new(),
             closes: BTreeSet::new(),
+            removes_worktrees: false,
             left: BTreeMap::new(),
         }
     }
@@ -121,6 +124,7 @@ impl PlansAtWork {
             };
             self.left.insert(id.clone(), left);
             self.closes.insert(id.clone());
+            self.removes_worktrees |= settled && run.view.isolated;
             let id = id.clone();
             self.closing.spawn(async move {
                 let kept = run.close(settled, own_folder, keep).await;
@@ -147,6 +151,14 @@ impl PlansAtWork {
             {
                 kept.lock().push((id, workers));
             }
+        }
+    }
+
+    /// Says what is left if the clean-up after a plan is not waited for.
+    pub fn warn_of_worktrees(&self) {
+        if self.removes_worktrees {
+            let prune = format!("`{} prune`", self.folder.program);
+            (self.folder.notice)(&format!("worktrees are left behind: {prune} removes them"));
         }
     }
 

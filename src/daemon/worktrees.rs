@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use super::DaemonSettings;
 use super::proof_runs::check_mark;
@@ -25,8 +25,9 @@ use crate::wire::text::{one_line, printable};
 const FINDING: usize = 120;
 
 /// What git says where it may succeed later.
-const PASSING: [&str; 5] = [
+const PASSING: [&str; 6] = [
     "No space left",
+    "unable to write",
     "Disk quota exceeded",
     "Read-only file system",
     "Permission denied",
@@ -148,7 +149,11 @@ pub(super) async fn prepare(
     if let Some(ran) = &ran {
         std::fs::write(settings.volumes.log(command, "prepare"), &ran.tail)?;
     }
-    Ok(ran.filter(|ran| !ran.passed))
+    let failed = ran.filter(|ran| !ran.passed);
+    let full = failed.is_some() && own_files::is_disk_full(place.folder());
+    let folder = place.folder().display();
+    ensure!(!full, "`prepare`: no space left on the disk of `{folder}`");
+    Ok(failed)
 }
 
 /// Gives each task of a plan a worktree, if that was decided; opens the project. Returns whether the tasks have worktrees.
@@ -427,9 +432,7 @@ pub(super) async fn clean_up(settings: &DaemonSettings) -> Result<()> {
     let Some(shown) = project.at_branch(&branch).await? else {
         return Ok(());
     };
-    for task in tasks {
-        let place = worktree_of(&settings.plan, line, task);
-        project.remove(&place, &shown).await?;
-    }
-    Ok(())
+    let place = |task| worktree_of(&settings.plan, line, task);
+    let places: Vec<_> = tasks.into_iter().map(place).collect();
+    Ok(project.remove(&places, &shown).await?)
 }

@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::repository_config::{RepositoryPlace, locate};
 use super::{ChildOutput, ChildSpec, environment, run};
 use crate::foreign_files::open_plain;
+use crate::own_files::is_disk_full;
 use crate::plan::Repository;
 use crate::wire::{clip, joined, printable};
 
@@ -478,6 +479,13 @@ impl Git {
     }
 
     fn failed(&self, words: String, end: String, said: &str) -> GitError {
+        let (own, lock) = (self.own_path(""), self.lock.as_deref());
+        let lock = lock.and_then(Path::parent);
+        let mut places = [&*self.folder, &own].into_iter().chain(lock);
+        if let Some(full) = places.find(|place| is_disk_full(place)) {
+            let folder = full.to_owned();
+            return GitError::Full { words, folder };
+        }
         GitError::Failed {
             words,
             folder: self.folder.clone(),

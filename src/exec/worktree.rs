@@ -40,6 +40,9 @@ const OURS: &str = "git";
 /// A file in the worktree's own git data that exists while a result is committed.
 const KEEPING: &str = "plan-agent-keeping";
 
+/// The folder, beside the worktrees, into which one is moved to be removed: after a kill it is whole or there.
+const REMOVED: &str = "removed";
+
 /// The folders for checks beside the worktrees: on merged results, and on the state before a task's work.
 pub const MERGED: &str = "merge";
 pub const BEFORE: &str = "before";
@@ -414,35 +417,44 @@ impl Project {
         Ok(self.check_folder(&folder).await?.ok_or_else(gone)?)
     }
 
-    /// Removes a worktree if all its files are in a commit that `tip` contains, and also its branch. Any other content keeps
-    /// both. Returns whether both are gone.
+    /// Removes the worktrees whose files are all in commits that `tip` contains, and then their branches, with one git for
+    /// those of all. Any other content keeps both.
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub async fn remove(&self, place: &TaskWorktree, tip: &str) -> Result<bool> {
-        let Some(head) = self.at_branch(&place.branch).await? else {
-            return Ok(!place.folder.exists());
-        };
-        if !self.git.has(&head, tip).await? || !self.remove_worktree(place, false).await? {
-            return Ok(false);
-        }
-        self.delete_branch(&place.branch, &head).await?;
-        Ok(true)
-    }
-
-    /// Removes the folders for checks.
-    ///
-    /// # Errors
-    /// As [`Git::run`].
-    pub async fn remove_checks(&self) -> Result<()> {
-        for name in [MERGED, BEFORE] {
-            let folder = self.folder.join(name);
-            if folder.exists() {
-                let remove = "worktree remove --force --force";
-                self.git.run(remove, &[&folder.to_string_lossy()]).await?;
+    pub async fn remove(&self, places: &[TaskWorktree], tip: &str) -> Result<()> {
+        let merged = format!("--merged={tip}");
+        let words = [&*merged, "--format=delete %(refname) %(objectname)"];
+        let merged = self.git.line("for-each-ref refs/heads", &words).await?;
+        let mut delete = String::new();
+        for place in places {
+            let name = format!("delete refs/heads/{} ", place.branch);
+            if let Some(line) = merged.lines().find(|line| line.starts_with(&name))
+                && self.remove_worktree(place, false).await?
+            {
+                delete.extend([line, "\n"]);
             }
         }
+        let git = self.git.clone().with_input(delete.into_bytes());
+        git.bytes("update-ref --no-deref --stdin", &[]).await?;
         Ok(())
+    }
+
+    /// Removes the folders for checks, and what is left of worktrees whose removal was cut off.
+    ///
+    /// # Errors
+    /// As [`Git::run`], or the error of the file system.
+    pub async fn remove_checks(&self) -> Result<()> {
+        let removed = self.folder.join(REMOVED);
+        let cut_off = fs::read_dir(&removed).into_iter().flatten().flatten();
+        // Git still knows one that was only moved away, unless it has been made anew.
+        let cut_off = cut_off.map(|entry| self.folder.join(entry.file_name()));
+        let cut_off = cut_off.filter(|folder| !folder.exists());
+        for folder in cut_off.chain([MERGED, BEFORE].map(|name| self.folder.join(name))) {
+            let remove = "worktree remove --force --force";
+            self.git.run(remove, &[&folder.to_string_lossy()]).await?;
+        }
+        Ok(remove_folder(removed).await?)
     }
 
     /// Returns git in the project itself.

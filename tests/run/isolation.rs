@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::common::disk::SmallDisk;
 use crate::common::git::{Project, git};
 
 /// A scene next to a git project.
@@ -483,4 +484,131 @@ fn git_problems_are_reported_to_agent() {
     }
     assert_eq!(scene.result("one.txt"), "made\n");
     scene.project.sound();
+}
+
+#[test]
+fn full_disk_of_worktrees_is_waited_out() {
+    for prepare in [
+        "",
+        "run.prepare = { run = ['sh', '-c', 'cat large large > copy'] }\n",
+    ] {
+        let Some(disk) = SmallDisk::mount("size=32m") else {
+            return;
+        };
+        let worktrees = disk.path().display();
+        let Some(scene) = isolated("") else { return };
+        let config = scene.env.read("config.toml");
+        let config = config.replace("volumes/worktrees", &worktrees.to_string());
+        scene
+            .env
+            .write("config.toml", &format!("{prepare}{config}"));
+        // A file of which a part fits: git says only that it cannot write it, into a file on the same disk.
+        scene.env.write("project/large", &"x".repeat(2_000_000));
+        scene.project.git("add large");
+        scene.project.git("commit --quiet -m large");
+        let taken = if prepare.is_empty() { 31 } else { 27 };
+        fs::write(disk.path().join("filler"), vec![0; taken << 20]).unwrap();
+        let agent = scene.agent(|_| Act::success("done"));
+        let run = scene.start_as("run", "run --plan two.md");
+        let full = "no space left on the disk of `";
+        wait_until("it is said", || scene.env.read("run.err").contains(full));
+        assert!(agent.attempts().is_empty());
+        disk.make_room();
+        run.end().exits(0);
+        let mut attempts = agent.attempts();
+        attempts.sort_unstable();
+        assert_eq!(attempts, [(1, 1), (2, 1)], "{prepare}");
+    }
+}
+
+/// Shows a git that notes its words, and may wait before it removes the branches of tasks.
+fn noting_git(scene: &mut Isolated, waits: &str) {
+    let found = std::process::Command::new("sh")
+        .args(["-c", "command -v git"])
+        .output();
+    let git = String::from_utf8(found.unwrap().stdout).unwrap();
+    let (git, at) = (git.trim(), scene.env.path("").display().to_string());
+    let script = format!(
+        "echo \"$*\" >> {at}/words\ncase \"$*\" in *'update-ref --no-deref --stdin') {waits} ;; esac\nexec {git} \"$@\"\n"
+    );
+    scene.scene.env.show_script("git", &script);
+}
+
+#[test]
+fn worktrees_are_removed_with_few_processes_for_all() {
+    let Some(mut scene) = isolated("") else {
+        return;
+    };
+    noting_git(&mut scene, "");
+    let _agent = scene.agent(|command| {
+        write(command, &format!("{}.txt", command.task()), "made\n");
+        Act::success("done")
+    });
+    scene.exits(0, "run --plan chain.md");
+    let words = scene.env.read("words");
+    let times = |what: &str| words.matches(what).count();
+    assert_eq!(times("update-ref --no-deref --stdin"), 1);
+    assert_eq!(times("update-ref --no-deref -d"), 0, "{words}");
+    // For the two folders for checks.
+    assert_eq!(times("worktree remove"), 2, "{words}");
+    assert_eq!(scene.project.git("worktree list").lines().count(), 1);
+    assert_eq!(scene.project.git("branch --list plan-agent-task/*"), "");
+    scene.project.sound();
+}
+
+#[test]
+fn interrupted_clean_up_says_what_is_left() {
+    let Some(mut scene) = isolated("") else {
+        return;
+    };
+    let at = scene.env.path("").display().to_string();
+    noting_git(
+        &mut scene,
+        &format!("touch {at}/begun; until [ -e {at}/go ]; do sleep 0.02; done"),
+    );
+    let _agent = scene.agent(|command| {
+        write(command, "one.txt", "made\n");
+        Act::success("done")
+    });
+    let run = scene.start_as("run", "run --plan one.md");
+    wait_until("the clean-up", || scene.env.path("begun").exists());
+    run.interrupted().has_stderr("prune` removes them");
+    scene.env.write("go", "");
+    has(scene.works("prune"), "removed `plan-agent-task/");
+    scene.project.sound();
+}
+
+#[test]
+fn project_with_a_line_break_in_its_path_is_shared() {
+    let Some(scene) = isolated("") else { return };
+    let env = &scene.env;
+    let broken = "two\nlines";
+    fs::rename(&scene.project.folder, env.path(broken)).unwrap();
+    git(&env.path(broken), "stash --quiet --include-untracked");
+    let run = ["run", "--plan", "one.md", "--workspace", broken];
+    let refused = env.run(run);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    refused.has_stderr(["has a line break", "Hint: "]);
+    let config = env.read("config.toml").replace("'worktree'", "'auto'");
+    env.write("config.toml", &config);
+    env.write(
+        "agent.sh",
+        "#!/bin/sh\nprintf -- '---\\nstatus: SUCCESS\\n---\\n\\ndone\\n' > \"$1\"\n",
+    );
+    let agent = [
+        "--agent",
+        "command",
+        "--",
+        "sh",
+        env.path("agent.sh").to_str().unwrap(),
+        "{report}",
+    ]
+    .map(str::to_owned);
+    let words: Vec<String> = run
+        .iter()
+        .map(|word| (*word).to_owned())
+        .chain(agent)
+        .collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    env.exits(0, words).has_stderr("no worktrees, agents share");
 }

@@ -37,6 +37,9 @@ pub enum GitError {
         end: String,
         said: String,
     },
+    /// Git failed, perhaps without a word: its words go to a file that may be on the same disk.
+    #[error("`git {words}` failed: there is no space left on the disk of `{}`", .folder.display())]
+    Full { words: String, folder: PathBuf },
     /// The result of a task cannot be determined; the text is for its agent.
     #[error("{0}")]
     Unclear(String),
@@ -58,7 +61,11 @@ impl GitError {
 
     /// Returns whether it is not the repository that is in the way, but the disk, the machine or the time.
     pub fn is_passing(&self) -> bool {
-        self.late() || matches!(self, Self::Start { .. } | Self::Files(_))
+        self.late()
+            || matches!(
+                self,
+                Self::Start { .. } | Self::Files(_) | Self::Full { .. }
+            )
     }
 
     /// Returns whether git is not installed.

@@ -1,9 +1,10 @@
 //! What a person does with results: takes them over into the branch that is checked out, puts them aside, removes what is left.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 
-use super::{AGENT_FOLDER, Merged, Project, TaskWorktree, own_repositories};
+use super::{AGENT_FOLDER, Merged, Project, REMOVED, TaskWorktree, own_repositories};
 use crate::exec::git::{GitError, Result, blocking};
 
 /// Names that are no branches, below which the results are kept that were taken over as one commit.
@@ -114,30 +115,42 @@ impl Project {
     }
 
     /// Removes a task's worktree if all its files are in the last commit of its branch, except files that git ignores if they
-    /// may go. Returns whether it is gone.
+    /// may go. One that the person has locked stays. Returns whether it is gone.
     ///
     /// # Errors
-    /// As [`Git::bytes`](crate::exec::Git::bytes).
+    /// As [`Git::run`](crate::exec::Git::run), or the error of the file system.
     pub async fn remove_worktree(&self, place: &TaskWorktree, with_ignored: bool) -> Result<bool> {
         if !place.folder.exists() {
             return Ok(true);
         }
-        let head = self.at_branch(&place.branch).await?;
         let Some(git) = self.worktree(&place.folder).await? else {
             return Ok(false);
         };
         let ignored: &[&str] = if with_ignored { &[] } else { &["--ignored"] };
-        let own = format!("!! {AGENT_FOLDER}/");
-        let status = git.names("status --porcelain -z", ignored).await?;
-        let at = git.resolve("HEAD").await?;
-        let is_more = status.iter().any(|line| *line != own);
-        if is_more || at != head || !own_repositories(&git).await?.is_empty() {
+        let own = format!("! {AGENT_FOLDER}/");
+        let on = format!("# branch.head {}", place.branch);
+        let status = "status --porcelain=v2 --branch -z";
+        let status = git.names(status, ignored).await?;
+        let is_kept = !status.contains(&on) || git.own_path("locked").exists();
+        let mut files = status.iter().filter(|line| !line.starts_with("# "));
+        let is_more = files.any(|line| *line != own);
+        if is_kept || is_more || !own_repositories(&git).await?.is_empty() {
             return Ok(false);
         }
-        let folder = place.folder.to_string_lossy();
-        let remove = "worktree remove --force";
-        self.git.bytes(remove, &[&folder]).await?;
-        Ok(true)
+        let (folder, git_dir) = (place.folder.clone(), git.own_path(""));
+        let removed = self.folder.join(REMOVED);
+        // `git worktree remove` would read the data of all other worktrees, too.
+        let remove = move || {
+            fs::create_dir_all(&removed)?;
+            let aside = removed.join(folder.file_name().unwrap_or_default());
+            fs::rename(folder, &aside)?;
+            fs::remove_dir_all(git_dir)?;
+            fs::remove_dir_all(aside)?;
+            // What else is in it was cut off by a kill.
+            fs::remove_dir(removed).ok();
+            Ok(true)
+        };
+        blocking(remove).await
     }
 
     /// Deletes a branch that is at a commit.

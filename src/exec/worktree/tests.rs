@@ -71,6 +71,13 @@ impl Given {
         self.project.git.resolve(&name).await.unwrap()
     }
 
+    /// Removes a worktree, and returns whether it and its branch are gone.
+    async fn removed(&self, place: &TaskWorktree, tip: &str) -> bool {
+        let places = std::slice::from_ref(place);
+        self.project.remove(places, tip).await.unwrap();
+        !place.folder.exists() && self.branch().await.is_none()
+    }
+
     async fn kept(&self) -> String {
         let kept = self.project.commit_work(&self.place(), "left").await;
         kept.unwrap()
@@ -255,7 +262,7 @@ async fn only_merged_clean_worktree_is_removed() {
     let Some((given, place)) = Given::with_worktree().await else {
         return;
     };
-    let put_away = async |tip: &str| given.project.remove(&place, tip).await.unwrap();
+    let put_away = async |tip: &str| given.removed(&place, tip).await;
     fs::write(place.folder.join("b"), "b\n").unwrap();
     assert!(!put_away(&given.head).await, "it is in no commit");
     let head = given.kept().await;
@@ -266,9 +273,51 @@ async fn only_merged_clean_worktree_is_removed() {
     git(&place, &["switch", "--quiet", "--detach", &given.head]);
     assert!(!put_away(&head).await, "somebody works elsewhere in it");
     git(&place, &["switch", "--quiet", &place.branch]);
+    let lock = ["worktree", "lock", place.folder.to_str().unwrap()];
+    git(&place, &lock);
+    assert!(!put_away(&head).await, "the person has locked it");
+    git(&place, &["worktree", "unlock", lock[2]]);
     assert!(put_away(&head).await);
-    assert!(!place.folder.exists() && given.branch().await.is_none());
     assert!(put_away(&head).await, "again, as after a kill");
+    let known = given.project.worktrees.read_dir().unwrap().count();
+    assert_eq!(known, 0, "git knows it no more");
+}
+
+#[tokio::test]
+async fn removal_survives_kill_at_any_point() {
+    for killed_behind_data in [false, true] {
+        let Some((given, place)) = Given::with_worktree().await else {
+            return;
+        };
+        let head = given.kept().await;
+        let own = given.project.worktree(&place.folder).await.unwrap();
+        let own = own.unwrap().own_path("");
+        // One of the person, whose disk is away.
+        let theirs = given.project.worktrees.join("theirs");
+        fs::create_dir(&theirs).unwrap();
+        fs::write(theirs.join("gitdir"), "/away/theirs/.git\n").unwrap();
+        let aside = given.project.folder.join(REMOVED);
+        fs::create_dir(&aside).unwrap();
+        fs::rename(&place.folder, aside.join("task-1")).unwrap();
+        if killed_behind_data {
+            fs::remove_dir_all(&own).unwrap();
+        }
+        given.project.remove_checks().await.unwrap();
+        assert!(!aside.join("task-1").exists() && !own.exists() && theirs.exists());
+        assert!(given.removed(&place, &head).await);
+        // What was left of an earlier one costs nothing that is made anew.
+        let place = given.laid_out().await;
+        fs::create_dir_all(aside.join("task-1")).unwrap();
+        given.project.remove_checks().await.unwrap();
+        assert!(
+            given
+                .project
+                .worktree(&place.folder)
+                .await
+                .unwrap()
+                .is_some()
+        );
+    }
 }
 
 #[tokio::test]
@@ -342,14 +391,14 @@ async fn nested_repository_is_not_committed_or_deleted() {
     git(&place, &["add", "sub"]);
     git(&place, &commit);
     let linked = given.branch().await.unwrap();
-    assert!(!given.project.remove(&place, &linked).await.unwrap());
+    assert!(!given.removed(&place, &linked).await);
     let reason = given.unclear().await;
     assert!(reason.contains("`sub`"), "{reason}");
     fs::remove_dir_all(sub.join(".git")).unwrap();
     let head = given.kept().await;
     let words = ["show", &format!("{head}:sub/work")];
     assert_eq!(git(&place, &words), "x");
-    assert!(given.project.remove(&place, &head).await.unwrap());
+    assert!(given.removed(&place, &head).await);
 }
 
 #[tokio::test]
