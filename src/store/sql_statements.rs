@@ -176,7 +176,11 @@ impl Tables {
         tables.set_up(known)?;
         if known == FORMAT {
             // Those of an earlier program may do less.
-            tables.transaction(|tables| tables.database.make_functions())?;
+            tables.transaction(|tables| {
+                // Two that replace a function at once would fail.
+                tables.database.lock_schema()?;
+                tables.database.make_functions()
+            })?;
         }
         tables.database.note_identity()?;
         Ok((known, FORMAT))
