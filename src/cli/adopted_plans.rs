@@ -9,28 +9,31 @@ use super::{App, CarryOut, Failure, Result, complain, confirm, run_terminal};
 use crate::config::{Home, StoreConfig};
 use crate::exec::{CarriedFiles, LandingPlace, Project, project_head};
 use crate::plan::{CommandId, Draft, IntegrationBranch, NewHome, PlanHead, PlanId, TaskState};
-use crate::store::{Store, StorePlace};
+use crate::store::{Store, StoreError, StorePlace};
 use crate::wire::one_line;
 
 impl App {
     /// Refuses a plan that a copy of its project has brought along: what is done with it here would happen to the original.
     ///
     /// # Errors
-    /// The folder of the plan has a home of its own, and the plan is there, too.
+    /// The folder of the plan has a home of its own, and the plan is there, too; or that home cannot be looked into.
     pub async fn refuse_copied(&self, head: &PlanHead) -> Result {
         let real = |home: &Home| home.folder().canonicalize().ok();
-        let original = Home::marked_in(Path::new(&head.workspace));
+        let mut above = Path::new(&head.workspace).ancestors();
+        let original = above.find_map(Home::marked_in);
         let other = |home: &Home| !self.place.is_shared() && real(home) != real(self.config.home());
         let Some(original) = original.filter(other) else {
             return Ok(());
         };
         let file = original.folder().join("volumes/plan-agent.db");
         let place = StorePlace::configured(&StoreConfig { url: None }, file, &self.environment)?;
-        let Ok(store) = place.open_to_read(self.clock.teller()).await else {
+        if !place.exists()? {
             return Ok(());
-        };
-        if store.read(&head.id, |_, _| ()).await.is_err() {
-            return Ok(());
+        }
+        let store = place.open_to_read(self.clock.teller()).await?;
+        match store.read(&head.id, |_, _| ()).await {
+            Err(StoreError::UnknownPlan(_)) => return Ok(()),
+            known => known?,
         }
         let (plan, there) = (&head.id, one_line(&head.workspace, 400));
         let error = anyhow!("this folder is a copy: plan `{plan}` belongs to `{there}`");

@@ -235,7 +235,15 @@ impl App {
     /// Refuses to begin a plan where another one is half done that a daemon carried out which is gone: its agents may still work.
     async fn refuse_half_done(&self, head: &PlanHead, carried_out: &[String]) -> Result {
         for id in carried_out {
-            let other = head_of(&PlanId::new(id), self).await?;
+            let id = PlanId::new(id);
+            let other = self.read(&id, |plan, _| {
+                let half_done = plan.open_attempts().next().is_some();
+                half_done.then(|| plan.head().clone())
+            });
+            // One that was removed meanwhile is not in the way.
+            let Ok(Some(other)) = other.await else {
+                continue;
+            };
             let keeps = head.is_kept_by(Path::new(&other.workspace), other.is_isolated());
             if keeps && other.id != head.id && !other.status.settled() {
                 let (plan, program) = (&head.id, &self.program);

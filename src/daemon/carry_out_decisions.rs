@@ -462,8 +462,8 @@ fn next_command(
     (kind, session, content)
 }
 
-/// Returns what a person has said since the last attempt whose command the next agent knows; commands that were withdrawn or
-/// lost have said it to nobody, and all of it to an agent that knows none.
+/// Returns what a person has said since the last attempt whose command the next agent knows; no agent has
+/// read commands that were withdrawn or lost, and one without a session knows none.
 fn words(plan: &Plan, task: &Task, known: impl Fn(&Attempt) -> bool) -> Option<String> {
     let attempts = plan.attempts_of(task.number).rev();
     let unknown = attempts.take_while(|attempt| !known(attempt));

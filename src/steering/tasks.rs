@@ -2,8 +2,8 @@
 
 use super::{NAME, Result};
 use crate::plan::{
-    AttemptState, Criteria, Decision, Draft, Origin, Plan, Refusal, Task, TaskId, TaskRef,
-    TaskSpec, TaskState, counted,
+    Attempt, AttemptState, Criteria, Decision, Draft, Origin, Plan, Refusal, Task, TaskId, TaskRef,
+    TaskSpec, TaskState, Verdict, counted,
 };
 use crate::view::numbered_tasks;
 use crate::wire::one_line;
@@ -81,7 +81,7 @@ pub fn opened_again(again: &[TaskId], id: TaskId) -> String {
 /// As [`Draft::complete_by_hand`] and [`Draft::skip_by_hand`].
 pub fn settle(draft: &mut Draft<'_>, id: TaskId, words: &str, done: bool) -> Result<String> {
     found(draft.plan(), id)?;
-    let stops = stops(draft.plan(), id);
+    let (stops, asks) = (stops(draft.plan(), id), draft.plan().asks_about(id));
     let (new, state) = match done {
         true => (draft.complete_by_hand(id, words)?, TaskState::Completed),
         false => (draft.skip_by_hand(id, words)?, TaskState::Skipped),
@@ -91,12 +91,12 @@ pub fn settle(draft: &mut Draft<'_>, id: TaskId, words: &str, done: bool) -> Res
         return Ok(format!("task {id} is {} already", state.as_str()));
     }
     let aside = plan.head().line.is_some() && plan.attempts_of(id).next().is_some();
-    let decisions = plan
-        .attempts_of(id)
-        .filter_map(|attempt| attempt.verdict.as_ref());
-    let accepted = decisions
-        .map(|verdict| verdict.decision)
-        .any(|decision| decision == Decision::Next);
+    // A result about which a person is still asked is not accepted.
+    let accepted = |attempt: &Attempt| {
+        let next = |verdict: &Verdict| verdict.decision == Decision::Next;
+        attempt.state == AttemptState::Judged && attempt.verdict.as_ref().is_some_and(next)
+    };
+    let accepted = !asks && plan.attempts_of(id).any(accepted);
     let is = match (done, aside) {
         (false, _) if accepted => {
             format!("skipped{stops}; what was accepted of it before stays in the files")

@@ -100,10 +100,8 @@ impl Outcomes {
         self.asked += asked.len();
         let used = of_tasks(plan);
         for task in completed.keys() {
-            let agent = match plan.attempts_of(*task).next_back() {
-                Some(attempt) => works_on(plan, attempt),
-                None => agent_of(plan),
-            };
+            let attempt = plan.task(*task).and_then(|task| plan.current_attempt(task));
+            let agent = attempt.map_or_else(|| agent_of(plan), |attempt| works_on(plan, attempt));
             let agent = self.agents.entry(agent).or_default();
             let used = used.get(task).copied().unwrap_or_default();
             agent.tasks += 1;

@@ -296,6 +296,9 @@ impl Draft<'_> {
         if uses(&report) {
             self.count_agents(report.cost());
         }
+        if task.is_some() || says_no_more {
+            self.learn_session(&mut attempt, &report);
+        }
         let Some(task) = task else {
             let (task, command) = (attempt.task, id.clone());
             self.log(Event::Stale { task, command });
@@ -308,17 +311,6 @@ impl Draft<'_> {
             attempt.claimed = attempt.claimed.or(Some(self.now));
         } else {
             self.revive(&mut attempt, task);
-        }
-        if let Some(session) = &report.session {
-            attempt.session = Some(session.clone());
-            if self.plan.session(session).is_none() {
-                self.insert(AgentSession {
-                    id: session.clone(),
-                    task: number,
-                    opened: self.now,
-                    end: None,
-                });
-            }
         }
         self.close_questions("a report came", |q| {
             use HumanQuestionKind::{Failures, Stuck, Unclaimed};
@@ -356,6 +348,21 @@ impl Draft<'_> {
             true => AppliedReport::Known,
             // It is another one, or the process that applied the report was killed before it moved the file.
             false => AppliedReport::Stale,
+        }
+    }
+
+    /// Records the session in which the next attempt goes on, if a report names one.
+    fn learn_session(&mut self, attempt: &mut Attempt, report: &Report) {
+        if let Some(session) = &report.session {
+            attempt.session = Some(session.clone());
+            if self.plan.session(session).is_none() {
+                self.insert(AgentSession {
+                    id: session.clone(),
+                    task: attempt.task,
+                    opened: self.now,
+                    end: None,
+                });
+            }
         }
     }
 
@@ -459,7 +466,7 @@ impl Draft<'_> {
         self.change_head(|head| head.stray_file = Some(Box::new(stray)));
     }
 
-    /// Ends an open attempt that was silent or took too long. It counts as failed; a late report may still undo that.
+    /// Ends an open attempt that was silent or took too long. It counts as failed; a late report that is no failure may undo that.
     ///
     /// # Errors
     /// The attempt is not open.
@@ -569,6 +576,7 @@ impl Draft<'_> {
         let mut attempt = self.attempt(id)?;
         if attempt.state == AttemptState::Open && attempt.claimed.take().is_some() {
             (attempt.waits_until, attempt.waiting_since) = (None, self.now);
+            attempt.agent = None;
             let (task, command) = (attempt.task, id.clone());
             self.log(Event::Withdrawn { task, command });
             self.insert_attempt(attempt);

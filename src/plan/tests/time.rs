@@ -159,3 +159,22 @@ fn request_question_closes_with_its_attempt() {
         draft.report(&command(1), done).map(drop)
     });
 }
+
+#[test]
+fn failure_after_a_time_out_stops_no_successor() {
+    let mut plan = claimed_at(Time(0));
+    apply(&mut plan, |draft| draft.time_out(&command(1), "over"));
+    apply(&mut plan, |draft| draft.issue(TaskId(1), issue(2)));
+    let late = Report {
+        session: Some(SessionId::new("s-1")),
+        ..report(ReportStatus::Failed, minute(9))
+    };
+    let applied = change(&mut plan, |draft| draft.report(&command(1), late));
+    assert_eq!(applied, Ok(AppliedReport::Stale));
+    let state = |n| plan.attempt(&command(n)).unwrap().state;
+    assert_eq!(
+        [state(1), state(2)],
+        [AttemptState::TimedOut, AttemptState::Open]
+    );
+    assert!(plan.session(&SessionId::new("s-1")).is_some());
+}
