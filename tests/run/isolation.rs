@@ -509,7 +509,8 @@ fn full_disk_of_worktrees_is_waited_out() {
         let taken = if prepare.is_empty() { 31 } else { 27 };
         fs::write(disk.path().join("filler"), vec![0; taken << 20]).unwrap();
         let agent = scene.agent(|_| Act::success("done"));
-        let run = scene.start_as("run", "run --plan two.md");
+        // One after the other: where one gives room back, another one finds no full disk.
+        let run = scene.start_as("run", "run --plan chain.md");
         let full = "no space left on the disk of `";
         wait_until("it is said", || scene.env.read("run.err").contains(full));
         assert!(agent.attempts().is_empty());
@@ -517,7 +518,7 @@ fn full_disk_of_worktrees_is_waited_out() {
         run.end().exits(0);
         let mut attempts = agent.attempts();
         attempts.sort_unstable();
-        assert_eq!(attempts, [(1, 1), (2, 1)], "{prepare}");
+        assert_eq!(attempts, [(1, 1), (2, 1), (3, 1)], "{prepare}");
     }
 }
 
