@@ -400,7 +400,7 @@ fn once_more(earlier: &CommandFile, message: &str, report: &str, language: Langu
     }
 }
 
-/// Returns what an agent is told whose report cannot be read. In another session it gets its `first` command again.
+/// Returns what a command says to an agent whose report cannot be read. In another session it gets its `first` command again.
 fn repair_content(reason: &str, first: Option<&Attempt>) -> CommandContent {
     CommandContent {
         kind: CommandKind::Repair,

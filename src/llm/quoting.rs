@@ -9,7 +9,7 @@ pub(super) const TEXT: usize = 6_000;
 pub(super) const SECTION: usize = 3_000;
 pub(super) const TAIL: usize = 1_500;
 
-/// Characters of what an agent is told beside its task: a person's words go along whole up to that.
+/// Characters of what a command says beside the task: a person's words go along whole up to that.
 pub(super) const WORDS: usize = 60_000;
 
 /// Makes foreign text safe for a prompt: at most `limit` characters (head and tail are kept), no control characters, and no

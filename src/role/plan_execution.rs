@@ -14,7 +14,7 @@ use super::placeholders::StepValues;
 use super::request_collaboration::Request;
 use super::*;
 
-/// The most bytes of what a step hands on. A longer result fails the step: a part of it would pass for the whole.
+/// The most bytes of what a step passes on. A longer result fails the step: a part of it would pass for the whole.
 pub(super) const MAX_RESULT: usize = 128 * 1024;
 
 /// How far the internal plan came.
@@ -372,7 +372,7 @@ fn reported(name: String, status: CollaborationStatus, said: &str, received: Tim
 
 /// Says that a result of so many bytes is not handed on.
 pub(super) fn too_large(bytes: impl Display) -> String {
-    format!("has {bytes} bytes, and a step hands on at most {MAX_RESULT}")
+    format!("has {bytes} bytes, and a step passes on at most {MAX_RESULT}")
 }
 
 /// Returns what an answer says as a text.

@@ -169,6 +169,6 @@ async fn file_is_handed_on_whole_or_step_fails() {
     scene.given("Review it").await;
     has(
         scene.failure(),
-        "`from` has 131073 bytes, and a step hands on at most 131072",
+        "`from` has 131073 bytes, and a step passes on at most 131072",
     );
 }

@@ -124,7 +124,7 @@ async fn too_long_result_fails_step() {
     scene.given("Review it").await;
     has(
         scene.failure(),
-        "its result has 800000 bytes, and a step hands on at most 131072",
+        "its result has 800000 bytes, and a step passes on at most 131072",
     );
 }
 

@@ -92,7 +92,7 @@ async fn answer_is_handed_on_whole_or_step_fails() {
             true => assert_eq!(scene.success(), text),
             false => has(
                 scene.failure(),
-                "its result has 131073 bytes, and a step hands on at most 131072",
+                "its result has 131073 bytes, and a step passes on at most 131072",
             ),
         }
     }

@@ -11,7 +11,7 @@ use crate::llm::prompt_context::role as view;
 pub use crate::llm::prompt_context::{DoneStep, Offer, OfferKind, RoleContext};
 use crate::llm::{PromptTemplate, Schema, one_line};
 
-/// The longest answer of a model at a step, in bytes: what a step hands on.
+/// The longest answer of a model at a step, in bytes: what a step passes on.
 const MAX_ANSWER: usize = 128 * 1024;
 /// The longest value of a step's parameter, in characters.
 const MAX_VALUE: usize = 8_000;
