@@ -450,7 +450,9 @@ impl Project {
         // Git still knows one that was only moved away, unless it has been made anew.
         let cut_off = cut_off.map(|entry| self.folder.join(entry.file_name()));
         let cut_off = cut_off.filter(|folder| !folder.exists());
-        for folder in cut_off.chain([MERGED, BEFORE].map(|name| self.folder.join(name))) {
+        let checks = [MERGED, BEFORE].map(|name| self.folder.join(name));
+        let checks = checks.into_iter().filter(|folder| folder.exists());
+        for folder in cut_off.chain(checks) {
             let remove = "worktree remove --force --force";
             self.git.run(remove, &[&folder.to_string_lossy()]).await?;
         }
