@@ -311,6 +311,7 @@ impl Work {
         let (app, how) = (&self.app, &self.how);
         let over = head.status.settled();
         if !over {
+            app.refuse_beside_left_agent(head).await?;
             app.print_external_roles();
         }
         app.warn_of_budget(&head.id, &self.prepared.policy).await?;

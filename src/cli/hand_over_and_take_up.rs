@@ -15,7 +15,7 @@ use super::{
     Work, complain, exit_of, plan_control, run_terminal, stopped,
 };
 use crate::config::Planner;
-use crate::daemon::{DaemonEnd, HumanWait, PlanAtWork, TakeUp};
+use crate::daemon::{self, DaemonEnd, HumanWait, PlanAtWork, TakeUp};
 use crate::plan::{Plan, PlanHead, PlanId, PlanState, QueueEntry};
 use crate::store::StoreError;
 use crate::volumes::{DaemonInfo, DaemonLock};
@@ -257,6 +257,25 @@ impl App {
             }
         }
         Ok(())
+    }
+
+    /// Refuses to begin a plan in a folder where an agent still works for a plan that no daemon carries out.
+    ///
+    /// # Errors
+    /// Names that plan; or the store fails.
+    pub async fn refuse_beside_left_agent(&self, head: &PlanHead) -> Result {
+        let store = self.store().await?;
+        let Some(other) = daemon::plan_with_left_agent(store, &self.volumes, head).await? else {
+            return Ok(());
+        };
+        let (plan, program) = (&head.id, &self.program);
+        let error = anyhow!(
+            "plan {plan} has not begun: an agent still works in the same folder, on plan {other}, and its daemon is gone"
+        );
+        let hint = format!(
+            "`{program} resume {other}` goes on with it, `{program} abort {other}` ends it; then `{program} resume {plan}`"
+        );
+        Err(Failure::new(error, Exit::Busy).hint(hint))
     }
 }
 

@@ -16,6 +16,7 @@ use crate::plan::{DAEMON, Draft, PlanId};
 use crate::steering;
 use crate::volumes::{DaemonInfo, DaemonLock, LockError};
 use crate::wire::one_line;
+use crate::worker;
 
 /// How long a daemon may take to end: it promises one second, a busy machine may need more.
 const END_WITHIN: Duration = Duration::from_secs(15);
@@ -155,6 +156,13 @@ pub async fn end_here(app: &App, plan: &PlanId, ended: Ended) -> Result<Option<S
         let shutdown = async { _ = ended.await };
         daemon::run(folder, Some(first), shutdown).await?;
     }
+    // What a killed daemon left running is asked by no worker to stop.
+    let mut left = app.volumes.locked()?;
+    let left = app.read(plan, move |plan, _| {
+        left.retain(|id| plan.attempt(id).is_some());
+        left
+    });
+    worker::end_left_agents(&app.volumes, &left.await?).await?;
     Ok(None)
 }
 

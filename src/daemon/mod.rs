@@ -50,6 +50,7 @@ use crate::volumes::{DaemonInfo, Folder, Volumes};
 pub use effect_work::make_plan;
 use exchange::{Exchange, ExchangeKey};
 pub use internal_plans::tidy as tidy_internal;
+pub use plans_at_work::plan_with_left_agent;
 use plans_at_work::{PlanEvent, PlansAtWork, open};
 pub use recover_exchange_files::set_torn_aside;
 pub use settings::{

@@ -17,8 +17,10 @@ use super::{
     BY, DaemonEnd, DaemonSettings, EffectKey, EffectResult, FolderSettings, PlanAtWork, PlanRun,
     RoutingTable,
 };
+use crate::exec;
 use crate::plan::{Plan, PlanHead, PlanId, PlanState};
-use crate::store::{ListedPlan, StoreError};
+use crate::store::{ListedPlan, Store, StoreError};
+use crate::volumes::Volumes;
 use crate::wire::one_line;
 
 /// The longest reason that is kept with a plan that waits.
@@ -42,6 +44,8 @@ pub(super) struct PlansAtWork {
     closes: BTreeSet<PlanId>,
     /// One of the plans that have ended removes its worktrees.
     removes_worktrees: bool,
+    /// A queued plan waits for the agent of another one to end, which wakes nothing here.
+    awaits_agent: bool,
     left: BTreeMap<PlanId, LeftPlan>,
 }
 
@@ -79,6 +83,7 @@ impl PlansAtWork {
             closing: JoinSet::new(),
             closes: BTreeSet::new(),
             removes_worktrees: false,
+            awaits_agent: false,
             left: BTreeMap::new(),
         }
     }
@@ -97,7 +102,8 @@ impl PlansAtWork {
 
     /// Returns whether no plan is carried out or about to be.
     pub fn is_empty(&self) -> bool {
-        self.runs.is_empty() && self.opened_by.is_empty() && self.closes.is_empty()
+        let none = self.runs.is_empty() && self.opened_by.is_empty() && self.closes.is_empty();
+        none && !self.awaits_agent
     }
 
     /// Returns the plans that are carried out, or about to be.
@@ -177,6 +183,7 @@ impl PlansAtWork {
             let entry = head.queue.as_deref().cloned().unwrap_or_default();
             (Reverse(entry.priority), entry.at)
         });
+        self.awaits_agent = false;
         for listed in queued {
             if let Some(waits) = self.waits(&listed.head).await? {
                 self.note_wait(&listed.head, waits).await?;
@@ -246,7 +253,7 @@ impl PlansAtWork {
     }
 
     /// Returns why a queued plan does not begin now, if it does not.
-    async fn waits(&self, head: &PlanHead) -> Result<Option<String>, StoreError> {
+    async fn waits(&mut self, head: &PlanHead) -> Result<Option<String>, StoreError> {
         // What the budget of the day stopped goes on by itself at midnight, where it is at work.
         let asks_for_day = |plan: &Plan, _| plan.asks_for_day();
         if let PlanState::Paused(why) = &head.status
@@ -275,6 +282,13 @@ impl PlansAtWork {
                     format!("for plan {other} to end, which works in the same folder `{folder}`")
                 }
             }));
+        }
+        let FolderSettings { store, volumes, .. } = &*self.folder;
+        if let Some(other) = plan_with_left_agent(store, volumes, head).await? {
+            self.awaits_agent = true;
+            return Ok(Some(format!(
+                "for an agent to end that a daemon left at work in the same folder, on plan {other}"
+            )));
         }
         let busy = self.runs.values().filter(|run| !run.view.rests).count();
         let busy = busy + self.opened_by.len();
@@ -441,6 +455,37 @@ impl PlansAtWork {
             run.set_lanes(Some(share.min(run.view.busy) + more));
         }
     }
+}
+
+/// Returns a plan whose agent still works although no daemon carries the plan out, where it keeps a plan from beginning.
+///
+/// # Errors
+/// A failure of the store.
+pub async fn plan_with_left_agent(
+    store: &Store,
+    volumes: &Volumes,
+    head: &PlanHead,
+) -> Result<Option<PlanId>, StoreError> {
+    let mut locked = volumes.locked().unwrap_or_else(|error| {
+        tracing::warn!(%error, "whether agents were left at work is not known");
+        Vec::new()
+    });
+    locked.retain(|id| exec::alive(&volumes.log(id, "err")));
+    for id in locked {
+        let plan = store.plan_of(&id).await?;
+        let Some(plan) = plan.filter(|plan| *plan != head.id) else {
+            continue;
+        };
+        match store.read(&plan, |plan, _| plan.head().clone()).await {
+            Ok(other) if head.is_kept_by(Path::new(&other.workspace), other.is_isolated()) => {
+                return Ok(Some(plan));
+            }
+            // Removed meanwhile.
+            Ok(_) | Err(StoreError::UnknownPlan(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
 }
 
 /// Fails only where the store does: a plan that was deleted meanwhile, or is another daemon's, just stays as it is.

@@ -306,3 +306,17 @@ pub async fn left_behind(
     }
     Ok(found)
 }
+
+/// Ends what dead workers of any agent left running for commands that need nothing more.
+///
+/// # Errors
+/// What the file system says, or that something cannot be ended now.
+pub async fn end_left_agents(volumes: &Volumes, commands: &[CommandId]) -> Result<()> {
+    for id in commands {
+        if let Some((claim, _)) = Claim::lock(volumes, id, false)? {
+            end_left_behind(volumes, id).await?;
+            claim.finish()?;
+        }
+    }
+    Ok(())
+}

@@ -213,6 +213,67 @@ fn guest_begins_nothing_where_a_killed_daemon_left_a_plan_half_done() {
     scene.await_end();
 }
 
+/// Its process id is in `pid`; it ends once there is a file `go`.
+const LINGERS: &str =
+    "cat > /dev/null; echo $$ > @AT@/pid; until [ -e @AT@/go ]; do sleep 0.02; done";
+
+/// Returns the process of an agent that a killed daemon left at work, and its plan.
+fn left_by_killed_daemon(scene: &mut Scene) -> (String, String) {
+    let at = scene.env.path("").display().to_string();
+    let script = LINGERS.replace("@AT@", &at);
+    scene.env.show_script("my-agent", &script);
+    let host = scene.start_as(
+        "host",
+        "run --plan one.md --agent command -- my-agent {report}",
+    );
+    let pid = scene.env.path("pid");
+    wait_until("the agent works", || {
+        fs::read_to_string(&pid).is_ok_and(|pid| pid.ends_with('\n'))
+    });
+    host.kill();
+    let process = format!("/proc/{}", scene.env.read("pid").trim());
+    (process, plan_id(scene))
+}
+
+#[test]
+fn nothing_begins_beside_an_agent_that_a_killed_daemon_left() {
+    let mut scene = Scene::by_rules("");
+    let (process, left) = left_by_killed_daemon(&mut scene);
+    let ran = scene.run("run --plan one.md --no-input").exits(5);
+    ran.has_stderr([
+        &format!("still works in the same folder, on plan {left}, and its daemon is gone"),
+        &format!("resume {left}` goes on with it"),
+    ]);
+    assert_eq!(scene.pending().len(), 0);
+    scene.works("run --queue --plan one.md --name queued");
+    let daemon = scene.start_as("daemon", "daemon");
+    let waits = "waits for an agent to end that a daemon left at work in the same folder";
+    wait_until("it waits", || scene.works("plans").contains(waits));
+    assert_eq!(scene.pending().len(), 0);
+    assert!(Path::new(&process).exists());
+    scene.env.write("go", "");
+    let command = scene.take_any();
+    assert_eq!(scene.name_of(&command), "queued");
+    scene.succeed(&command, "done");
+    wait_until("it has ended", || {
+        scene.states().contains(&"completed".to_owned())
+    });
+    daemon.interrupted();
+}
+
+#[test]
+fn abort_ends_an_agent_that_a_killed_daemon_left() {
+    let mut scene = Scene::by_rules("");
+    let (process, left) = left_by_killed_daemon(&mut scene);
+    assert!(Path::new(&process).exists());
+    scene.works(["abort", &left]);
+    assert!(!Path::new(&process).exists());
+    let left = fs::read_dir(scene.path("active")).unwrap().flatten();
+    let names = left.map(|entry| entry.file_name().into_string().unwrap());
+    let left: Vec<String> = names.filter(|name| name != ".tmp").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 #[test]
 fn queue_is_carried_out_by_priority_and_order() {
     let scene = Scene::by_rules("");
