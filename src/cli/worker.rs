@@ -1,13 +1,18 @@
 //! `worker`: agents for the commands of a folder, in a process of their own.
 
+use std::collections::BTreeSet;
+
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
 use super::{
     Access, App, CommandStart, Ended, Exit, Result, WorkerArgs, complain, unless, worker_pools,
 };
+use crate::plan::Plan;
 use crate::plan_time::Clock;
+use crate::store::ListedPlan;
 use crate::view::clock_time;
+use crate::wire::one_line;
 use crate::worker::{self, RoleFilter, WorkerEvent};
 
 /// Takes commands and runs an agent for each.
@@ -21,6 +26,9 @@ pub async fn worker(args: WorkerArgs, start: &CommandStart, mut ended: Ended) ->
         Ok((app, options))
     };
     let (app, mut options) = unless(&mut ended, "no command was taken", opened).await?;
+    if let RoleFilter::Only(role) = &options.role {
+        warn_of_unknown_role(role, &app).await?;
+    }
     let (events, received) = mpsc::unbounded_channel();
     options.events = Some(events);
     let of_role = match &options.role {
@@ -37,6 +45,29 @@ pub async fn worker(args: WorkerArgs, start: &CommandStart, mut ended: Ended) ->
     drop(shown.await);
     worked?;
     Ok(exit)
+}
+
+/// Says that no open plan knows a role, where they know others: the name may be a slip.
+async fn warn_of_unknown_role(role: &str, app: &App) -> Result {
+    let mut known = BTreeSet::new();
+    for ListedPlan { head, .. } in app.plans().await? {
+        if head.may_ask() {
+            known.extend(head.policy.roles.keys().cloned());
+            let assignees = |plan: &Plan, _| -> Vec<String> {
+                let assignees = plan.tasks().filter_map(|task| task.assignee.clone());
+                assignees.collect()
+            };
+            known.extend(app.read(&head.id, assignees).await?);
+        }
+    }
+    if !known.is_empty() && !known.contains(role) {
+        let known: Vec<String> = known.iter().map(|role| format!("`{role}`")).collect();
+        let known = one_line(&known.join(", "), 400);
+        complain(&format!(
+            "! no open plan has a role `{role}`; there are {known}\n"
+        ));
+    }
+    Ok(())
 }
 
 /// Prints what a worker does, a line for each beginning and each end.

@@ -217,6 +217,12 @@ fn separate_worker_reads_role_from_team() {
     }
     // Without the team, roles are only labels, and the worker of a role takes its assigned tasks.
     let _daemon = scene.leave("run --plan plan.md");
+    let slip = "worker --role coders --agent command -- true {report}";
+    let _slip = scene.start_as("slip", slip);
+    scene.await_said(
+        "slip",
+        "! no open plan has a role `coders`; there are `coder`, `reviewer`",
+    );
     let _worker = scene.env.start("worker --role coder --team team.yaml");
     let two = scene.take("the one for the reviewer", |command| {
         command.field("assignee") == Some("reviewer")
