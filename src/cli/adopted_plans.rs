@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 
-use super::{App, CarryOut, Failure, Result, complain, confirm, run_terminal};
-use crate::config::{Home, StoreConfig};
+use super::{App, CarryOut, Exit, Failure, Result, complain, confirm, run_terminal};
+use crate::config::{Home, Layout, StoreConfig};
 use crate::exec::{CarriedFiles, LandingPlace, Project, project_head};
 use crate::plan::{CommandId, Draft, IntegrationBranch, NewHome, PlanHead, PlanId, TaskState};
 use crate::store::{Store, StoreError, StorePlace};
@@ -45,10 +45,13 @@ impl App {
     /// # Errors
     /// It stays where it is: no person wants it here, it has ended, or as [`App::adopt`].
     pub async fn take_over(&mut self, plan: &PlanId, here: bool, how: &CarryOut) -> Result {
+        let head = self.found(plan).await?.head;
+        if let Some(workspace) = self.moved_workspace(&head) {
+            return self.follow_project(&head, workspace, here, how).await;
+        }
         let Some((home, held)) = self.elsewhere(plan).await? else {
             return Ok(());
         };
-        let head = self.found(plan).await?.head;
         let may_ask = !held && run_terminal::may_ask(how);
         let question = format!("Plan {plan} belongs to {home}, and no daemon has it. Go on here?");
         let over = head.status.settled();
@@ -57,6 +60,57 @@ impl App {
         }
         self.adopt(&head, Some(how)).await?.release().await;
         Ok(())
+    }
+
+    /// Returns where the workspace of an open plan may be now, if it is gone: below the folder here, as it was below its own.
+    fn moved_workspace(&self, head: &PlanHead) -> Option<String> {
+        let before = Path::new(&head.workspace);
+        if self.place.is_shared() || head.status.settled() || before.exists() {
+            return None;
+        }
+        let own = self.config.root().join("workspace");
+        let outer = self.config.home().outer();
+        let own = own.strip_prefix(outer).ok()?;
+        let outer_before = match &head.repository {
+            Some(repository) => Path::new(&repository.git_dir).parent()?,
+            None if before.ends_with(own) => before.ancestors().nth(own.components().count())?,
+            None if self.config.home().layout() == Layout::Project => before,
+            None => return None,
+        };
+        let now = outer.join(before.strip_prefix(outer_before).ok()?);
+        now.is_dir().then(|| now.display().to_string())
+    }
+
+    /// Lets a plan go on where its project may be now, if its person wants it: says `here`, or agrees on the terminal.
+    async fn follow_project(
+        &self,
+        head: &PlanHead,
+        workspace: String,
+        here: bool,
+        how: &CarryOut,
+    ) -> Result {
+        let (plan, program) = (&head.id, &self.program);
+        let [from, to] = [&head.workspace, &workspace].map(|folder| one_line(folder, 400));
+        let gone = format!("the folder of plan {plan} is gone: `{from}`");
+        let question = format!(
+            "{gone}\nWas its project moved? Go on in `{to}`, and begin anew what was under way?"
+        );
+        if !(here || run_terminal::may_ask(how) && confirm(&question).await?) {
+            let hint = format!(
+                "if its project was moved, `{program} resume {plan} --here` goes on in `{to}`, and begins anew what was under way"
+            );
+            return Err(Failure::new(anyhow!(gone), Exit::Waiting).hint(hint));
+        }
+        let to = NewHome {
+            home: self.volumes.home(),
+            workspace,
+            queue: None,
+            goes_on: BTreeSet::new(),
+            shown: head.line.as_ref().and_then(|line| line.shown.clone()),
+            moved: true,
+        };
+        let why = "its project was moved";
+        self.change(plan, why, move |draft| draft.adopt(to)).await
     }
 
     /// Makes a plan of another folder one of this folder, and returns a handle with its lease. It is carried out with what is
@@ -126,6 +180,7 @@ impl App {
             queue: how.is_none().then(|| self.queue_entry(&workers)),
             goes_on: goes_on.into_iter().map(|(id, _)| id).collect(),
             shown,
+            moved: false,
         };
         let adopt = move |draft: &mut Draft<'_>| draft.adopt(to);
         let why = match how {

@@ -125,7 +125,7 @@ impl App {
         self.check_team(found)?;
         match over {
             true => Ok(()),
-            false => self.usable(Path::new(&head.workspace)),
+            false => self.usable(Path::new(&head.workspace), false),
         }
     }
 
@@ -282,7 +282,7 @@ impl Work {
         settings.gives_files = kind.is_some_and(|kind| kind.needs_history);
         let roles = in_process_roles::ready(&settings, app, head.is_isolated());
         let roles = Box::pin(roles).await?;
-        daemon::set_torn_aside(&settings).await?;
+        daemon::put_files_right(&settings).await?;
         let (stop, stopping) = watch::channel(false);
         let tasks = workers.start_workers(&mut settings, &stopping);
         let (stop_roles, stopping) = watch::channel(false);

@@ -92,7 +92,7 @@ async fn findings(app: &App) -> Vec<Finding> {
     let workspace = config.workspace();
     findings.extend([
         folder("volumes", &config.root()),
-        match app.usable(&workspace) {
+        match app.usable(&workspace, true) {
             Ok(()) => folder("workspace", &workspace),
             Err(failure) => refused("workspace", failure),
         },

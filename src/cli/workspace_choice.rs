@@ -29,7 +29,7 @@ impl App {
             }
         };
         let path = absolute(&path)?;
-        self.usable(&path)?;
+        self.usable(&path, true)?;
         Ok(path.display().to_string())
     }
 
@@ -57,8 +57,8 @@ impl App {
     /// Checks whether agents can work in a folder; one of plan-agent's own is made later.
     ///
     /// # Errors
-    /// It does not exist, is no folder, or cannot be written to.
-    pub fn usable(&self, workspace: &Path) -> Result {
+    /// It does not exist, is no folder, or cannot be written to. Where the person `may_name` another one, that is said.
+    pub fn usable(&self, workspace: &Path, may_name: bool) -> Result {
         let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
         let denied = rustix::fs::access(workspace, access).map_err(|error| {
             let error = std::io::Error::from(error);
@@ -67,13 +67,17 @@ impl App {
         let there = workspace.exists();
         let (why, hint) = match &denied {
             _ if !there && workspace.starts_with(self.config.root()) => return Ok(()),
-            _ if !there => ("does not exist", "make the folder, or name another one"),
-            _ if !workspace.is_dir() => ("is no folder", "name a folder"),
+            _ if !there => ("does not exist", "make the folder"),
+            _ if !workspace.is_dir() => ("is no folder", "put a folder there"),
             Ok(()) => return Ok(()),
-            Err(denied) => (denied.as_str(), "make it writable, or name another one"),
+            Err(denied) => (denied.as_str(), "make it writable"),
         };
         let error = anyhow!("the workspace `{}` {why}", workspace.display());
-        Err(Failure::usage(error).hint(format!("{hint}: --workspace DIR")))
+        let other = match may_name {
+            true => ", or name another one: --workspace DIR",
+            false => "",
+        };
+        Err(Failure::usage(error).hint(format!("{hint}{other}")))
     }
 
     /// Returns the folder that a plan file means, if it lies below that file or a person confirms it: a plan file may be a
@@ -102,7 +106,7 @@ impl App {
                 return Err(Failure::usage(error).hint("name another one: --workspace DIR"));
             }
         }
-        self.usable(&path)?;
+        self.usable(&path, true)?;
         Ok(path.components().collect::<PathBuf>().display().to_string())
     }
 }

@@ -52,7 +52,7 @@ use exchange::{Exchange, ExchangeKey};
 pub use internal_plans::tidy as tidy_internal;
 pub use plans_at_work::plan_with_left_agent;
 use plans_at_work::{PlanEvent, PlansAtWork, open};
-pub use recover_exchange_files::set_torn_aside;
+pub use recover_exchange_files::put_files_right;
 pub use settings::{
     DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, KeptWorkers, Models, Notice,
     PlanAtWork, StartedWorkers, TakeUp,

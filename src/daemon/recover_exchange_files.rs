@@ -7,13 +7,14 @@ use crate::plan::{CommandId, Draft, EndCommand, Plan, QuestionId, ROLE};
 use crate::volumes::{CommandPlace, Volumes, VolumesError};
 use crate::wire::question_file;
 
-/// Moves aside the files of a plan and its internal plans that a power cut tore: commands, `end` commands and
-/// questions. They are published again when the daemon begins; a second or an incomplete run changes nothing. Call
-/// this before any worker of this process begins: it would claim half a command.
+/// Puts the files of a plan and its internal plans right. Commands, `end` commands and questions that a power cut tore are moved
+/// aside, and published again when the daemon begins. Commands that are to be taken back are. A second or an incomplete run changes
+/// nothing. Call this before any worker of this process begins: it would claim half a command, or go on with one that a dead worker
+/// had and that is not wanted any more.
 ///
 /// # Errors
 /// The store or the file system failed.
-pub async fn set_torn_aside(settings: &DaemonSettings) -> anyhow::Result<()> {
+pub async fn put_files_right(settings: &DaemonSettings) -> anyhow::Result<()> {
     let store = &settings.store;
     let volumes = settings.volumes.clone();
     let waiting = effect_work::blocking(move || waiting(&volumes)).await?;
@@ -21,10 +22,16 @@ pub async fn set_torn_aside(settings: &DaemonSettings) -> anyhow::Result<()> {
     let internal = internal.into_iter().map(|listed| listed.head.id);
     for plan in std::iter::once(settings.plan.clone()).chain(internal) {
         let (waiting, program) = (waiting.clone(), settings.program.clone());
-        let texts = store.read(&plan, move |plan, _| texts(plan, &waiting, &program));
-        let (commands, ends, questions) = texts.await?;
+        let texts = store.read(&plan, move |plan, _| {
+            let recalls = plan.recalls().map(|attempt| attempt.id.clone());
+            (texts(plan, &waiting, &program), recalls.collect::<Vec<_>>())
+        });
+        let ((commands, ends, questions), recalls) = texts.await?;
         let volumes = settings.volumes.clone();
-        let set_aside = move || {
+        let put_right = move || {
+            for id in recalls {
+                volumes.recall(&id)?;
+            }
             for (id, text) in commands {
                 volumes.set_torn_command_aside(&id, &text)?;
             }
@@ -39,7 +46,7 @@ pub async fn set_torn_aside(settings: &DaemonSettings) -> anyhow::Result<()> {
             }
             Ok(())
         };
-        effect_work::blocking(set_aside).await?;
+        effect_work::blocking(put_right).await?;
     }
     Ok(())
 }

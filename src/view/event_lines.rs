@@ -274,7 +274,7 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
         Event::Reset => ("every task is as at the beginning".into(), Plain),
         Event::Adopted { from, by } => {
             let (from, by) = (short(from), short(by));
-            let text = format!("taken over by {by}: the daemon of {from} is gone");
+            let text = format!("goes on in {by}; it was in {from}");
             (text, Bold)
         }
         Event::NotAdopted { by, reason } => {

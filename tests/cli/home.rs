@@ -313,3 +313,55 @@ fn copy_of_a_project_does_nothing_to_the_original() {
     assert_eq!(project.git("for-each-ref"), before);
     has(env.exits(0, "-C project merge").stdout, "are in `main`");
 }
+
+#[test]
+fn plan_goes_on_where_its_project_was_moved_to() {
+    let env = TestEnv::new();
+    let Some(project) = Project::new(&env) else {
+        return;
+    };
+    project.git("add .");
+    project.git("commit --quiet -m all");
+    env.write(
+        "plan.md",
+        "# Both\n\n## First\n\nMake it.\n\n## Second\n\n- after: 1\n\nMake it.\n",
+    );
+    // The second run ends once there is a file `go`.
+    let at = env.path("").display().to_string();
+    let script = r#"
+if [ -e first.txt ]; then
+  echo begun >> @AT@/begun
+  until [ -e @AT@/go ]; do sleep 0.02; done
+  echo made > second.txt
+else
+  echo made > first.txt
+fi
+printf -- '---\nstatus: SUCCESS\n---\n\ndone\n' > "$1.tmp"; mv "$1.tmp" "$1""#;
+    env.write("agent.sh", &script.replace("@AT@", &at));
+    let agent = format!("--agent command -- sh {at}/agent.sh {{report}}");
+    env.exits(
+        0,
+        format!("-C project run --detach --plan ../plan.md {agent}"),
+    );
+    wait_until("the second task is in progress", || {
+        env.path("begun").exists()
+    });
+    env.exits(0, "-C project stop");
+    std::fs::rename(&project.folder, env.path("moved")).unwrap();
+    env.write("go", "");
+    let refused = env.exits(4, "-C moved resume");
+    has(
+        &refused.stderr,
+        ["is gone: `", "if its project was moved, `"],
+    );
+    env.exits(
+        0,
+        format!("-C moved resume --here --no-input --quiet {agent}"),
+    );
+    has(env.exits(0, "-C moved log").stdout, "goes on in ");
+    env.exits(0, "-C moved merge");
+    for made in ["first.txt", "second.txt"] {
+        assert!(env.path("moved").join(made).exists(), "{made}");
+    }
+    assert_eq!(env.read("begun"), "begun\nbegun\n");
+}

@@ -293,7 +293,10 @@ fn run_rejects_unusable_workspace() {
             "nowhere",
             "[FOLDER]/nowhere` does not exist\nHint: make the folder",
         ),
-        ("file", "[FOLDER]/file` is no folder\nHint: name a folder"),
+        (
+            "file",
+            "[FOLDER]/file` is no folder\nHint: put a folder there, or name another one",
+        ),
     ] {
         let ran = scene.exits(2, ["run", "--plan", "one.md", "--workspace", named]);
         has(ran.seen(&scene.env), told);

@@ -125,7 +125,7 @@ fn another_daemon_goes_on_when_one_is_killed() {
     there.does(&there.scene.take_task(3), "three.txt");
     there.scene.await_status("completed");
     has(there.results(&plan), ["one.txt", "two.txt", "three.txt"]);
-    has(there.scene.works("log"), "taken over by ");
+    has(there.scene.works("log"), "goes on in ");
     // What comes too late where it was is no report of it any more.
     here.scene.succeed(&second, "late");
     here.scene

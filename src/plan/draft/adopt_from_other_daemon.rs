@@ -18,6 +18,8 @@ pub struct NewHome {
     pub goes_on: BTreeSet<CommandId>,
     /// Where the branch of the results is there, if the plan was there before.
     pub shown: Option<String>,
+    /// The exchange folder has come along: what was under way is taken back.
+    pub moved: bool,
 }
 
 impl Draft<'_> {
@@ -58,7 +60,7 @@ impl Draft<'_> {
             for attempt in gone.cloned().collect::<Vec<_>>() {
                 self.insert_attempt(Attempt {
                     session: None,
-                    recall: false,
+                    recall: attempt.recall && to.moved,
                     ..attempt
                 });
             }
@@ -76,7 +78,8 @@ impl Draft<'_> {
             };
             self.end_session(&id, end);
         }
-        let from = self.plan.head().home.clone().unwrap_or_default();
+        let head = self.plan.head();
+        let from = head.home.as_ref().unwrap_or(&head.workspace).clone();
         let by = to.home.clone();
         self.log(Event::Adopted { from, by });
         self.change_head(|head| {

@@ -206,6 +206,7 @@ fn adopted_plan_begins_anew_what_was_under_way() {
         queue: None,
         goes_on: [command(3)].into(),
         shown: None,
+        moved: false,
     };
     apply(&mut plan, |draft| draft.adopt(to.clone()));
     // Its agent is behind a relay.
@@ -217,6 +218,14 @@ fn adopted_plan_begins_anew_what_was_under_way() {
         goes_on: BTreeSet::new(),
         ..to
     };
+    let mut moved = plan.clone();
+    let come_along = NewHome {
+        moved: true,
+        ..to.clone()
+    };
+    apply(&mut moved, |draft| draft.adopt(come_along));
+    let taken_back: Vec<_> = moved.recalls().map(|attempt| attempt.id.clone()).collect();
+    assert_eq!(taken_back, [command(3)]);
     apply(&mut plan, |draft| draft.adopt(to.clone()));
     assert_eq!(states(&plan), ["completed", "completed", "pending"]);
     assert_eq!(plan.open_attempts().count() + plan.recalls().count(), 0);
