@@ -1,36 +1,40 @@
-//! The command line: every subcommand with its flags, and the text of `--help`. Nothing is decided here.
+//! The command line: every subcommand, how plans and tasks are named, and the text of `--help`. The flags of larger commands are in
+//! files of their own. Nothing is decided here.
 
 mod carry_out_flags;
+mod results;
+mod run;
+mod show;
 mod steering;
+mod tools;
 mod value_parsers;
 mod web;
+mod workers;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::plan::TaskId;
-use crate::tools::Dialect;
-use value_parsers::{dialects, local_address, not_empty, param, task_number};
+use value_parsers::{not_empty, task_number};
 
 pub use carry_out_flags::{AgentArgs, CarryOut, FILES, TeamArgs};
-pub use steering::{AddArgs, RetryArgs, SettleArgs, TellArgs};
+pub use results::{MergeArgs, PruneArgs};
+pub use run::{DaemonArgs, MakePlan, NewPlanArgs, ResumeArgs, RunArgs};
+pub use show::{
+    DiffArgs, LogArgs, LogsArgs, OutcomesArgs, PlanFormat, PlansArgs, ShowArgs, StatusArgs,
+};
+pub use steering::{AbortArgs, AddArgs, AnswerArgs, RestoreArgs, RetryArgs, SettleArgs, TellArgs};
+pub use tools::{McpArgs, ToolArgs, ToolsArgs};
 pub use web::WebArgs;
-
-/// The heading of what names the agent.
-const AGENT: &str = "Agent";
+pub use workers::{RelayArgs, WorkerArgs};
 
 /// The heading of what names the team and what it does.
 const TEAM: &str = "Team";
 
 /// The place of what every command takes: below its own flags.
 const LAST: usize = 100;
-
-/// The dialects of the tools, the word for all of plans, and the one that controls a daemon.
-const DIALECTS: &str = "plan-tool|plan-manager|notebook|tasks|all|control";
-const ALL_DIALECTS: &str = "all";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -226,230 +230,11 @@ pub enum StoreAct {
     },
 }
 
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  plan-agent run --plan examples/quickstart.md --agent shell
-  plan-agent run \"Add a health endpoint\" --review --agent claude
-  plan-agent run \"Translate the docs\" --detach
-  plan-agent run --team examples/team.yaml --workflow feature --param feature=\"a health endpoint\"
-
-Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another program, a person.")]
-pub struct RunArgs {
-    /// What is to be reached, in your words
-    #[arg(value_parser = not_empty)]
-    pub goal: Option<String>,
-
-    /// Carry out this plan file instead of asking a model for a plan
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["goal", "workflow"])]
-    pub plan: Option<PathBuf>,
-
-    #[command(flatten)]
-    pub new: NewPlanArgs,
-
-    /// Show the plan and ask before anything starts
-    #[arg(long)]
-    pub review: bool,
-
-    #[command(flatten)]
-    pub queue: QueueArgs,
-
-    #[command(flatten)]
-    pub carry_out: CarryOut,
-}
-
-/// What `daemon` carries out: what is queued, until it is stopped, unless `run` leaves it behind for more.
-#[derive(Debug, Args)]
-pub struct DaemonArgs {
-    /// The plan to carry out first
-    #[arg(hide = true, requires = "confirmed")]
-    pub plan: Option<String>,
-
-    /// What stands for the settings that the process which starts it made sure of
-    #[arg(long, hide = true)]
-    pub confirmed: Option<String>,
-
-    /// Serve the page meanwhile, as `web` does
-    #[arg(long)]
-    pub web: bool,
-
-    /// Without a terminal, until every queued plan has ended
-    #[arg(long, hide = true, conflicts_with = "plan")]
-    pub rest: bool,
-}
-
-/// Whether and when a daemon of the folder carries a new plan out.
-#[derive(Debug, Default, Args)]
-pub struct QueueArgs {
-    /// Leave the plan to the daemon of this folder, and return
-    #[arg(long, conflicts_with_all = ["detach", "json", "quiet", "web"])]
-    pub queue: bool,
-
-    /// Begin when this plan has ended
-    #[arg(long, value_name = "PLAN", requires = "queue")]
-    pub after: Option<String>,
-
-    /// Begin before queued plans of a lower number
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        requires = "queue",
-        allow_negative_numbers = true
-    )]
-    pub priority: Option<i32>,
-}
-
-/// What a new plan is called, where its tasks are done, and the workflow that it is made from without asking a model.
-#[derive(Debug, Args)]
-pub struct NewPlanArgs {
-    /// What to call the plan
-    #[arg(long)]
-    pub name: Option<String>,
-
-    /// The folder that agents work in
-    #[arg(long, value_name = "DIR")]
-    pub workspace: Option<PathBuf>,
-
-    /// Make the plan from this workflow of the team, without asking a model; the goal may then be left out
-    #[arg(long, help_heading = TEAM)]
-    pub workflow: Option<String>,
-
-    /// A parameter of the workflow; once for each
-    #[arg(
-        long = "param",
-        value_name = "NAME=VALUE",
-        requires = "workflow",
-        value_parser = param,
-        help_heading = TEAM
-    )]
-    pub params: Vec<(String, String)>,
-}
-
-#[derive(Debug, Args)]
-pub struct MakePlan {
-    /// What is to be reached, in your words
-    #[arg(value_parser = not_empty, required_unless_present = "workflow")]
-    pub goal: Option<String>,
-
-    #[command(flatten)]
-    pub new: NewPlanArgs,
-
-    #[command(flatten)]
-    pub team: TeamArgs,
-
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-It goes on with the agent, the team, the model and the rights that it was begun with, and says so; flags name others.")]
-pub struct ResumeArgs {
-    #[command(flatten)]
-    pub on: OnPlan,
-
-    /// Take over a plan of another folder, if no daemon has it
-    #[arg(long)]
-    pub here: bool,
-
-    #[command(flatten)]
-    pub carry_out: CarryOut,
-}
-
 /// Names a plan.
 #[derive(Debug, Args)]
 pub struct OnPlan {
     /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
     pub plan: Option<String>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-The branch that is checked out in the project moves forward, or gets a merge commit. No file with changes of yours is touched: \
-where one would be, nothing is done.")]
-pub struct MergeArgs {
-    #[command(flatten)]
-    pub on: OnPlan,
-
-    /// The branch that is checked out, where the plan began on another one
-    #[arg(long, value_name = "BRANCH")]
-    pub into: Option<String>,
-
-    /// Make one commit of all results, with the goal as its subject
-    #[arg(long)]
-    pub squash: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Only of plans that have ended. Nothing that is not merged is removed, unless it is named.")]
-pub struct PruneArgs {
-    /// Remove this branch and its worktree, although it is not merged
-    #[arg(long, value_name = "NAME")]
-    pub unmerged: Vec<String>,
-}
-
-#[derive(Debug, Args)]
-pub struct PlansArgs {
-    /// Those too that were put into the history or deleted, and what roles make of their tasks
-    #[arg(long)]
-    pub all: bool,
-
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct StatusArgs {
-    #[command(flatten)]
-    pub on: OnPlan,
-
-    /// Show it again after every change, until the plan ends
-    #[arg(long)]
-    pub watch: bool,
-
-    /// Show at most N tasks
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    pub limit: usize,
-
-    /// Print JSON; with --watch one object a line
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct ShowArgs {
-    #[command(flatten)]
-    pub on: OnPlan,
-
-    /// As a plan file (md), as it is stored (json), or as a graph for Graphviz (dot) or Mermaid
-    #[arg(
-        long,
-        value_enum,
-        default_value_t = PlanFormat::Md,
-        hide_possible_values = true,
-        value_name = "md|json|dot|mermaid"
-    )]
-    pub format: PlanFormat,
-
-    /// As it was after change N; `log` shows the numbers
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
-    pub at: Option<i64>,
-}
-
-/// How a plan is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PlanFormat {
-    /// A plan file, which `run --plan` reads
-    Md,
-    /// Every row as it is stored
-    Json,
-    /// A graph for Graphviz
-    Dot,
-    /// A graph for Mermaid
-    Mermaid,
 }
 
 /// Names a task.
@@ -462,22 +247,6 @@ pub struct OnTask {
     /// The number of the task
     #[arg(value_name = "N", value_parser = task_number)]
     pub task: TaskId,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Without a task it lists the tasks that changed something, with --stat the files of each.\nOf a completed task it is what was accepted, of any other what is there so far. Lines are shown for plans whose tasks have\nworktrees: [run] isolation = \"worktree\".")]
-pub struct DiffArgs {
-    #[command(flatten)]
-    pub on: OnPlanOrTask,
-
-    /// Only list the files, with how many lines changed
-    #[arg(long)]
-    pub stat: bool,
-
-    /// Show the task as it was after this attempt
-    #[arg(long, value_name = "K")]
-    pub attempt: Option<u32>,
 }
 
 /// Names a plan or one of its tasks.
@@ -502,136 +271,6 @@ impl OnPlanOrTask {
     }
 }
 
-#[derive(Debug, Args)]
-pub struct OutcomesArgs {
-    /// Count only from this day on, such as 2026-11-01, or for so long back, such as 7d
-    #[arg(long, value_name = "WHEN")]
-    pub since: Option<String>,
-
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct LogArgs {
-    #[command(flatten)]
-    pub on: OnPlan,
-
-    /// Go on with what happens, until the plan ends
-    #[arg(long)]
-    pub follow: bool,
-
-    /// Print one JSON object a line
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct LogsArgs {
-    #[command(flatten)]
-    pub on: OnTask,
-
-    /// Of attempt K instead of the latest
-    #[arg(long, value_name = "K")]
-    pub attempt: Option<u32>,
-
-    /// Go on with what the agent does, until the attempt ends
-    #[arg(long)]
-    pub follow: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(
-    allow_missing_positional = true,
-    after_help = "Example:\n  plan-agent answer retry --note \"the port is 8081\""
-)]
-pub struct AnswerArgs {
-    /// The question, by the beginning or end of its id [default: the only open one]
-    pub question: Option<String>,
-
-    /// approve, accept, retry, drop-check, skip, replan, wait, reply, more, allow-once, allow-always, deny or abort, as the
-    /// question offers; may be shortened as at its prompt; `?` explains
-    pub choice: String,
-
-    /// Words that go along: a correction, a direction, the answer to an agent
-    #[arg(long, value_name = "TEXT")]
-    pub note: Option<String>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Commands that nobody has taken are taken back, agents at work are asked to stop. Files, branches and worktrees stay as they \
-are, and `status`, `log` and `diff` go on showing the plan. `stop` ends only the daemon: `resume` goes on then.")]
-pub struct AbortArgs {
-    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, once you agree]
-    pub plan: Option<String>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-What has happened since stays in the log, and the files that agents have written stay as they are. A plan that was being \
-carried out comes back paused; what was under way then is to be done again.")]
-pub struct RestoreArgs {
-    #[command(flatten)]
-    pub on: OnPlan,
-
-    /// As it was after change N; `log` shows the numbers
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
-    pub at: i64,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  plan-agent worker --agent claude
-  plan-agent worker --agent codex --role reviewer
-  plan-agent worker --agent command -- my-agent {prompt_file}")]
-#[command(mut_arg("agent", without_relay))]
-pub struct WorkerArgs {
-    /// Take only what is assigned to this role; of a team, with the role's agent unless another is named
-    #[arg(long, value_name = "ROLE", value_parser = not_empty)]
-    pub role: Option<String>,
-
-    #[command(flatten)]
-    pub agent: AgentArgs,
-
-    #[command(flatten)]
-    pub team: TeamArgs,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  plan-agent relay --agent claude
-  plan-agent relay --role coder --role tester --agent codex --lanes 2
-
-The daemon elsewhere is started with `--agent relay`, or has roles with `worker: relay`. Both use the same [store] url, and name
-the project by one id under [projects]. Without --agent, whoever works with the folder here takes the commands.")]
-#[command(mut_arg("agent", without_relay))]
-pub struct RelayArgs {
-    /// Take what is assigned to this role, as often as named; without it, what has no role
-    #[arg(long, value_name = "ROLE", value_parser = not_empty)]
-    pub role: Vec<String>,
-
-    /// The most commands at once
-    #[arg(long, value_name = "N", default_value = "1", value_parser = lanes)]
-    pub lanes: usize,
-
-    #[command(flatten)]
-    pub agent: AgentArgs,
-}
-
-/// Another relay cannot do the commands.
-fn without_relay(agent: clap::Arg) -> clap::Arg {
-    agent.value_name("claude|codex|gemini|opencode|aider|command|shell|files")
-}
-
-fn lanes(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| (1..=64).contains(number));
-    number.ok_or_else(|| "it is a number from 1 to 64".to_owned())
-}
-
 /// What is done with the unit of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ServiceAct {
@@ -641,66 +280,6 @@ pub enum ServiceAct {
     Remove,
     /// Say whether it is there, and active
     Status,
-}
-
-/// Dialects of the tools: one, or all. They are one word, and clap takes several words for an argument that is called a `Vec`.
-pub type Dialects = Vec<Dialect>;
-
-#[derive(Debug, Args)]
-pub struct ToolsArgs {
-    /// Only the tools of this dialect
-    #[arg(long, value_parser = dialects, value_name = DIALECTS, default_value = "all", hide_default_value = true)]
-    pub dialect: Dialects,
-
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  plan-agent tool TaskCreate '{\"subject\": \"Write the parser\"}'
-  plan-agent tool create_plan_from_structure - < plan.json
-
-Prints the answer as one line of JSON. Exits with 0 if the tool did it, with 1 if not.")]
-pub struct ToolArgs {
-    /// The tool; `tools` lists them
-    pub name: String,
-
-    /// Its arguments as a JSON object; `-` reads them from standard input
-    #[arg(value_name = "JSON", default_value = "{}", hide_default_value = true)]
-    pub arguments: String,
-
-    /// The dialect that the tool is of
-    #[arg(long, value_parser = dialects, value_name = DIALECTS, default_value = "all", hide_default_value = true)]
-    pub dialect: Dialects,
-
-    /// The plan, by its key or the beginning of its id [default: the dialect's latest]
-    #[arg(long)]
-    pub plan: Option<String>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  claude mcp add plan -- plan-agent mcp
-  plan-agent mcp --dialect notebook --plan abcdefgh
-  plan-agent mcp --http 127.0.0.1:8765
-
-Over HTTP a client sends the token that is in volumes/mcp.token: `Authorization: Bearer TOKEN`.")]
-pub struct McpArgs {
-    /// The tools that are served
-    #[arg(long, value_parser = dialects, value_name = DIALECTS, default_value = "tasks")]
-    pub dialect: Dialects,
-
-    /// The plan, by its key or the beginning of its id [default: the dialect's latest]
-    #[arg(long)]
-    pub plan: Option<String>,
-
-    /// Serve over HTTP at this address of this machine instead of standard input and output; port 0 takes any
-    #[arg(long, value_name = "127.0.0.1:PORT", value_parser = local_address)]
-    pub http: Option<SocketAddr>,
 }
 
 #[derive(Debug, Args)]
@@ -755,16 +334,6 @@ mod tests {
             names.to_vec(),
             [crate::agents::names(), vec![FILES]].concat()
         );
-    }
-
-    #[test]
-    fn accepts_every_dialect_name() {
-        let all = Dialect::ALL.map(Dialect::as_str).join("|");
-        assert_eq!(DIALECTS, format!("{all}|{ALL_DIALECTS}|control"));
-        assert_eq!(dialects("control"), Ok(vec![Dialect::Control]));
-        assert_eq!(dialects("all"), Ok(Dialect::ALL.to_vec()));
-        assert_eq!(dialects("tasks"), Ok(vec![Dialect::Tasks]));
-        assert!(dialects("task").is_err());
     }
 
     #[test]

@@ -5,8 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
-use super::{AGENT, TEAM};
+use super::TEAM;
 use crate::wire::quoted;
+
+/// The heading of what names the agent.
+const AGENT: &str = "Agent";
 
 /// The agents that are built in, with what they are.
 pub(super) const AGENTS: [(&str, &str); 9] = [

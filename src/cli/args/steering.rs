@@ -1,8 +1,9 @@
-//! Commands that steer a plan while it is carried out.
+//! Commands that steer a plan: its questions, its tasks, its end.
 
 use clap::Args;
 
-use super::{OnTask, not_empty, task_number};
+use super::value_parsers::{not_empty, task_number};
+use super::{OnPlan, OnTask};
 use crate::plan::TaskId;
 
 #[derive(Debug, Args)]
@@ -102,4 +103,44 @@ pub struct AddArgs {
     /// A check of config.toml that it has to pass; once for each
     #[arg(long = "check", value_name = "NAME")]
     pub checks: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    allow_missing_positional = true,
+    after_help = "Example:\n  plan-agent answer retry --note \"the port is 8081\""
+)]
+pub struct AnswerArgs {
+    /// The question, by the beginning or end of its id [default: the only open one]
+    pub question: Option<String>,
+
+    /// approve, accept, retry, drop-check, skip, replan, wait, reply, more, allow-once, allow-always, deny or abort, as the
+    /// question offers; may be shortened as at its prompt; `?` explains
+    pub choice: String,
+
+    /// Words that go along: a correction, a direction, the answer to an agent
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Commands that nobody has taken are taken back, agents at work are asked to stop. Files, branches and worktrees stay as they \
+are, and `status`, `log` and `diff` go on showing the plan. `stop` ends only the daemon: `resume` goes on then.")]
+pub struct AbortArgs {
+    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, once you agree]
+    pub plan: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What has happened since stays in the log, and the files that agents have written stay as they are. A plan that was being \
+carried out comes back paused; what was under way then is to be done again.")]
+pub struct RestoreArgs {
+    #[command(flatten)]
+    pub on: OnPlan,
+
+    /// As it was after change N; `log` shows the numbers
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    pub at: i64,
 }

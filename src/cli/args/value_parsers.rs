@@ -2,20 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{ALL_DIALECTS, DIALECTS, Dialects};
 use crate::plan::TaskId;
-use crate::tools::Dialect;
-
-pub(super) fn dialects(word: &str) -> Result<Dialects, String> {
-    if word == ALL_DIALECTS {
-        return Ok(Dialect::ALL.to_vec());
-    }
-    let mut all = Dialect::ALL.into_iter().chain([Dialect::Control]);
-    match all.find(|one| one.as_str() == word) {
-        Some(one) => Ok(vec![one]),
-        None => Err(format!("must be one of {}", DIALECTS.replace('|', ", "))),
-    }
-}
 
 pub(super) fn local_address(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<SocketAddr>() {
