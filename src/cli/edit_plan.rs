@@ -36,59 +36,91 @@ pub async fn edit(args: &OnPlanOrTask, start: &CommandStart, mut ended: Ended) -
         };
         return Err(app.refused(refusal, &plan));
     }
-    let mut text = given.text.clone();
-    loop {
-        let mut editor = Editor::open(&text, &given.text).map_err(|error| {
-            Failure::failed(error).hint("name an editor that is there: EDITOR=nano")
-        })?;
-        let closed = tokio::select! {
-            exit = &mut ended => {
-                complain(&format!("{}\n", unchanged(editor.end().await)));
-                return Ok(exit);
-            }
-            closed = editor.closed() => closed,
-        };
-        let edited = match closed {
-            Ok(edited) => edited,
-            Err(error) => return Err(Failure::failed(error).hint(unchanged(editor.keep()))),
-        };
-        let written = without_comments(&edited);
-        if written == given.text {
-            app.say("nothing was changed")?;
-            return Ok(Exit::Done);
+    let mut edit = PlanEdit::new(&plan, given, BY);
+    let made = tokio::select! {
+        made = edit.carry_out(&app) => made?,
+        exit = &mut ended => {
+            let said = match edit.editor.is_some() {
+                true => unchanged(edit.end().await),
+                false => "the edit may have taken effect".to_owned(),
+            };
+            complain(&format!("{said}\n"));
+            return Ok(exit);
         }
-        let problems = match app.apply_edit(&plan, &given, written, BY).await {
-            Ok(Ok(said)) => {
-                match said {
-                    Some(said) => app.report(&plan, &said).await?,
-                    None => app.say("nothing was changed")?,
-                }
-                return Ok(Exit::Done);
-            }
-            Ok(Err(problems)) => problems,
-            Err(failure) => return Err(failure.hint(unchanged(editor.keep()))),
-        };
-        let again = with_comments(&problems, written);
-        // A program that edits would do the same again, and so would a person who has given up.
-        if edited == text || !stdin().is_terminal() {
-            return Err(Failure::problems("plan.md", &problems).hint(unchanged(editor.keep())));
-        }
-        text = again;
+    };
+    match made {
+        Some(said) => app.report(&plan, &said).await?,
+        None => app.say("nothing was changed")?,
     }
+    Ok(Exit::Done)
 }
 
-impl App {
-    /// Makes an edit, and returns what it did, `None` for nothing; or what is wrong with it.
-    pub(super) async fn apply_edit(
-        &self,
-        plan: &PlanId,
-        given: &PlanToEdit,
-        text: &str,
-        by: &'static str,
-    ) -> Result<Result<Option<String>, Vec<Problem>>> {
-        let head = self.read(plan, |plan, _| plan.head().clone()).await?;
-        let mismatches = |file: &_, workspace: &_| self.mismatches(file, workspace);
-        let edited = match steering::read_edit(given, text, &head, mismatches) {
+/// A plan's text in the hands of a person.
+pub(super) struct PlanEdit {
+    plan: PlanId,
+    given: PlanToEdit,
+    /// Who makes the change, for the log.
+    by: &'static str,
+    /// In which the person edits now.
+    editor: Option<Editor>,
+}
+
+impl PlanEdit {
+    pub(super) fn new(plan: &PlanId, given: PlanToEdit, by: &'static str) -> Self {
+        Self {
+            plan: plan.clone(),
+            given,
+            by,
+            editor: None,
+        }
+    }
+
+    /// Lets the person edit until the text is right, or comes back as it was given. Returns what the edit did, `None` for nothing.
+    /// This future may be dropped on the way: [`PlanEdit::end`] ends the editor then.
+    ///
+    /// # Errors
+    /// The editor fails, the person leaves a text in which something is wrong, or the edit cannot be stored.
+    pub(super) async fn carry_out(&mut self, app: &App) -> Result<Option<String>> {
+        let mut text = self.given.text.clone();
+        loop {
+            let editor = Editor::open(&text, &self.given.text).map_err(|error| {
+                Failure::failed(error).hint("name an editor that is there: EDITOR=nano")
+            })?;
+            let closed = self.editor.insert(editor).closed().await;
+            let editor = self.editor.take();
+            let kept = || unchanged(editor.and_then(Editor::keep));
+            let edited = match closed {
+                Ok(edited) => edited,
+                Err(error) => return Err(Failure::failed(error).hint(kept())),
+            };
+            let written = without_comments(&edited);
+            if written == self.given.text {
+                return Ok(None);
+            }
+            let problems = match self.apply(app, written).await {
+                Ok(Ok(said)) => return Ok(said),
+                Ok(Err(problems)) => problems,
+                Err(failure) => return Err(failure.hint(kept())),
+            };
+            // A program that edits would do the same again, and so would a person who has given up.
+            if edited == text || !stdin().is_terminal() {
+                return Err(Failure::problems("plan.md", &problems).hint(kept()));
+            }
+            text = with_comments(&problems, written);
+        }
+    }
+
+    /// Ends the editor, and returns where the text is kept if the person has changed it.
+    pub(super) async fn end(self) -> Option<PathBuf> {
+        self.editor?.end().await
+    }
+
+    /// Makes the edit, and returns what it did, `None` for nothing; or what is wrong with it.
+    async fn apply(&self, app: &App, text: &str) -> Result<Result<Option<String>, Vec<Problem>>> {
+        let plan = &self.plan;
+        let head = app.read(plan, |plan, _| plan.head().clone()).await?;
+        let mismatches = |file: &_, workspace: &_| app.mismatches(file, workspace);
+        let edited = match steering::read_edit(&self.given, text, &head, mismatches) {
             Ok(edited) if edited.is_empty() => return Ok(Ok(None)),
             Ok(edited) => edited,
             Err(problems) => return Ok(Err(problems)),
@@ -96,7 +128,7 @@ impl App {
         let said = format!("plan {plan}: {}", steering::summary(&edited));
         let why = steering::why_edited(&edited);
         let change = move |draft: &mut Draft<'_>| steering::edit(draft, edited);
-        let refused = match self.store().await?.change(plan, by, &why, change).await {
+        let refused = match app.store().await?.change(plan, self.by, &why, change).await {
             Ok(refused) => refused,
             Err(StoreError::Refused(refusal)) => vec![refusal],
             Err(error) => return Err(error.into()),
@@ -109,7 +141,7 @@ impl App {
 }
 
 /// Returns a text below what is wrong with it; the lines are those of the text that the person sees then.
-pub(super) fn with_comments(problems: &[Problem], text: &str) -> String {
+fn with_comments(problems: &[Problem], text: &str) -> String {
     let lines = |shift: usize| {
         let shown = problems.iter().flat_map(move |problem| {
             let hint = problem.hint.as_ref().map(|hint| format!("Hint: {hint}"));
@@ -126,7 +158,7 @@ pub(super) fn with_comments(problems: &[Problem], text: &str) -> String {
     lines(lines(0).len()).concat() + text
 }
 
-pub(super) fn without_comments(text: &str) -> &str {
+fn without_comments(text: &str) -> &str {
     let mut text = text;
     while let Some(rest) = text.strip_prefix(COMMENT) {
         text = rest.split_once('\n').map_or("", |(_, rest)| rest);
@@ -135,7 +167,7 @@ pub(super) fn without_comments(text: &str) -> &str {
 }
 
 /// Says that nothing was changed, and where the person's text is.
-pub(super) fn unchanged(kept: Option<PathBuf>) -> String {
+fn unchanged(kept: Option<PathBuf>) -> String {
     let kept = kept.map(|path| printable(&path.display().to_string()));
     let kept = kept.map(|path| format!("; what you had written is in `{path}`"));
     format!("nothing was changed{}", kept.unwrap_or_default())

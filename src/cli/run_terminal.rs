@@ -15,9 +15,10 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use self::super::{
-    App, CarryOut, Editor, Ended, Exit, Failure, Result, Work, complain, exit_of, live_area,
+    App, CarryOut, Ended, Exit, Failure, Result, Work, complain, exit_of, live_area,
     shown_from_here,
 };
+use super::edit_plan::PlanEdit;
 use super::live_area::LiveArea;
 use super::prompt::Prompt;
 use crate::daemon::DaemonEnd;
@@ -68,7 +69,7 @@ pub struct Foreground<'a> {
     asked: Option<QuestionId>,
     prompt: Prompt,
     /// In which the person edits the plan now.
-    editor: Option<Editor>,
+    edit: Option<PlanEdit>,
     failures: RepeatedFailures,
     /// On a terminal that can draw it.
     live: Option<LiveArea>,
@@ -99,7 +100,7 @@ impl<'a> Foreground<'a> {
             names,
             asked: None,
             prompt: Prompt::default(),
-            editor: None,
+            edit: None,
             failures: RepeatedFailures::default(),
         })
     }
@@ -132,8 +133,8 @@ impl<'a> Foreground<'a> {
         // Nothing is asked any more; what is asked nevertheless is printed.
         self.asks = false;
         self.prompt.end(self.app.out)?;
-        if let Some(editor) = self.editor.take()
-            && let Some(kept) = editor.end().await
+        if let Some(edit) = self.edit.take()
+            && let Some(kept) = edit.end().await
         {
             let kept = printable(&kept.display().to_string());
             let said = format!("\nthe editor was ended; what you had written is in `{kept}`\n");

@@ -1,13 +1,15 @@
 //! The questions on the terminal of a running plan: put one after the other, explained, answered.
 
 use super::super::answer_words::{Typed, explanation, keys, offer, read};
-use super::super::edit_plan::{unchanged, with_comments, without_comments};
-use super::super::editor::Editor;
-use super::{Failure, Foreground};
+use super::super::edit_plan::PlanEdit;
+use super::{Failure, Foreground, complain};
 use crate::plan::{Draft, HumanQuestion, HumanQuestionKind, ModelQuestion, Plan, QuestionId};
 use crate::store::StoreError;
 use crate::view::{self, AtWork, Paint, Style};
 use crate::wire::{PlanToEdit, joined, one_line, printable};
+
+/// Who answers and edits here, for the log.
+const BY: &str = "terminal";
 
 /// The longest name of a task in a prompt, in characters.
 const NAME: usize = 30;
@@ -116,9 +118,8 @@ impl Foreground<'_> {
             Typed::Wrong(why) => self.app.out.line(&format!("  {why}")),
             Typed::Edit => self.edit_plan().await,
             Typed::Answer(choice, note) => {
-                let by = "terminal";
-                let answer = move |draft: &mut Draft<'_>| draft.answer(&id, choice, &note, by);
-                let answered = self.store.change(&self.plan, by, "answered", answer);
+                let answer = move |draft: &mut Draft<'_>| draft.answer(&id, choice, &note, BY);
+                let answered = self.store.change(&self.plan, BY, "answered", answer);
                 match answered.await {
                     Err(StoreError::Refused(refusal)) => self.app.out.line(&format!("  {refusal}")),
                     answered => Ok(answered?),
@@ -131,39 +132,18 @@ impl Foreground<'_> {
     async fn edit_plan(&mut self) -> Result<(), Failure> {
         let read = |plan: &Plan, _| PlanToEdit::new(plan, None);
         let given = self.app.read(&self.plan, read).await?;
-        let mut text = given.text.clone();
-        loop {
-            self.prompt.end(self.app.out)?;
-            // Kept outside of this future, which is dropped when a signal comes or the daemon ends meanwhile.
-            let edited = match Editor::open(&text, &given.text) {
-                Ok(editor) => self.editor.insert(editor).closed().await,
-                Err(error) => Err(error),
-            };
-            let editor = self.editor.take();
-            let edited = match edited {
-                Ok(edited) => edited,
-                Err(error) => {
-                    let kept = unchanged(editor.and_then(Editor::keep));
-                    return (self.app.out).line(&printable(&format!("  {error:#}; {kept}")));
-                }
-            };
-            let written = without_comments(&edited);
-            if written == given.text {
-                return self.app.out.line("  the plan stays as it was");
-            }
-            if edited == text {
-                let kept = unchanged(editor.and_then(Editor::keep));
-                return self.app.out.line(&format!("  {kept}"));
-            }
-            let applied = (self.app).apply_edit(&self.plan, &given, written, "terminal");
-            match applied.await? {
-                Ok(_) => {
-                    // The plan as it is now is shown.
-                    self.asked = None;
-                    return Ok(());
-                }
-                Err(problems) => text = with_comments(&problems, written),
-            }
+        self.prompt.end(self.app.out)?;
+        // Kept outside of this future, which is dropped when a signal comes or the daemon ends meanwhile.
+        let edit = self.edit.insert(PlanEdit::new(&self.plan, given, BY));
+        let made = edit.carry_out(self.app).await;
+        self.edit = None;
+        match made {
+            // The plan as it is now is shown.
+            Ok(Some(_)) => self.asked = None,
+            Ok(None) => self.app.out.line("  the plan stays as it was")?,
+            Err(failure) if failure.is_of_store() => return Err(failure),
+            Err(failure) => complain(&failure.text()),
         }
+        Ok(())
     }
 }
