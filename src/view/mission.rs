@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use super::usage::TasksUsage;
 use super::{CurrentAttempt, PlanView, QuestionView, StateWord, TaskView, first_numbers};
 use crate::plan::{
     Decision, HeldLocks, IntegrationBranch, Language, Plan, PlanHead, RoleRequest, Task, TaskState,
@@ -29,7 +30,8 @@ const BEFORE: usize = 15;
 pub fn render(plan: &Plan, carried_out: bool, now: Time, program: &str) -> String {
     let tasks = window(plan, WINDOW, BEFORE);
     let before = tasks.first().map_or(0, |first| plan.index_of(first));
-    let view = PlanView::with(plan, 0, before, &tasks, now, &HeldLocks::new());
+    let (locks, used) = (HeldLocks::new(), TasksUsage::new());
+    let view = PlanView::with(plan, 0, (before, &tasks), now, &locks, &used);
     let head = &view.head;
     let language = head.language();
     let state = StateWord::of_plan(head, carried_out);

@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::lanes::LanesView;
+use super::usage::TasksUsage;
 use super::{StateWord, TaskView, usage, wait_view};
 use crate::plan::{
     AnswerChoice, HeldLocks, HumanQuestion, HumanQuestionKind, IntegrationBranch, Plan, PlanHead,
@@ -135,28 +136,24 @@ impl PlanView {
         let most = plan.counts().total().saturating_sub(limit);
         let before = before.saturating_sub(limit / 4).min(most);
         let tasks: Vec<&Task> = plan.tasks().skip(before).take(limit).collect();
-        let mut used = usage::of_tasks(plan);
-        let mut view = Self::with(plan, seq, before, &tasks, now, others);
-        for task in &mut view.tasks {
-            task.usage = used.remove(&task.id).unwrap_or_default();
-        }
-        view
+        let used = usage::of_tasks(plan);
+        Self::with(plan, seq, (before, &tasks), now, others, &used)
     }
 
-    /// Returns the view of a plan and of some of its tasks, without what each of them has used.
+    /// Returns the view of a plan and of some of its tasks, before which others are; `used` is what tasks have used.
     pub(super) fn with(
         plan: &Plan,
         seq: i64,
-        before: usize,
-        tasks: &[&Task],
+        (before, tasks): (usize, &[&Task]),
         now: Time,
         others: &HeldLocks,
+        used: &TasksUsage,
     ) -> Self {
         let head = plan.head().clone();
         let progress = Progress::of(plan);
         let roles_only = head.policy.roles_only;
         let after = progress.total - before - tasks.len();
-        let view = |task: &&Task| TaskView::of(plan, task, now, others);
+        let view = |task: &&Task| TaskView::of(plan, task, now, others, used);
         Self {
             plan: HeadView {
                 id: head.id.clone(),

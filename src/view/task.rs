@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::usage::TaskUsage;
+use super::usage::{TaskUsage, TasksUsage};
 use super::{StateWord, name};
 use crate::plan::{
     Attempt, AttemptState, CriterionResult, HeldLocks, Plan, RoleRequest, Task, TaskId, TaskState,
@@ -73,8 +73,8 @@ pub struct CurrentAttempt {
 }
 
 impl TaskView {
-    /// Returns the view of a task, without what it has used; `others` are locks that tasks of other plans hold.
-    pub fn of(plan: &Plan, task: &Task, now: Time, others: &HeldLocks) -> Self {
+    /// Returns the view of a task; `others` are locks that tasks of other plans hold, `used` is what tasks have used.
+    pub fn of(plan: &Plan, task: &Task, now: Time, others: &HeldLocks, used: &TasksUsage) -> Self {
         let attempt = plan.current_attempt(task);
         let attempt = attempt.map(|attempt| CurrentAttempt::of(attempt, now));
         let model_asked_at = attempt.as_ref().and_then(|attempt| attempt.model_asked_at);
@@ -100,7 +100,7 @@ impl TaskView {
             waits_until: model_asked_at.or(not_before).map(time_text),
             waits_for_lock: lock_wait(plan, task, others),
             result: task.result.clone(),
-            usage: TaskUsage::default(),
+            usage: used.get(&task.number).copied().unwrap_or_default(),
             unmet: plan.unmet(task),
             not_before,
             no_worker: plan.has_no_worker(task),

@@ -15,11 +15,9 @@ const ATTEMPTS: usize = 20;
 pub fn task_rows(plan: &Plan, after: Option<TaskId>, limit: usize, now: Time) -> Vec<Value> {
     let after = after.and_then(|after| plan.task(after));
     let from = after.map_or(0, |after| plan.index_of(after) + 1);
-    let mut used = usage::of_tasks(plan);
+    let used = usage::of_tasks(plan);
     let row = |task: &Task| {
-        let mut view = TaskView::of(plan, task, now, &HeldLocks::new());
-        view.usage = used.remove(&task.number).unwrap_or_default();
-        let mut row = json!(view);
+        let mut row = json!(TaskView::of(plan, task, now, &HeldLocks::new(), &used));
         let timeline: Vec<Value> = last_attempts(plan, task.number).map(times).collect();
         row["timeline"] = timeline.into();
         row
@@ -36,9 +34,8 @@ pub fn task_detail(
     others: &HeldLocks,
 ) -> Option<Value> {
     let task = plan.task(id)?;
-    let mut view = TaskView::of(plan, task, now, others);
-    view.usage = usage::of_tasks(plan).remove(&id).unwrap_or_default();
-    let mut row = json!(view);
+    let used = usage::of_tasks(plan);
+    let mut row = json!(TaskView::of(plan, task, now, others, &used));
     let dependant = |task: &Task| {
         let state = StateWord::of_task(plan, task);
         json!({"id": task.number, "name": task.name, "state": state})

@@ -19,6 +19,9 @@ pub struct TaskUsage {
     pub(super) seconds: f64,
 }
 
+/// What every task that used something has used.
+pub type TasksUsage = HashMap<TaskId, TaskUsage>;
+
 /// Returns what a plan has used, for programs. The budget is what may be used, with what was allowed beyond the configuration;
 /// `null` is no limit.
 pub fn of_plan(plan: &Plan) -> Value {
@@ -46,8 +49,8 @@ pub fn of_plan(plan: &Plan) -> Value {
 }
 
 /// Returns what every task that used something has used.
-pub fn of_tasks(plan: &Plan) -> HashMap<TaskId, TaskUsage> {
-    let mut tasks: HashMap<TaskId, TaskUsage> = HashMap::new();
+pub fn of_tasks(plan: &Plan) -> TasksUsage {
+    let mut tasks = TasksUsage::new();
     for attempt in plan.attempts() {
         let used = tasks.entry(attempt.task).or_default();
         if let Some(report) = &attempt.report {

@@ -39,7 +39,8 @@ pub fn why(
     program: &ProgramName,
     others: &HeldLocks,
 ) -> Option<String> {
-    let task = &TaskView::of(plan, plan.task(id)?, now, others);
+    let used = usage::of_tasks(plan);
+    let task = &TaskView::of(plan, plan.task(id)?, now, others, &used);
     let title = paint.text(Style::Bold, &name(&task.name));
     let state = paint.text(task.state.style(), task.state.as_str());
     let mut lines = vec![format!("{id} · {title}: {state}")];
@@ -75,8 +76,7 @@ pub fn why(
         };
         lines.push(format!("  its agent gets this {with}: {words}"));
     }
-    let used = usage::of_tasks(plan).get(&id).and_then(usage::task_line);
-    lines.extend(used.map(|used| format!("  used: {used}")));
+    lines.extend(usage::task_line(&task.usage).map(|used| format!("  used: {used}")));
     let mut attempts = plan.attempts_of(id).peekable();
     lines.extend(attempts.peek().map(|_| "\nAttempts".to_owned()));
     lines.extend(attempts.flat_map(attempt_lines));
