@@ -130,7 +130,7 @@ pub struct ResumeArgs {
     #[command(flatten)]
     pub on: OnPlan,
 
-    /// Take over a plan of another folder, if no daemon has it
+    /// Take over a plan of another folder, if no daemon has it, or of a project that was moved
     #[arg(long)]
     pub here: bool,
 
