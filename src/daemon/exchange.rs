@@ -14,7 +14,7 @@ use super::{
     role_requests,
 };
 use crate::plan::{HumanQuestion, PlanId, QuestionId, Refusal, Time};
-use crate::store::{Store, StoreError};
+use crate::store::{ListedPlan, Store, StoreError};
 use crate::volumes::{MOST_REPORTS, ReportDisposition, Scan, Scanner, UNSEEN, VolumesError, Watch};
 use crate::wire::question_file;
 
@@ -366,6 +366,9 @@ impl Exchange {
             let (key, id) = (ExchangeKey::FileQuestion(id.clone()), id.clone());
             self.effects.start(key, now, async move {
                 let asked = find_question(&settings.store, &plans, &id).await?;
+                if asked.is_none() && is_asked_later(&settings.store, &id).await? {
+                    return Ok(ExchangeResult::Done);
+                }
                 let file = move || {
                     let volumes = &settings.volumes;
                     let reply = asked.zip(volumes.read_question(&id));
@@ -453,6 +456,16 @@ async fn find_question(
         }
     }
     Ok(None)
+}
+
+/// Returns whether an open plan that no daemon carries out now asks a question: when it goes on, it reads what a person has written
+/// into the file.
+async fn is_asked_later(store: &Store, id: &QuestionId) -> Result<bool, StoreError> {
+    let mut plans = store.plans().await?;
+    plans.retain(|ListedPlan { head, .. }| head.may_ask() && store.is_own(head));
+    let plans: Vec<PlanId> = plans.into_iter().map(|listed| listed.head.id).collect();
+    let asked = find_question(store, &plans, id).await?;
+    Ok(asked.is_some_and(|asked| asked.answer.is_none()))
 }
 
 /// Returns the message to a person whose answer in the file of a question came after another one.

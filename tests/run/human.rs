@@ -106,6 +106,26 @@ fn late_file_answer_gets_notice() {
 }
 
 #[test]
+fn answer_in_a_file_waits_for_its_plan() {
+    let scene = Scene::by_rules("");
+    let agent = scene.agent(stubborn);
+    scene.exits(4, "run --plan one.md --no-input");
+    let (id, _) = scene.await_questions(1).remove(0);
+    scene.fill_in(&id, "skip", "by file");
+    let plan = plan_id(&scene);
+    drop(agent);
+    // Another plan is carried out from beginning to end in the folder.
+    let _other = scene.agent(|_| Act::success("done"));
+    scene.works("run --plan two.md --no-input --name other");
+    let file = format!("question-{id}.md");
+    assert_eq!(scene.names("questions/pending"), [file.clone()]);
+    scene.works(["resume", &plan, "--no-input"]);
+    let detail: Value = scene.json(["status", &plan, "--json"]);
+    assert_eq!(detail["tasks"][0]["result"], "by file");
+    scene.await_name("questions/answered", &file);
+}
+
+#[test]
 fn invalid_answer_gets_problem_file() {
     let scene = Scene::by_rules("");
     let _agent = scene.agent(stubborn);
