@@ -153,10 +153,10 @@ fn help_is_short_and_lists_exit_codes() {
 
     Arguments:
       [PLAN]  The plan, by its key or the beginning of its id [default: the only unfinished one of a
-              daemon, else its newest]
+              daemon, else its newest that has begun]
 
     Options:
-          --here           Take over a plan of another folder, if no daemon has it
+          --here           Take over a plan of another folder without a daemon, or of a moved project
           --detach         Leave a daemon behind and return
           --web            Serve the page meanwhile, as `web` does
           --no-input       Never ask here; exit with 4 once nothing else can go on
@@ -191,7 +191,7 @@ fn help_is_short_and_lists_exit_codes() {
 
     Arguments:
       [PLAN]  The plan, by its key or the beginning of its id [default: the only unfinished one of a
-              daemon, else its newest]
+              daemon, else its newest that has begun]
 
     Options:
           --format <md|json|dot|mermaid>  As a plan file (md), as it is stored (json), or as a graph for

@@ -375,8 +375,10 @@ fn open_questions(scene: &Scene) -> Vec<Value> {
 }
 
 /// Returns the newest plan's id.
+/// Returns the id of the newest plan.
 fn plan_id(scene: &Scene) -> String {
-    scene.status()["plan"]["id"].as_str().unwrap().to_owned()
+    let plans: Value = scene.json("plans --json");
+    plans[0]["id"].as_str().unwrap().to_owned()
 }
 
 /// Starts a daemon for a team and its tasks.

@@ -233,7 +233,7 @@ pub enum StoreAct {
 /// Names a plan.
 #[derive(Debug, Args)]
 pub struct OnPlan {
-    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
+    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest that has begun]
     pub plan: Option<String>,
 }
 
@@ -241,7 +241,7 @@ pub struct OnPlan {
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
 pub struct OnTask {
-    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
+    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest that has begun]
     pub plan: Option<String>,
 
     /// The number of the task
@@ -252,7 +252,7 @@ pub struct OnTask {
 /// Names a plan or one of its tasks.
 #[derive(Debug, Args)]
 pub struct OnPlanOrTask {
-    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
+    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest that has begun]
     plan: Option<String>,
 
     /// The number of the task; the whole plan if left out

@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::remembered::Marks;
 use super::{
     Access, App, CarryOut, CommandStart, Ended, Exit, Failure, Foreground, Result, TeamWorkers,
-    Work, complain, exit_of, plan_control, run_terminal, stopped,
+    Work, complain, exit_of, plan_control, run_terminal, signals, stopped,
 };
 use crate::config::Planner;
 use crate::daemon::{self, DaemonEnd, HumanWait, PlanAtWork, TakeUp};
@@ -170,11 +171,19 @@ impl Work {
                 now = head_of(plan, app) => now?,
             };
             let entry = now.queue.as_deref().cloned().unwrap_or_default();
-            if now.status.settled() || entry.begun > head.queue.as_ref().and_then(|was| was.begun) {
+            let begun = entry.begun > head.queue.as_ref().and_then(|was| was.begun);
+            if now.status.settled() || begun && !gone {
                 if let Some(differs) = &entry.differs {
                     complain(&format!("! {}\n", one_line(differs, 600)));
                 }
-                return self.follow((&now, since), ended).await;
+                if let Some(exit) = self.follow((&now, since), ended).await? {
+                    return Ok(exit);
+                }
+                complain(&format!(
+                    "! the daemon that carried plan {plan} out is gone\n"
+                ));
+                ended = signals::ended();
+                continue;
             }
             let unseen = entry.waits.is_none() && offered.elapsed() >= OFFER;
             if (unseen || gone)
@@ -200,14 +209,16 @@ impl Work {
         }
     }
 
-    /// Shows a plan that another process carries out, until it ends or that process does.
-    async fn follow(&self, (head, since): (&PlanHead, i64), ended: Ended) -> Result<Exit> {
+    /// Shows a plan that another process carries out, until it ends; `None` if that process has ended without a word.
+    async fn follow(&self, (head, since): (&PlanHead, i64), ended: Ended) -> Result<Option<Exit>> {
         let app = &self.app;
         let mut foreground = Foreground::new(self, &head.id, head.policy.clone()).await?;
         foreground.seq = since;
         let (stop, stopping) = watch::channel(false);
         let (store, volumes) = (app.store().await?.clone(), app.volumes.clone());
         let (plan, asks) = (head.id.clone(), run_terminal::may_ask(&self.how));
+        let is_gone = Arc::new(AtomicBool::new(false));
+        let gone = Arc::clone(&is_gone);
         let seen = tokio::spawn(async move {
             let stopped = stopped(&stopping);
             tokio::pin!(stopped);
@@ -218,6 +229,11 @@ impl Work {
                     Err(error) => return Err(error.into()),
                 }
                 if volumes.running().is_none() {
+                    // One that was told to stop removes its note, and this process ends as it does.
+                    if volumes.vanished().is_some() {
+                        gone.store(true, Ordering::Relaxed);
+                        bail!("the daemon is gone");
+                    }
                     return Ok(DaemonEnd::Interrupted);
                 }
                 tokio::select! {
@@ -226,8 +242,11 @@ impl Work {
                 }
             }
         });
-        let (end, signal) = foreground.follow(seen, &stop, ended).await?;
-        Ok(exit_of(&end, signal))
+        match foreground.follow(seen, &stop, ended).await {
+            Err(_) if is_gone.load(Ordering::Relaxed) => Ok(None),
+            Err(failure) => Err(failure),
+            Ok((end, signal)) => Ok(Some(exit_of(&end, signal))),
+        }
     }
 }
 

@@ -174,7 +174,10 @@ pub fn pick_plan(
     let offered = kept.clone().filter(|head| head.owner != ROLE);
     let Some(named) = named else {
         // The store lists the newest first, and the first of several minima is taken.
-        let meant = offered.min_by_key(|head| (head.owner != DAEMON, head.status.settled()));
+        let meant = offered.min_by_key(|head| {
+            let waits = head.queued_for().is_some();
+            (head.owner != DAEMON, head.status.settled(), waits)
+        });
         return meant.cloned().ok_or_else(|| {
             Failure::usage(anyhow!("no plan here is left: which one is meant?"))
                 .hint(format!("`{program} plans --all` lists them"))

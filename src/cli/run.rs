@@ -204,7 +204,12 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         }
         return Box::pin(work.in_sight(lock, &found.head, ended)).await;
     }
-    let entry = app.queue_entry(workers);
+    let before = found.head.queue.map(|entry| *entry).unwrap_or_default();
+    let entry = QueueEntry {
+        after: before.after,
+        priority: before.priority,
+        ..app.queue_entry(workers)
+    };
     let since = app.read(&plan, |_, seq| seq).await?;
     app.set_queue(&plan, Some(entry)).await?;
     let head = app.found(&plan).await?.head;

@@ -117,7 +117,7 @@ impl<'a> Foreground<'a> {
         let mut signal = None;
         let end = loop {
             tokio::select! {
-                end = &mut daemon => break end.context("the daemon broke down")??,
+                end = &mut daemon => break end.context("the daemon broke down").flatten(),
                 exit = &mut ended, if signal.is_none() => {
                     signal = Some(exit);
                     stop.send_replace(true);
@@ -140,6 +140,7 @@ impl<'a> Foreground<'a> {
             let said = format!("\nthe editor was ended; what you had written is in `{kept}`\n");
             self.app.out.prose(&said)?;
         }
+        let end = end?;
         let exit = exit_of(&end, signal);
         let impatient = async {
             if signal.is_none() {

@@ -134,6 +134,9 @@ fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -
     let head = plan.head();
     match &head.status {
         PlanState::Idle => {
+            if let Some(waits) = head.queued_for() {
+                return format!("the plan is queued: it waits {}", line(waits));
+            }
             let resume = format!("`{program} resume {}`", head.id);
             return format!("no daemon carries the plan out: {resume}");
         }

@@ -57,8 +57,11 @@ impl Scene {
 
     /// Waits until a foreground has printed something on its standard error.
     pub(super) fn await_said(&self, name: &str, said: &str) {
-        let file = format!("{name}.err");
-        wait_until(said, || self.env.read(&file).contains(said));
+        self.await_text(&format!("{name}.err"), said);
+    }
+
+    fn await_text(&self, file: &str, text: &str) {
+        wait_until(text, || self.env.read(file).contains(text));
     }
 }
 
@@ -163,7 +166,9 @@ fn plans_in_one_folder_go_one_after_the_other() {
     let guest = scene.start_as("guest", "run --plan one.md");
     scene.await_said("guest", "which works in the same folder");
     let waits = "waits for plan";
-    has(scene.works("status"), format!("not started: {waits}"));
+    let queued = plan_id(&scene);
+    let status = scene.works(["status", &queued]);
+    has(status, format!("not started: {waits}"));
     has(scene.works("plans"), format!(" · {waits}"));
     assert_eq!(scene.pending().len(), 0);
     scene.succeed(&first, "done");
@@ -211,6 +216,53 @@ fn guest_begins_nothing_where_a_killed_daemon_left_a_plan_half_done() {
     again.end().exits(0);
     scene.await_states(&["completed", "completed"]);
     scene.await_end();
+}
+
+#[test]
+fn guest_of_killed_daemon_goes_on_with_its_begun_plan() {
+    let scene = Scene::by_rules("");
+    let daemon = scene.start_as("daemon", "daemon");
+    scene.await_daemon();
+    let guest = scene.start_as("guest", "run --plan two.md");
+    let first = scene.take_any();
+    scene.await_text("guest.out", "dispatched");
+    daemon.kill();
+    scene.await_said("guest", "is gone");
+    scene.succeed(&first, "done");
+    let second = scene.take_any();
+    assert_eq!(plan_of(&first), plan_of(&second));
+    scene.succeed(&second, "done");
+    guest.end().exits(0).has_stdout("completed");
+}
+
+#[test]
+fn queued_plan_keeps_its_turn_when_it_is_resumed() {
+    let scene = Scene::by_rules("").with_folders();
+    let _daemon = scene.start_as("daemon", "daemon");
+    scene.await_daemon();
+    scene.works("run --queue --plan one.md --workspace a --name first");
+    let first = scene.take_any();
+    let after = format!("--after {} --priority 3", plan_of(&first));
+    scene.works(format!(
+        "run --queue --plan one.md --workspace b --name second {after}"
+    ));
+    let second = plan_id(&scene);
+    let waits = format!("it waits for plan {} to end", plan_of(&first));
+    wait_until("it waits", || {
+        scene.works(["why", &second, "1"]).contains(&waits)
+    });
+    scene.works(["resume", &second, "--detach"]);
+    has(scene.works("plans"), "priority 3");
+    wait_until("it waits again", || {
+        scene.works(["why", &second, "1"]).contains(&waits)
+    });
+    // Who names no plan means the one that has begun.
+    has(scene.works("status"), "first");
+    scene.succeed(&first, "done");
+    let command = scene.take_any();
+    assert_eq!(plan_of(&command), second);
+    scene.succeed(&command, "done");
+    scene.await_states(&["completed", "completed"]);
 }
 
 /// Its process id is in `pid`; it ends once there is a file `go`.

@@ -130,7 +130,7 @@ pub struct ResumeArgs {
     #[command(flatten)]
     pub on: OnPlan,
 
-    /// Take over a plan of another folder, if no daemon has it, or of a project that was moved
+    /// Take over a plan of another folder without a daemon, or of a moved project
     #[arg(long)]
     pub here: bool,
 

@@ -77,7 +77,7 @@ pub struct RetryArgs {
     after_help = "Example:\n  plan-agent add \"Write the changelog\" --after 2,3"
 )]
 pub struct AddArgs {
-    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
+    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest that has begun]
     pub plan: Option<String>,
 
     /// What is to be done, in your words; the first line is the name of the task
