@@ -265,11 +265,6 @@ impl PlanRun {
         }
     }
 
-    fn now_world(&mut self) -> Observations {
-        self.advance_clock();
-        self.world()
-    }
-
     /// Returns how the workers are that this process started.
     fn pools(&self) -> WorkerPools {
         let StartedWorkers { unfit, gone, .. } = &self.started_workers;
@@ -287,10 +282,7 @@ impl PlanRun {
 
     /// Returns the plan as it is committed now.
     pub async fn view(&mut self) -> Result<Arc<LoopView>, StoreError> {
-        let DaemonSettings { store, plan, .. } = &*self.settings;
-        self.world.held_locks = store.locks_beside(plan).await?;
-        self.observe_day().await?;
-        let world = self.world();
+        let world = self.observe().await?;
         let read = move |plan: &Plan, seq| LoopView::of(plan, seq, &world);
         let view = Arc::new(self.settings.read(read).await?);
         self.view = Arc::clone(&view);
@@ -299,13 +291,21 @@ impl PlanRun {
         Ok(view)
     }
 
-    /// Reads what all plans have used today, if a budget of the day holds.
-    async fn observe_day(&mut self) -> Result<(), StoreError> {
-        self.world.day = match self.settings.policy.day.is_none() {
+    /// Observes what other plans do, and returns all that was observed. The other plans of this daemon decide before or after
+    /// this one, never at the same time; a plan that no daemon carries out now may have agents at work, too.
+    async fn observe(&mut self) -> Result<Observations, StoreError> {
+        let DaemonSettings {
+            store,
+            plan,
+            policy,
+            ..
+        } = &*self.settings;
+        self.world.held_locks = store.locks_beside(plan).await?;
+        self.world.day = match policy.day.is_none() {
             true => None,
-            false => self.settings.store.budget_day(self.world.now).await?,
+            false => store.budget_day(self.world.now).await?,
         };
-        Ok(())
+        Ok(self.world())
     }
 
     /// Returns the plan after every decision that is due has been carried out.
@@ -315,8 +315,7 @@ impl PlanRun {
             return Ok(view);
         }
         // Not by a later clock than the one by which it was found due.
-        let world = self.world();
-        self.change("decided what was due", world, |_| ()).await?;
+        self.change("decided what was due", |_| ()).await?;
         self.view().await
     }
 
@@ -467,8 +466,8 @@ impl PlanRun {
                 tracing::warn!(%refusal, why, "what came back is out of date");
             }
         };
-        let world = self.now_world();
-        self.change(why, world, commit).await
+        self.advance_clock();
+        self.change(why, commit).await
     }
 
     /// Makes a change of the plan together with the decisions that follow from it: one change, one flush. `change`
@@ -476,16 +475,11 @@ impl PlanRun {
     async fn change<T: Send + 'static>(
         &mut self,
         why: &str,
-        mut world: Observations,
         change: impl Fn(&mut Draft<'_>) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.observe_day().await?;
+        let world = self.observe().await?;
         let settings = Arc::clone(&self.settings);
         let DaemonSettings { store, plan, .. } = &*self.settings;
-        world.day.clone_from(&self.world.day);
-        // Read now: the other plans of this daemon decide before or after this one, never at the same time. A plan that no
-        // daemon carries out now may have agents at work, too.
-        world.held_locks = store.locks_beside(plan).await?;
         let volumes = self.settings.volumes.clone();
         // The commands are written while the change is flushed. After the flush only a rename is left, which the
         // store's thread does: no other thread has to wake for it.
@@ -540,9 +534,9 @@ impl PlanRun {
         };
         let inspected = quick.clone();
         let apply = move |draft: &mut Draft<'_>| apply_found(draft, &found, inspected.as_ref());
-        let world = self.now_world();
+        self.advance_clock();
         let why = "took in what agents wrote";
-        let follow_up = self.change(why, world, apply).await?;
+        let follow_up = self.change(why, apply).await?;
         self.signs = signs;
         if let Some(quick) = quick {
             self.proofs.change_watch.before = Some(quick.now);
