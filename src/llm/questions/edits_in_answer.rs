@@ -65,14 +65,17 @@ pub(super) struct ReplanScope {
     of_person: BTreeSet<TaskId>,
     cause: Option<TaskId>,
     /// Every task with its dependencies.
-    graph: BTreeMap<TaskId, Vec<TaskId>>,
+    graph: BTreeMap<TaskRef, Vec<TaskRef>>,
     names: TaskNames,
 }
 
 impl ReplanScope {
     pub(super) fn new(plan: &Plan, cause: Option<TaskId>, names: TaskNames) -> Self {
         let of_person = editable(plan).filter(|task| !task.is_soft());
-        let waits = |task: &Task| (task.number, task.dependencies.clone());
+        let waits = |task: &Task| {
+            let on = task.dependencies.iter().copied().map(TaskRef::Number);
+            (TaskRef::Number(task.number), on.collect())
+        };
         Self {
             names,
             of_person: of_person.map(|task| task.number).collect(),
@@ -124,7 +127,7 @@ impl ReplanScope {
         let id = id.ok_or_else(|| format!("{place}: `task` is missing"))?;
         if self.editable.contains(&id) || (skips && self.cause == Some(id)) {
             Ok(id)
-        } else if self.graph.contains_key(&id) {
+        } else if self.graph.contains_key(&TaskRef::Number(id)) {
             Err(format!(
                 "{place}: task {id} is finished or running and cannot be changed; add a task instead"
             ))
@@ -158,9 +161,8 @@ impl ReplanScope {
                     index.map(TaskRef::New)
                 }
                 None => {
-                    let id = word.parse().ok().map(TaskId);
-                    id.filter(|id| self.graph.contains_key(id))
-                        .map(TaskRef::Number)
+                    let task = word.parse().ok().map(|id| TaskRef::Number(TaskId(id)));
+                    task.filter(|task| self.graph.contains_key(task))
                 }
             };
             let Some(reference) = reference else {
@@ -174,35 +176,27 @@ impl ReplanScope {
         Ok(found)
     }
 
-    /// Refuses a circle in what comes of the edits. A node of the graph is a task of the plan, or the index of an added one.
+    /// Refuses a circle in what comes of the edits.
     fn refuse_cycle(&self, edits: &[ReplanEdit]) -> Result<()> {
-        type Node = Result<TaskId, usize>;
-        let mut graph: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
-        for (id, on) in &self.graph {
-            graph.insert(Ok(*id), on.iter().map(|id| Ok(*id)).collect());
-        }
-        let node = |reference: &TaskRef| match reference {
-            TaskRef::Number(id) => Some(Ok(*id)),
-            TaskRef::New(index) => Some(Err(*index)),
-            TaskRef::Key(_) => None,
-        };
-        let mut adds = 0..;
+        let mut graph = self.graph.clone();
+        let mut added = (0..).map(TaskRef::New);
         for edit in edits {
             let (own, on) = match edit {
-                ReplanEdit::Add(task) => (adds.next().map(Err), Some(&task.dependencies)),
-                ReplanEdit::Update(id, changes) => (Some(Ok(*id)), changes.dependencies.as_ref()),
+                ReplanEdit::Add(task) => (added.next(), Some(&task.dependencies)),
+                ReplanEdit::Update(id, changes) => {
+                    (Some(TaskRef::Number(*id)), changes.dependencies.as_ref())
+                }
                 ReplanEdit::Skip(..) => continue,
             };
-            if let (Some(own), Some(on)) = (own, on) {
-                graph.insert(own, on.iter().filter_map(node).collect());
-            }
+            graph.extend(own.zip(on.cloned()));
         }
-        let next = |node: Node| graph.get(&node).cloned().unwrap_or_default();
-        let word = |node: &Node| match node {
-            Ok(id) => id.to_string(),
-            Err(index) => format!("n{}", index + 1),
+        let next = |node| graph.get(node).into_iter().flatten().collect();
+        let word = |node: &&TaskRef| match node {
+            TaskRef::New(index) => format!("n{}", index + 1),
+            TaskRef::Number(id) => id.to_string(),
+            TaskRef::Key(key) => key.clone(),
         };
-        let Some(cycle) = find_cycle(graph.keys().copied(), next) else {
+        let Some(cycle) = find_cycle(graph.keys(), next) else {
             return Ok(());
         };
         let way = joined(cycle.iter().map(word), " → ");

@@ -205,7 +205,7 @@ pub struct Evidence {
 }
 
 /// Refers to a task from outside the core.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskRef {
     /// A task of the plan by its number.
