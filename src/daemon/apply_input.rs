@@ -6,11 +6,10 @@ use super::{
 };
 use crate::plan::{
     AnswerChoice, AppliedReport, Draft, HumanQuestion, IN_FILE, PlanHead, PlanState, QuestionId,
-    Refusal, SessionId, Verdict,
+    Refusal, Verdict,
 };
 use crate::volumes::{ReportDisposition, Withdrawal, machine};
 use crate::wire::question_file::in_file;
-use crate::wire::safe_session;
 
 /// What is to be done in the folders after the change.
 #[derive(Debug, Default)]
@@ -31,7 +30,6 @@ pub(super) fn apply_found(
         let role = task.and_then(|task| draft.plan().role_of(task));
         // What a relay has says where it is.
         let waits_for_relay = sign.life.machine.is_none() && draft.plan().behind_relays(role);
-        let session = sign.life.session.clone().filter(|id| safe_session(id));
         // Of a paused plan, what is not claimed is taken back.
         let running = *draft.plan().status() == PlanState::Running;
         let claimed = draft.part(|draft| match waits_for_relay {
@@ -42,7 +40,7 @@ pub(super) fn apply_found(
                 Ok(false)
             }
             true => Ok(false),
-            false => draft.claim(id, session.map(SessionId::new)),
+            false => draft.claim(id, sign.life.session.clone()),
         });
         if let Err(refusal) = claimed {
             tracing::warn!(%refusal, "a heartbeat of an unknown command");

@@ -8,7 +8,7 @@ use super::RelayError;
 use super::own_clone::WorkFolder;
 use crate::bounded_read;
 use crate::own_files;
-use crate::plan::CommandId;
+use crate::plan::{CommandId, SessionId};
 use crate::volumes::{Volumes, machine};
 
 /// The most bytes of the file.
@@ -41,7 +41,7 @@ pub struct RelayNotes {
 struct Noted {
     name: String,
     held: Vec<HeldCommand>,
-    sessions: Vec<String>,
+    sessions: Vec<SessionId>,
 }
 
 impl RelayNotes {
@@ -85,7 +85,7 @@ impl RelayNotes {
         self.held().find(|held| held.id == *id)
     }
 
-    pub(super) fn sessions(&self) -> &[String] {
+    pub(super) fn sessions(&self) -> &[SessionId] {
         &self.noted.sessions
     }
 
@@ -99,12 +99,12 @@ impl RelayNotes {
     pub(super) fn remove(
         &mut self,
         id: &CommandId,
-        session: Option<&str>,
+        session: Option<SessionId>,
     ) -> Result<(), RelayError> {
         self.noted.held.retain(|held| held.id != *id);
         if let Some(session) = session {
-            self.noted.sessions.retain(|known| known != session);
-            self.noted.sessions.push(session.to_owned());
+            self.noted.sessions.retain(|known| *known != session);
+            self.noted.sessions.push(session);
             let old = self.noted.sessions.len().saturating_sub(SESSIONS);
             self.noted.sessions.drain(..old);
         }

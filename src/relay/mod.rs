@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::config::Config;
-use crate::plan::{CommandId, PlanId, SessionId};
+use crate::plan::{CommandId, PlanId};
 use crate::plan_time::since_boot;
 use crate::store::{AboutRelay, ClaimedCommand, HeldBeat, RelayLink, StoreError};
 use crate::volumes::{
@@ -569,9 +569,8 @@ impl Relay {
         let session = report_file::parse(name, &bytes).ok();
         let session = session.and_then(|file| file.report.session);
         let seen = self.seen.get(&id);
-        let beaten = seen.and_then(|(sign, _)| sign.life.session.as_deref());
-        let session = session.as_ref().map(SessionId::as_str).or(beaten);
-        self.options.notes.remove(&id, session)
+        let beaten = seen.and_then(|(sign, _)| sign.life.session.clone());
+        self.options.notes.remove(&id, session.or(beaten))
     }
 }
 

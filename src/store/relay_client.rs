@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::database_drivers::{Database, DatabaseError, DatabasePlace, Param, Record};
 use super::place::no_relays;
 use super::{PART, Result, StoreError, StorePlace};
-use crate::plan::{CommandId, PlanId};
+use crate::plan::{CommandId, PlanId, SessionId};
 
 /// What this version and the functions on the server agree on.
 const PROTOCOL: i64 = 5;
@@ -120,7 +120,7 @@ impl RelayLink {
         &self,
         roles: &[String],
         projects: &[&String],
-        sessions: &[String],
+        sessions: &[SessionId],
         passed: &[&PlanId],
     ) -> Result<Option<ClaimedCommand>> {
         let (roles, projects) = (json(roles), json(projects));

@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Cannot, Result, Volumes, read_capped, replace};
 use crate::own_files::remove_if_there;
-use crate::plan::{CommandId, Time};
-use crate::wire::{one_line, parse_time, time_text};
+use crate::plan::{CommandId, SessionId, Time};
+use crate::wire::{one_line, parse_time, safe_session, time_text};
 
 /// The most bytes of a heartbeat.
 const LIFE_CAP: u64 = 16 * 1024;
@@ -38,7 +38,7 @@ pub struct Heartbeat {
     /// The agent's process; leader of its own process group where a worker started it.
     pub pid: Option<u32>,
     #[serde(rename = "session_id")]
-    pub session: Option<String>,
+    pub session: Option<SessionId>,
     /// The agent, with the model that the person chose for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
@@ -92,6 +92,7 @@ impl Heartbeat {
     /// Reads what an agent wrote; a time that cannot be read is left out.
     pub(super) fn parse(bytes: &[u8]) -> Self {
         let mut life: Self = serde_json::from_slice(bytes).unwrap_or_default();
+        life.session = life.session.filter(|id| safe_session(id.as_str()));
         life.model_fails = life.model_fails.map(|said| one_line(&said, SAID));
         life.refused = life.refused.map(|why| one_line(&why, REFUSED));
         life.machine = life.machine.map(|name| one_line(&name, MACHINE));
@@ -136,7 +137,7 @@ mod tests {
     fn heartbeat_round_trips() {
         let life = Heartbeat {
             pid: Some(42),
-            session: Some("s-1".into()),
+            session: Some(SessionId::new("s-1")),
             agent: Some("claude (opus)".into()),
             machine: Some("desk".into()),
             started_at: Some(Time(1_795_255_200_000_000)),

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::agents::{Agent, AgentJob, AgentProcess, MOST_PRINTED, ProcessEnd};
 use crate::exec::{self, ChildOutput, ChildSpec, GRACE, ProcessGroup, stop_group};
-use crate::plan::{CommandId, SessionId};
+use crate::plan::CommandId;
 use crate::plan_time::{TimeAllowance, wall};
 use crate::store::StorePlace;
 use crate::volumes::{COMMAND, EXCHANGE, Folder, Heartbeat, Volumes, VolumesError};
@@ -169,8 +169,7 @@ impl CommandRun<'_> {
     /// Runs the steps one after the other up to the first that fails.
     async fn run_all(&self, steps: Vec<AgentProcess>) -> Result<Vec<ProcessEnd>> {
         let vital = RunVitals::new(&self.job.command.id, self.doer.agent.label(), wall());
-        let session = self.job.kept_session.as_ref();
-        vital.heartbeat.lock().session = session.map(SessionId::to_string);
+        (vital.heartbeat.lock().session).clone_from(&self.job.kept_session);
         let mut left = self.doer.deadline;
         let mut all = Vec::new();
         for step in steps {

@@ -244,7 +244,7 @@ impl<'a> SessionRun<'a> {
 
     /// Reads the run of a worker that is gone.
     fn collect(&mut self, mark: LogPosition, life: &Heartbeat) -> RunReading {
-        let known = life.session.clone().map(SessionId::new);
+        let known = life.session.clone();
         let [out, err] = self.at.output.lengths();
         let added = [out.saturating_sub(mark.out), err.saturating_sub(mark.err)];
         if added.iter().any(|added| *added > MOST_PRINTED) {

@@ -182,7 +182,7 @@ fn elsewhere(life: Heartbeat, started: Time) -> Heartbeat {
     Heartbeat {
         pid: None,
         run: None,
-        session: life.session.filter(|session| safe_session(session)),
+        session: life.session.filter(|id| safe_session(id.as_str())),
         started_at: Some(started),
         ..life
     }

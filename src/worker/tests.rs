@@ -13,7 +13,7 @@ use super::command_claim::{Claim, Claimer, PassedOver};
 use super::*;
 use crate::config::Environment;
 use crate::exec::{ChildOutput, ProcessGroup, alive};
-use crate::plan::{CommandId, Report, ReportStatus};
+use crate::plan::{CommandId, Report, ReportStatus, SessionId};
 use crate::store::StorePlace;
 use crate::volumes::{CommandPlace, Folder, Heartbeat};
 use crate::wire::report_file::parse;
@@ -379,7 +379,7 @@ async fn orphan(given: &Given, id: &CommandId, script: &str, signed: bool) -> Jo
     });
     let life = Heartbeat {
         pid: Some(started.await.unwrap()).filter(|_| signed),
-        session: Some("s".into()),
+        session: Some(SessionId::new("s")),
         ..Heartbeat::default()
     };
     volumes.live(id, &life).unwrap();

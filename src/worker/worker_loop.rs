@@ -156,7 +156,7 @@ impl<'a> RunVitals<'a> {
     pub(super) fn begin(&self, run: LogPosition, session: Option<&SessionId>) {
         let mut current = self.heartbeat.lock();
         *current = Heartbeat {
-            session: session.map(SessionId::to_string),
+            session: session.cloned(),
             agent: current.agent.take(),
             started_at: current.started_at,
             run: Some(run),
@@ -165,7 +165,7 @@ impl<'a> RunVitals<'a> {
     }
 
     pub(super) fn session(&self) -> Option<SessionId> {
-        self.heartbeat.lock().session.clone().map(SessionId::new)
+        self.heartbeat.lock().session.clone()
     }
 }
 
@@ -396,7 +396,7 @@ impl Worker {
                 searched = lengths[0];
                 let found = kind.session(&output.head_since(begun[0], HEAD));
                 if found.is_some() {
-                    vital.heartbeat.lock().session = found.map(|session| session.to_string());
+                    vital.heartbeat.lock().session = found;
                     // At once: without it a crash would lose the session.
                     next_beat = Instant::now();
                     pulse.quicken();

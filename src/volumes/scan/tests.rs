@@ -7,6 +7,7 @@ use super::super::ReportDisposition;
 use super::super::finished_writing::WritePhase;
 use super::*;
 use crate::config::Timing;
+use crate::plan::SessionId;
 
 struct Given {
     _root: tempfile::TempDir,
@@ -251,7 +252,7 @@ fn scan_reads_heartbeats_of_open_commands() {
     let [taken, live, idle] = ["task-a", "task-b", "task-c"].map(CommandId::new);
     fs::write(given.volumes.command(Folder::CommandsProcessed, &taken), "").unwrap();
     let life = Heartbeat {
-        session: Some("s".into()),
+        session: Some(SessionId::new("s")),
         ..Heartbeat::default()
     };
     given.volumes.live(&live, &life).unwrap();
