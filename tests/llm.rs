@@ -6,8 +6,8 @@ use std::time::Duration;
 use plan_agent::config::{Api, Config, LlmConfig, ModelEndpoint, ServiceUrl};
 use plan_agent::llm::questions::{self, PlanContext};
 use plan_agent::llm::{
-    Answered, AskError, Fault, HttpModel, LanguageModel, LlmError, Model, ModelReply, Prompts,
-    Request, Schema, TypedQuestion,
+    Answered, Fault, HttpModel, LanguageModel, LlmError, Model, ModelReply, Prompts, Request,
+    Schema, TypedQuestion,
 };
 use plan_agent::plan::{ModelCost, PlanSpec};
 use secrecy::SecretString;
@@ -91,7 +91,7 @@ fn spent(spent: &ModelCost) -> (u32, u64, u64) {
 async fn ask(
     answers: Vec<Answer>,
     config: &LlmConfig,
-) -> (LlmServer, Result<Answered<PlanSpec>, AskError>) {
+) -> (LlmServer, Result<Answered<PlanSpec>, LlmError>) {
     let server = LlmServer::replying(answers);
     let llm = model(&endpoint(&server, Api::OpenAi));
     let outcome = Model::new(llm, config).ask(&question()).await;
@@ -222,12 +222,12 @@ async fn every_llm_fault_is_classified() {
         (Answer::Endless, "TooLarge(", false),
         (
             Answer::Cut("{\"a\": ".to_owned()),
-            "CutAnswer { max_tokens: 100, spent: ModelCost { calls: 0, input_tokens: 11, output_tokens: 5,",
+            "CutAnswer { max_tokens: 100, tokens: 5 }",
             false,
         ),
         (
             Answer::Refused("I will not".to_owned()),
-            "Refused { reason: \"I will not\",",
+            "Refused(\"I will not\")",
             false,
         ),
     ];
@@ -237,6 +237,9 @@ async fn every_llm_fault_is_classified() {
             let fault = format!("{:?}", error.fault);
             assert!(fault.starts_with(expected), "{api:?} {answer:?}: {error:?}");
             assert_eq!(error.retryable(), retried, "{api:?} {answer:?}");
+            if matches!(answer, Answer::Cut(_) | Answer::Refused(_)) {
+                assert_eq!(spent(&error.spent), (0, 11, 5));
+            }
             assert!(!error.hint().is_empty());
             let model = "model `test-model` at `http://127.0.0.1:";
             assert!(error.to_string().starts_with(model), "{error}");
@@ -419,7 +422,7 @@ async fn key_appears_in_no_error_or_log() {
                 .ask(&question())
                 .await
                 .unwrap_err();
-            let asked = format!("{error} {error:?} {}", error.why.hint());
+            let asked = format!("{error} {error:?} {}", error.hint());
             let seen = [shown, exchanged, asked].join("\n");
             lacks(&seen, ["sk-canary", CANARY]);
         }
@@ -500,12 +503,12 @@ async fn tries_are_counted_and_bounded() {
     let error = outcome.unwrap_err();
     assert_eq!(error.spent.calls, 3);
     assert_eq!(server.count("plan"), 3);
-    assert!(error.why.retryable());
+    assert!(error.retryable());
 
     let (server, outcome) = ask(vec![Answer::error(401, "x")], &hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!((error.spent.calls, server.count("plan")), (1, 1));
-    assert!(!error.why.retryable());
+    assert!(!error.retryable());
 }
 
 #[tokio::test]
@@ -527,7 +530,7 @@ async fn retry_after_is_respected() {
     let (_server, outcome) = ask(vec![Answer::busy(429, "3600")], &hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!(error.spent.calls, 1);
-    assert_eq!(error.why.retry_after(), Some(Duration::from_secs(3600)));
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(3600)));
 }
 
 #[tokio::test]
@@ -573,8 +576,8 @@ async fn two_unusable_answers_fail() {
     let (_server, outcome) = ask(vec![Answer::Text("no".to_owned())], &hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!(spent(&error.spent), (2, 22, 10));
-    assert!(!error.why.retryable());
-    assert!(matches!(&error.why.fault, Fault::Unusable { text, .. } if text == "no"));
+    assert!(!error.retryable());
+    assert!(matches!(&error.fault, Fault::Unusable { text, .. } if text == "no"));
     insta::assert_snapshot!(error, @"model `test-model` gave no usable answer to `plan`: the answer holds no JSON object");
 }
 
@@ -590,7 +593,7 @@ async fn truncated_answer_is_retried_with_larger_limit() {
     let (_server, outcome) = ask(vec![Answer::Cut("{".to_owned())], &hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!((error.spent.calls, error.spent.output_tokens), (2, 10));
-    assert!(matches!(error.why.fault, Fault::CutAnswer { .. }));
+    assert!(matches!(error.fault, Fault::CutAnswer { .. }));
 }
 
 #[tokio::test]
@@ -607,7 +610,7 @@ async fn answer_that_repeats_itself_is_ended_and_asked_for_again() {
         error.to_string().ends_with("repeats itself without an end"),
         "{error}"
     );
-    assert_eq!((error.spent.calls, error.why.retryable()), (2, false));
+    assert_eq!((error.spent.calls, error.retryable()), (2, false));
 }
 
 #[tokio::test]
@@ -678,9 +681,9 @@ async fn overflow_makes_question_smaller() {
             assert_eq!(2 * limit(1), limit(0));
             let Err(error) = outcome else { continue };
             assert_eq!(error.spent.calls, 4);
-            assert!(!error.why.retryable());
+            assert!(!error.retryable());
             has(error.to_string(), ["has too small a context", words]);
-            has(error.why.hint(), "a larger context");
+            has(error.hint(), "a larger context");
         }
         let server = LlmServer::replying(vec![overflow]);
         let model = Model::new(model(&endpoint(&server, Api::Anthropic)), &hasty());

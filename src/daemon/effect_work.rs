@@ -125,7 +125,7 @@ pub(super) async fn ask(
     }
     let (spent, said) = match model.ask(&question.render(&settings.prompts)?).await {
         Ok(answered) => (answered.spent, Ok((answered.value, answered.text))),
-        Err(error) => (error.spent, Err(error.why)),
+        Err(error) => (error.spent, Err(error)),
     };
     Ok(Some(ModelOutcome { ask, spent, said }))
 }

@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::exec::{
     self, ChildOutput, ChildSpec, MarkKind, ProcessGroup, ProcessMark, environment_of_agent,
 };
+use crate::plan::ModelCost;
 use crate::plan_time::Clock;
 
 /// The most output, in bytes; an agent that prints more is stopped. Its events repeat an answer of 64 KiB a few times.
@@ -189,9 +190,9 @@ impl AgentModel {
 
     fn error(&self, fault: Fault) -> LlmError {
         LlmError {
-            model: self.name().to_owned(),
-            url: None,
+            asked: format!("the coding agent `{}`", self.name()),
             fault,
+            spent: ModelCost::default(),
         }
     }
 }

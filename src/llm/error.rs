@@ -13,14 +13,14 @@ const MAX_MESSAGE: usize = 300;
 
 /// An exchange that brought no usable answer.
 #[derive(Clone, Debug, PartialEq, Error)]
-#[error("{} {fault}", self.asked())]
+#[error("{asked} {fault}")]
 pub struct LlmError {
-    /// The model that was asked, or the coding agent.
-    pub model: String,
-    /// Where it was asked, without query; `None` for a coding agent, and where it was reached and answered.
-    pub url: Option<String>,
+    /// The model or the coding agent that was asked, with the address without query if that may be at fault.
+    pub asked: String,
     /// What happened.
     pub fault: Fault,
+    /// What was used although there was no answer.
+    pub spent: ModelCost,
 }
 
 /// What happened in an exchange; completes a sentence about the model.
@@ -57,20 +57,15 @@ pub enum Fault {
     Rejected { status: u16, message: String },
     #[error("redirects to another place (status {0}), which is not followed")]
     Redirected(u16),
-    #[error("was cut off after {} tokens ({max_tokens} allowed)", .spent.output_tokens)]
-    CutAnswer { max_tokens: u32, spent: ModelCost },
-    /// A server counts only what it has ended: this is a guess.
+    #[error("was cut off after {tokens} tokens ({max_tokens} allowed)")]
+    CutAnswer { max_tokens: u32, tokens: u64 },
     #[error("repeats itself without an end")]
-    Endless { spent: ModelCost },
-    #[error("refused to answer: {reason}")]
-    Refused { reason: String, spent: ModelCost },
-    /// The text of the answer is what was received.
-    #[error("gave no usable answer to `{question}`: {reason}")]
-    Unusable {
-        question: String,
-        reason: String,
-        text: String,
-    },
+    Endless,
+    #[error("refused to answer: {0}")]
+    Refused(String),
+    /// The reason begins with the question; the text of the answer is what was received.
+    #[error("gave no usable answer to {reason}")]
+    Unusable { reason: String, text: String },
     /// A coding agent that, with its configuration, answers no question.
     #[error("cannot be asked: {0}")]
     Unfit(String),
@@ -79,24 +74,7 @@ pub enum Fault {
     Broken(String),
 }
 
-impl Fault {
-    /// Returns the fault of an answer that has no end, as far as it has come: four bytes count as a token.
-    pub(super) fn endless(text: &str) -> Self {
-        let tokens = u64::try_from(text.len() / 4).unwrap_or(u64::MAX);
-        let spent = ModelCost::new(0, tokens, 0.0);
-        Self::Endless { spent }
-    }
-}
-
 impl LlmError {
-    fn asked(&self) -> String {
-        match (&self.url, &self.fault) {
-            (Some(url), _) => format!("model `{}` at `{url}`", self.model),
-            (None, Fault::Unusable { .. }) => format!("model `{}`", self.model),
-            (None, _) => format!("the coding agent `{}`", self.model),
-        }
-    }
-
     /// Returns whether the same request may succeed a little later.
     pub fn retryable(&self) -> bool {
         matches!(
@@ -124,16 +102,6 @@ impl LlmError {
         (self.retryable()).then(|| self.retry_after().unwrap_or_default())
     }
 
-    /// Returns what was used although there was no answer.
-    pub fn spent(&self) -> ModelCost {
-        match self.fault {
-            Fault::CutAnswer { spent, .. }
-            | Fault::Refused { spent, .. }
-            | Fault::Endless { spent } => spent,
-            _ => ModelCost::default(),
-        }
-    }
-
     /// Returns what happened, and what the person can do.
     pub fn told(&self) -> String {
         format!("{self}. Hint: {}", self.hint())
@@ -155,9 +123,7 @@ impl LlmError {
             Fault::Unavailable { .. } | Fault::CutBody(_) => {
                 "the server has trouble: try again later"
             }
-            Fault::Unusable { .. } | Fault::Endless { .. } => {
-                "try again, or choose a stronger model"
-            }
+            Fault::Unusable { .. } | Fault::Endless => "try again, or choose a stronger model",
             Fault::Unfit(_) => {
                 "run the agent by hand once: does it answer? `plan-agent doctor` shows what it finds of it"
             }
@@ -174,7 +140,7 @@ impl LlmError {
                 "write the final address into `[llm] base_url`; the key is never sent elsewhere"
             }
             Fault::CutAnswer { .. } => "choose a model with longer answers, or a smaller goal",
-            Fault::Refused { .. } => "put the goal in other words, or choose another model",
+            Fault::Refused(_) => "put the goal in other words, or choose another model",
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout};
 
 use super::http::chain;
 use super::{Endpoint, Fault, LlmError};
+use crate::plan::ModelCost;
 
 /// The largest stream, in bytes: servers wrap each of 32,000 tokens in an event of some hundred bytes.
 const MAX_STREAM: usize = 32 << 20;
@@ -72,7 +73,12 @@ impl Endpoint {
                         if text.len() >= looked + STEP {
                             looked = text.len();
                             if repeats(text) {
-                                return Err(self.error(Fault::endless(text)));
+                                // A server counts only what it has ended. Four bytes are about a token.
+                                let tokens = u64::try_from(text.len() / 4).unwrap_or(u64::MAX);
+                                return Err(LlmError {
+                                    spent: ModelCost::new(0, tokens, 0.0),
+                                    ..self.error(Fault::Endless)
+                                });
                             }
                         }
                     }

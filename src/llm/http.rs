@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::{ApiAnswer, Fault, LlmError, is_overflow, own_words};
 use crate::config::{ModelEndpoint, is_loopback};
+use crate::plan::ModelCost;
 use crate::wire::{Problem, joined};
 
 /// The largest response body, in bytes; an answer of 16,000 tokens has about 64 KiB.
@@ -62,7 +63,8 @@ pub fn client_builder(url: &Url) -> ClientBuilder {
 pub(super) struct Endpoint {
     client: Client,
     url: Url,
-    shown_url: String,
+    /// Its name and address, as errors say them.
+    asked: String,
     /// The model's name at the provider.
     pub(super) model: String,
     key: Option<SecretString>,
@@ -107,7 +109,7 @@ impl Endpoint {
         Ok(Self {
             client,
             url,
-            shown_url,
+            asked: format!("model `{model}` at `{shown_url}`"),
             model: model.to_owned(),
             key,
             timeout,
@@ -117,9 +119,9 @@ impl Endpoint {
     /// Makes an error about this endpoint.
     pub(super) fn error(&self, fault: Fault) -> LlmError {
         LlmError {
-            model: self.model.clone(),
-            url: Some(self.shown_url.clone()),
+            asked: self.asked.clone(),
             fault,
+            spent: ModelCost::default(),
         }
     }
 

@@ -70,17 +70,18 @@ impl HttpModel {
             Api::OpenAi => self.post::<Completion>(request).await?.reply(),
         };
         reply.text = self.endpoint.scrub_reply(reply.text);
-        let (max_tokens, spent) = (request.max_tokens, reply.spent);
+        let spent = reply.spent;
         let fault = match end {
             StopReason::Whole if !reply.text.trim().is_empty() => return Ok(reply),
             StopReason::Whole => Fault::Unexpected("it holds no text".to_owned()),
-            StopReason::Cut => Fault::CutAnswer { max_tokens, spent },
-            StopReason::Refused => {
-                let reason = own_words(&reply.text);
-                Fault::Refused { reason, spent }
-            }
+            StopReason::Cut => Fault::CutAnswer {
+                max_tokens: request.max_tokens,
+                tokens: spent.output_tokens,
+            },
+            StopReason::Refused => Fault::Refused(own_words(&reply.text)),
         };
-        Err(self.endpoint.error(fault))
+        let error = self.endpoint.error(fault);
+        Err(LlmError { spent, ..error })
     }
 
     async fn post<A: ApiAnswer>(&self, request: &Request) -> Result<A, LlmError> {

@@ -27,7 +27,7 @@ pub use http::{chain as error_chain, client_builder, install_crypto};
 pub use http_apis::HttpModel;
 pub use prompts::{PromptFiles, PromptTemplate, Prompts};
 pub use quoting::indented;
-pub use typed_questions::{Answered, AskError, Model, TypedQuestion};
+pub use typed_questions::{Answered, Model, TypedQuestion};
 
 use std::fmt;
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
-use thiserror::Error;
 use tokio::time::Instant;
 
 use super::{Fault, LanguageModel, LlmError, ModelReply, Request, quote};
@@ -63,16 +62,6 @@ pub struct Answered<A> {
     pub value: A,
     /// The answer as it was received.
     pub text: String,
-    pub spent: ModelCost,
-}
-
-/// The absence of a usable answer, and its cost.
-#[derive(Clone, Debug, PartialEq, Error)]
-#[error("{why}")]
-pub struct AskError {
-    /// That of the last exchange, permanently or after the retries; or that the model answered twice, and neither answer could be
-    /// used.
-    pub why: LlmError,
     pub spent: ModelCost,
 }
 
@@ -136,7 +125,11 @@ impl Model {
 
     /// Gets an answer: repeats exchanges as the policy says, and asks once more, with what is wrong, if the answer was truncated,
     /// had no end, cannot be used, or could be better. Dropping the future ends the exchange in progress and leaves nothing behind.
-    pub async fn ask<A>(&self, question: &TypedQuestion<A>) -> Result<Answered<A>, AskError> {
+    ///
+    /// # Errors
+    /// That of the last exchange, permanently or after the retries; or that the model answered twice, and neither answer could be
+    /// used. It has the cost of all exchanges.
+    pub async fn ask<A>(&self, question: &TypedQuestion<A>) -> Result<Answered<A>, LlmError> {
         let mut asking = Asking {
             model: self,
             question,
@@ -147,7 +140,7 @@ impl Model {
         let spent = asking.spent;
         match answer {
             Ok((value, text)) => Ok(Answered { value, text, spent }),
-            Err(why) => Err(AskError { why, spent }),
+            Err(error) => Err(LlmError { spent, ..error }),
         }
     }
 }
@@ -178,7 +171,7 @@ impl<A> Asking<'_, A> {
             },
             Err(error) => match error.fault {
                 Fault::CutAnswer { .. } if self.may_go_on() => (SHORTER.to_owned(), 2, None),
-                Fault::Endless { .. } if self.may_go_on() => (SHORTER.to_owned(), 1, None),
+                Fault::Endless if self.may_go_on() => (SHORTER.to_owned(), 1, None),
                 _ => return Err(error),
             },
         };
@@ -204,15 +197,14 @@ impl<A> Asking<'_, A> {
     ) -> Result<(A, String), LlmError> {
         match read {
             Ok(Usable { value, .. }) => Ok((value, text)),
-            Err(reason) => Err(LlmError {
-                model: self.model.name().to_owned(),
-                url: None,
-                fault: Fault::Unusable {
-                    question: self.question.request.schema_name.clone(),
-                    reason,
-                    text,
-                },
-            }),
+            Err(reason) => {
+                let reason = format!("`{}`: {reason}", self.question.request.schema_name);
+                Err(LlmError {
+                    asked: format!("model `{}`", self.model.name()),
+                    fault: Fault::Unusable { reason, text },
+                    spent: self.spent,
+                })
+            }
         }
     }
 
@@ -261,7 +253,7 @@ impl<A> Asking<'_, A> {
         self.spent.calls += calls.into_inner();
         self.spent.add(match &outcome {
             Ok(reply) => reply.spent,
-            Err(error) => error.spent(),
+            Err(error) => error.spent,
         });
         outcome
     }

@@ -76,9 +76,9 @@ impl PlanQuestion<'_> {
                 }
                 Err(error) => error,
             };
-            let lost = error.why.told();
+            let lost = error.told();
             let why = lost.clone();
-            let Some(wait) = error.why.away() else {
+            let Some(wait) = error.away() else {
                 let keep = move |draft: &mut Draft<'_>, ask: &AskId| draft.lost_ask(ask, &why);
                 self.keep(&ask, error.spent, keep).await?;
                 self.count(error.spent, None).await;
