@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use tokio::time::sleep;
 
 use super::{DaemonSettings, EffectKey, EffectResult, LoopView, PlanRun};
 use crate::config::HooksConfig;
@@ -30,12 +29,6 @@ const TAIL: usize = 4 * 1024;
 
 /// A hook that prints more is ended.
 const FLOOD: u64 = 1024 * 1024;
-
-/// How often the length of a hook's output is checked.
-const CHECK: Duration = Duration::from_millis(200);
-
-/// The time between asking a hook that prints without end to stop and ending it.
-const GRACE: Duration = Duration::from_secs(1);
 
 /// The log of the hooks begins anew at this size; the one before it is kept.
 const LOG_SIZE: u64 = 256 * 1024;
@@ -208,12 +201,7 @@ pub(super) fn log(settings: &DaemonSettings, now: Time, line: &str, said: &str) 
 async fn run_capped(spec: &ChildSpec, marks: &Path, mark: &str) -> Result<(ChildExit, String)> {
     let (mut mark, output) = ProcessMark::new(marks, MarkKind::Hook, mark)?
         .context("an earlier call of it still runs")?;
-    let flood = async {
-        while output.lengths()[0] <= FLOOD {
-            sleep(CHECK).await;
-        }
-        GRACE
-    };
+    let flood = output.flooded(FLOOD);
     let outcome = exec::run(spec, &output, |group| mark.name_group(group.id()), flood).await?;
     Ok((outcome, output.out_since(0, TAIL)))
 }

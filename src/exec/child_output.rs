@@ -6,7 +6,9 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::sleep;
 
 use crate::own_files;
 
@@ -89,6 +91,14 @@ impl ChildOutput {
     /// Returns the lengths of the two files, to find later what was added.
     pub fn lengths(&self) -> [u64; 2] {
         [&self.out, &self.err].map(|file| file.metadata().map_or(0, |metadata| metadata.len()))
+    }
+
+    /// Waits until the process prints more than this, and returns how long it gets to stop then.
+    pub async fn flooded(&self, most: u64) -> Duration {
+        while self.lengths().iter().sum::<u64>() <= most {
+            sleep(Duration::from_millis(200)).await;
+        }
+        Duration::from_secs(1)
     }
 
     /// Returns the end of what was added to the standard output after this length.

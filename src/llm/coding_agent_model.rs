@@ -4,10 +4,8 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use tempfile::TempDir;
-use tokio::time::sleep;
 
 use super::http::chain;
 use super::{
@@ -26,10 +24,6 @@ use crate::plan_time::Clock;
 
 /// The most output, in bytes; an agent that prints more is stopped. Its events repeat an answer of 64 KiB a few times.
 const MAX_OUTPUT: usize = 8 << 20;
-/// The interval at which the size of the output is checked.
-const SIZE_CHECK: Duration = Duration::from_millis(200);
-/// The time between asking an agent that prints without end to stop and killing it.
-const GRACE: Duration = Duration::from_secs(1);
 
 /// A coding agent that answers questions.
 #[derive(Debug)]
@@ -123,12 +117,7 @@ impl AgentModel {
         let sign = |group: &mut ProcessGroup| {
             mark.iter_mut().for_each(|mark| mark.name_group(group.id()));
         };
-        let flood = async {
-            while output.lengths().iter().sum::<u64>() <= MAX_OUTPUT as u64 {
-                sleep(SIZE_CHECK).await;
-            }
-            GRACE
-        };
+        let flood = output.flooded(MAX_OUTPUT as u64);
         let exit = exec::run(&spec, &output, sign, flood).await;
         let exit = exit.map_err(|error| unfit(&chain(&error)))?;
         if exit.cancelled {
