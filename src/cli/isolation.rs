@@ -1,6 +1,9 @@
 //! Where the agents of a plan work, in worktrees or in the project itself: decided once, before the plan begins, and said in
 //! its first line.
 
+use std::fs::File;
+use std::io::{stderr, stdout};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
@@ -10,6 +13,7 @@ use super::{App, Failure, FoundPlan, Result, Work, complain, run_terminal, shown
 use crate::agents::Agent;
 use crate::config::Isolation;
 use crate::exec::{Project, ProjectError, project_head};
+use crate::own_files;
 use crate::plan::{Draft, MERGE_CHECK, PlanHead, PlanId, SessionScope};
 use crate::view;
 use crate::wire::{RoleWorker, joined, one_line, sha256};
@@ -220,11 +224,19 @@ impl App {
         project.join(plan.as_str())
     }
 
-    /// Returns the uncommitted files of the person: without this program's own.
+    /// Returns the uncommitted files of the person: without this program's own, and without those that it prints into.
     fn not_ours(&self, workspace: &Path, mut uncommitted: Vec<String>) -> Vec<String> {
         let mut own = vec![self.config.root(), self.config.prompts_dir()];
         own.extend(self.config.file().map(Path::to_owned));
-        let is_own = |path: &Path| own.iter().any(|own| path.starts_with(own));
+        let printed = [
+            stdout().as_fd().try_clone_to_owned(),
+            stderr().as_fd().try_clone_to_owned(),
+        ];
+        let printed: Vec<File> = printed.into_iter().flatten().map(File::from).collect();
+        let is_own = |path: &Path| {
+            own.iter().any(|own| path.starts_with(own))
+                || printed.iter().any(|file| own_files::is_at(file, path))
+        };
         uncommitted.retain(|path| !is_own(&workspace.join(path)));
         uncommitted
     }

@@ -1,5 +1,6 @@
 //! `merge`, `discard`, `prune`: what a person does with the results of plans whose tasks had worktrees.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -11,8 +12,11 @@ use super::{
 use crate::exec::{
     DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference, remove_folder, worktree_of,
 };
-use crate::plan::{DAEMON, Draft, IntegrationBranch, PlanHead, PlanId, ResultsMove, TaskId};
-use crate::wire::{one_line, printable, quoted, short_commit};
+use crate::plan::{
+    DAEMON, Decision, Draft, IntegrationBranch, Plan, PlanHead, PlanId, ResultsMove, Task, TaskId,
+    TaskState,
+};
+use crate::wire::{joined, one_line, printable, quoted, short_commit};
 
 /// Names that are no branches, below which discarded results are kept.
 const ASIDE: &str = "refs/plan-agent/discarded";
@@ -23,6 +27,8 @@ struct Results {
     line: IntegrationBranch,
     /// The tasks that have been begun.
     tasks: Vec<TaskId>,
+    /// Tasks with an accepted result that the plan, restored since, does not know as done.
+    undone: Vec<TaskId>,
     project: Project,
     branch: String,
 }
@@ -34,9 +40,9 @@ impl Results {
         let read = app.read(plan, |plan, _| {
             let mut tasks: Vec<TaskId> = plan.tasks().map(|task| task.number).collect();
             tasks.retain(|task| plan.attempts_of(*task).next().is_some());
-            (plan.head().clone(), tasks)
+            (plan.head().clone(), tasks, undone(plan))
         });
-        let (mut head, tasks) = read.await?;
+        let (mut head, tasks, undone) = read.await?;
         let (Some(line), Some(repository)) = (head.line.clone(), head.repository.clone()) else {
             return Ok(None);
         };
@@ -69,6 +75,7 @@ impl Results {
             head,
             line,
             tasks,
+            undone,
         }))
     }
 
@@ -139,6 +146,27 @@ impl Results {
         let error = anyhow!("plan `{plan}` has not ended");
         Err(Failure::usage(error).hint(format!("`{program} abort {plan}` ends it for good")))
     }
+}
+
+/// Returns the tasks whose accepted result stays on the branch although the plan was restored to a state before it.
+fn undone(plan: &Plan) -> Vec<TaskId> {
+    let done = |task: &Task| task.status == TaskState::Completed;
+    let merged = plan.attempts().filter(|attempt| {
+        let accepted = attempt
+            .verdict
+            .as_ref()
+            .is_some_and(|it| it.decision == Decision::Next);
+        accepted
+            && attempt
+                .merge
+                .as_ref()
+                .is_some_and(|merge| merge.commit != merge.onto)
+    });
+    let tasks = merged.map(|attempt| attempt.task);
+    let undone: BTreeSet<TaskId> = tasks
+        .filter(|task| !plan.task(*task).is_some_and(done))
+        .collect();
+    undone.into_iter().collect()
 }
 
 /// Takes the results of a plan over into the branch that is checked out.
@@ -218,6 +246,12 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
     if commit != results.line.tip {
         complain(&format!(
             "! `{branch}` was ahead of the plan: what it has beyond the plan's results is taken over, too\n"
+        ));
+    }
+    if !results.undone.is_empty() {
+        let undone = joined(results.undone.iter().map(TaskId::to_string), ", ");
+        complain(&format!(
+            "! `{branch}` also has what was accepted of tasks that the restored plan does not know as done: {undone}\n"
         ));
     }
     match results.head.status.settled() {

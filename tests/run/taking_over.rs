@@ -554,6 +554,33 @@ fn what_a_branch_has_beyond_the_plan_is_said_when_it_is_merged() {
 }
 
 #[test]
+fn results_that_a_restored_plan_does_not_know_are_said_when_it_is_merged() {
+    let Some(scene) = clean("") else { return };
+    scene.results();
+    scene.works("restore --at 1");
+    let ran = scene.exits(0, "merge");
+    ran.has_stderr([
+        "also has what was accepted of tasks that the restored plan does not know as done: 1",
+        "the plan has not ended",
+    ]);
+}
+
+/// The shell makes the file before the program begins.
+#[test]
+fn file_that_is_printed_into_is_no_change_of_the_person() {
+    let Some(scene) = clean("run.isolation = 'auto'\n") else {
+        return;
+    };
+    let printed = ["out", "err"].map(|name| scene.env.path("project").join(name));
+    let [out, err] = printed.each_ref().map(|path| File::create(path).unwrap());
+    let run = format!("run --no-input --plan one.md {}", scene.agent);
+    let ended = scene.env.spawn(&*run, out, err).wait();
+    let [out, err] = printed.map(|path| fs::read_to_string(path).unwrap());
+    assert!(ended.success(), "{out}{err}");
+    has(out, "agents work in worktrees");
+}
+
+#[test]
 fn clean_prints_what_removes_worktrees_and_branches() {
     let Some(scene) = clean("run.max_attempts = 1\n") else {
         return;
