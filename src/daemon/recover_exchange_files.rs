@@ -82,7 +82,8 @@ fn texts(plan: &Plan, waiting: &BTreeSet<CommandId>, program: &str) -> FileTexts
 
 impl PlanRun {
     /// Resumes what an earlier daemon left: commands that were committed and not published, and commands that were
-    /// withdrawn but not recorded as such.
+    /// withdrawn but not recorded as such. Where the database was put back to an earlier state, nobody works on commands whose
+    /// report is filed already: they count as taken back, too.
     pub(super) async fn recover(&mut self) -> anyhow::Result<()> {
         let lost = self.settings.read(|plan, _| {
             let open = plan.awaited_attempts();
@@ -90,7 +91,19 @@ impl PlanRun {
             let ends = plan.sessions().filter_map(OutgoingCommand::of_end);
             open.chain(ends).collect()
         });
-        for id in self.put_back(lost.await?)? {
+        let claimed = self.settings.read(|plan, _| {
+            let open = plan.awaited_attempts();
+            let open = open.filter(|open| open.claimed.is_some() && open.rejected.is_none());
+            open.map(|open| open.id.clone()).collect::<Vec<_>>()
+        });
+        let (lost, claimed) = (lost.await?, claimed.await?);
+        let mut withdrawn = self.put_back(lost)?;
+        for id in claimed {
+            if self.settings.volumes.is_filed(&id)? {
+                withdrawn.push(id);
+            }
+        }
+        for id in withdrawn {
             let why = "the command had been taken back";
             let record = move |draft: &mut Draft<'_>| draft.withdrawn(&id);
             self.settings.change(why, record).await?;

@@ -127,6 +127,19 @@ impl Volumes {
         Ok(false)
     }
 
+    /// Returns whether the report of a command was filed as one that counts.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn is_filed(&self, id: &CommandId) -> Result<bool> {
+        for path in self.reports(id, [ReportsProcessed]) {
+            if exists(&path)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Gives the archived report of a command, if there is one, another name: the command is to be worked on again.
     ///
     /// # Errors

@@ -82,6 +82,27 @@ fn changes_lost_with_a_damaged_journal_are_reported_until_the_plan_goes_on() {
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
 }
 
+/// As a backup does that is restored.
+#[test]
+fn command_that_was_reported_after_the_database_was_copied_is_done_anew_at_once() {
+    let (scene, second) = killed();
+    let copy = Files::of(&scene);
+    scene.succeed(&second, "done");
+    let agent = scene.agent(|_| Act::success("done"));
+    scene.exits(0, "resume");
+    drop(agent);
+    let report = format!("report-{}.md", second.id);
+    assert!(scene.names("reports/processed").contains(&report));
+    copy.put_back();
+    drop(fs::remove_file(scene.path(INDEX)));
+    let _daemon = scene.leave("resume");
+    let again = scene.take_any();
+    assert_ne!(again.id, second.id);
+    assert_eq!(again.task(), second.task());
+    let task = &scene.status()["tasks"][1];
+    assert_eq!(task["failures"].as_u64().unwrap_or_default(), 0, "{task}");
+}
+
 #[test]
 fn a_plan_that_is_gone_with_the_journal_is_reported() {
     let (scene, _) = killed();
