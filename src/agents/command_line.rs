@@ -3,6 +3,9 @@
 
 use super::{AgentJob, AgentProcess};
 use crate::volumes::Folder;
+use crate::wire::nearest;
+
+const PLACEHOLDERS: [&str; 4] = ["prompt_file", "session", "workspace", "report"];
 
 /// A command line in which `{prompt_file}`, `{session}`, `{workspace}` and `{report}` stand for values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +15,16 @@ impl CommandTemplate {
     /// Returns whether the command line has the session, so that the program can go on in it.
     pub fn takes_session(&self) -> bool {
         self.0.iter().any(|word| word.contains("{session}"))
+    }
+
+    /// Returns a word in braces that is nearly a placeholder, and the one that was probably meant.
+    pub fn misspelt(&self) -> Option<(&str, &'static str)> {
+        let in_braces = self.0.iter().flat_map(|word| word.split('{').skip(1));
+        let mut names = in_braces.filter_map(|rest| Some(rest.split_once('}')?.0));
+        names.find_map(|name| {
+            let meant = nearest(name, PLACEHOLDERS.into_iter()).filter(|meant| *meant != name)?;
+            Some((name, meant))
+        })
     }
 
     /// Fills in the command line. If it has no `{prompt_file}`, the program reads the prompt on standard input.
@@ -57,6 +70,19 @@ fn fill(word: &str, values: &[(&str, String)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn misspelt_placeholder_is_found() {
+        for (word, found) in [
+            ("{promptfile}", Some(("promptfile", "prompt_file"))),
+            ("--out={reports}", Some(("reports", "report"))),
+            ("{report}", None),
+            (r#"{"a": {"b": 1}} {print}"#, None),
+        ] {
+            let line = CommandTemplate(vec!["my-agent".to_owned(), word.to_owned()]);
+            assert_eq!(line.misspelt(), found, "{word}");
+        }
+    }
 
     #[test]
     fn placeholders_are_filled_once() {

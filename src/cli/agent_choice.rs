@@ -74,8 +74,15 @@ impl AgentArgs {
 }
 
 impl App {
-    /// Returns what may keep an agent from reaching its model, as far as this can be seen without running it.
+    /// Returns what may keep an agent from its work, as far as this can be seen without running it.
     pub fn doubt(&self, agent: &Agent) -> Option<String> {
+        if let Agent::Command(line) = agent {
+            let (word, meant) = line.misspelt()?;
+            let word = one_line(word, 40);
+            return Some(format!(
+                "`{{{word}}}` stands for nothing: did you mean `{{{meant}}}`?"
+            ));
+        }
         let kind = agent.kind()?;
         match self.login(kind) {
             Login::NotSeen(what) => Some(format!("{} may not be logged in: {what}", kind.name)),

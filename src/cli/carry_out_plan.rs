@@ -337,10 +337,14 @@ impl Work {
         let foreground = Foreground::new(&self, &head.id, policy).await?;
         let (stop, stopping) = watch::channel(false);
         let kept_workers = KeptWorkers::default();
-        let folder = FolderSettings {
+        let mut folder = FolderSettings {
             kept_workers: Some(Arc::clone(&kept_workers)),
             ..app.folder_settings(&lock, EndsWhen::FirstEnds).await?
         };
+        if over {
+            // What is left of it is done in no time, and begins no other plan.
+            folder.take_up = None;
+        }
         let daemon = tokio::spawn(daemon::run(folder, Some(at_work), stopped(&stopping)));
         let followed = foreground.follow(daemon, &stop, ended).await;
         let (end, signal) = followed.map_err(|failure| match failure.exit() {
@@ -349,7 +353,7 @@ impl Work {
         })?;
         // `stop` means all plans.
         let stopped = signal == Some(Exit::Terminated);
-        let gone_on = match stopped || matches!(end, DaemonEnd::Displaced(_)) {
+        let gone_on = match stopped || over || matches!(end, DaemonEnd::Displaced(_)) {
             true => Ok(Vec::new()),
             false => detach::leave_to_daemon(app, lock, &head.id).await,
         };

@@ -9,7 +9,7 @@ use crate::view::Style;
 use crate::wire::{one_line, printable};
 
 /// Printed where only the names of files are known.
-const ONLY_NAMES: &str = "Hint: agents share the workspace, so only names are known; [run] isolation = \"worktree\" keeps what each task changes\n";
+const ONLY_NAMES: &str = "Hint: agents share the workspace, so only names are known; in a git project [run] isolation = \"worktree\" keeps what each task changes\n";
 
 /// Characters of a task's name.
 const TITLE: usize = 60;

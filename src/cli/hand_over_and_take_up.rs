@@ -41,15 +41,21 @@ impl App {
             Ok(lock) => return Ok(Some(lock)),
             Err(failure) => failure,
         };
-        match self.volumes.running() {
-            Some(daemon)
-                if takes_over(&daemon) && !plan.is_some_and(|plan| daemon.carries_out(plan)) =>
-            {
-                self.make_store().await?;
-                Ok(None)
-            }
-            _ => Err(busy),
+        let Some(daemon) = self.volumes.running() else {
+            return Err(busy);
+        };
+        if let Some(plan) = plan.filter(|plan| self.is_carried_out(plan)) {
+            let pid = daemon.pid;
+            let error =
+                anyhow!("the daemon of this folder (pid {pid}) carries plan {plan} out already");
+            let hint = format!("`{} status --watch {plan}` shows it", self.program);
+            return Err(Failure::new(error, Exit::Busy).hint(hint));
         }
+        if !takes_over(&daemon) {
+            return Err(busy);
+        }
+        self.make_store().await?;
+        Ok(None)
     }
 
     /// Returns how a plan is queued from here. What it is carried out with counts as confirmed by the person from now on.

@@ -211,7 +211,9 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         ..app.queue_entry(workers)
     };
     let since = app.read(&plan, |_, seq| seq).await?;
-    app.set_queue(&plan, Some(entry)).await?;
+    if !found.head.status.settled() {
+        app.set_queue(&plan, Some(entry)).await?;
+    }
     let head = app.found(&plan).await?.head;
     match how.detach {
         true => say_queued(&work, &head),

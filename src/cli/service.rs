@@ -12,7 +12,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::isolation::folder_name;
-use super::{CommandStart, Failure, Output, Result, ServiceAct};
+use super::{CommandStart, Failure, Output, Result, ServiceAct, complain};
 use crate::bounded_read;
 use crate::own_files;
 use crate::wire::{joined, one_line};
@@ -41,6 +41,14 @@ pub async fn service(act: ServiceAct, start: &CommandStart, output: Output) -> R
             write(&unit, &text(&folder, start)?)
                 .with_context(|| format!("failed to write `{path}`"))?;
             output.line(&format!("`{path}` starts the daemon at login"))?;
+            let names = start.environment.names();
+            let set = names.filter(|name| name.starts_with("PLAN_AGENT_"));
+            let set = joined(set.map(|name| format!("`{name}`")), ", ");
+            if !set.is_empty() {
+                complain(&format!(
+                    "! the daemon at login gets no {set}: config.toml is read there, too\n"
+                ));
+            }
             let commands = ["daemon-reload".to_owned(), format!("enable {name}")];
             match systemctl(&commands, output).await? {
                 true => output.line(&format!("`systemctl --user start {name}` starts it now")),

@@ -59,6 +59,16 @@ impl App {
     /// # Errors
     /// It does not exist, is no folder, or cannot be written to. Where the person `may_name` another one, that is said.
     pub fn usable(&self, workspace: &Path, may_name: bool) -> Result {
+        let home = self.config.home();
+        let in_own = home.layout() != Layout::TopLevel && workspace.starts_with(home.folder());
+        if in_own && !workspace.starts_with(self.config.root()) {
+            let error = anyhow!(
+                "the workspace `{}` is plan-agent's own folder",
+                workspace.display()
+            );
+            let hint = "leave `workspace` under [run] out: agents work in the project around it";
+            return Err(Failure::usage(error).hint(hint));
+        }
         let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
         let denied = rustix::fs::access(workspace, access).map_err(|error| {
             let error = std::io::Error::from(error);

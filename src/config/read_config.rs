@@ -247,17 +247,25 @@ pub(super) fn override_by(found: &mut FileContent, environment: &Environment) {
             }
         }
     }
-    // Others begin as those of a section do: one that is misspelt would go unseen.
+    // Others begin as those of a section do, or are nearly as a known one: one that is misspelt would go unseen.
     let sections: BTreeSet<&str> = known.iter().filter_map(|name| section_of(name)).collect();
     let set = |name: &&str| environment.get(name).is_some();
     let set = environment.names().filter(set);
-    let in_section = set.filter(|name| section_of(name).is_some_and(|it| sections.contains(it)));
+    let is_slip = |name: &str| {
+        let end = name.trim_start_matches("PLAN_AGENT");
+        known
+            .iter()
+            .any(|it| strsim::damerau_levenshtein(it, name) <= 2 || it.ends_with(end))
+    };
+    let for_key = set.filter(|name| {
+        section_of(name).is_some_and(|section| sections.contains(section) || is_slip(name))
+    });
     // The configuration may name others: those that agents and checks get, or that hold a key.
     let named = |name: &str| {
         let all = serde_json::to_string(&found.config).unwrap_or_default();
         all.contains(&format!("\"{name}\""))
     };
-    let unknown = in_section.filter(|name| !known.iter().any(|it| it == name) && !named(name));
+    let unknown = for_key.filter(|name| !known.iter().any(|it| it == name) && !named(name));
     let unknown: Vec<&str> = unknown.collect();
     for name in unknown {
         let problem = wrong_variable(name, "there is no key of that name");

@@ -12,7 +12,7 @@ pub(super) fn by_rules(plan: &Plan, world: &Observations) -> String {
     let counts = plan.counts();
     let only_accepted = |task: &&Task| {
         let evidence = task.evidence.as_ref();
-        task.status == TaskState::Completed && evidence.is_some_and(|evidence| !evidence.proven)
+        task.status == TaskState::Completed && evidence.is_none_or(|evidence| !evidence.proven)
     };
     let accepted = plan.tasks().filter(only_accepted).count();
     let (completed, all) = (counts.completed, counted(counts.total(), "task"));

@@ -7,7 +7,9 @@ use serde::Serialize;
 
 use super::usage::{money, of_tasks, time};
 use super::{Mark, Paint};
-use crate::plan::{Attempt, Decision, Event, Plan, QuestionId, TaskId, Time, agent_label, counted};
+use crate::plan::{
+    Attempt, DAEMON, Decision, Event, Plan, QuestionId, TaskId, Time, agent_label, counted,
+};
 use crate::store::Change;
 use crate::wire::{joined, one_line};
 
@@ -101,6 +103,14 @@ impl Outcomes {
         let used = of_tasks(plan);
         for task in completed.keys() {
             let attempt = plan.task(*task).and_then(|task| plan.current_attempt(task));
+            let is_accepted = |attempt: &Attempt| {
+                let verdict = attempt.verdict.as_ref();
+                verdict.is_some_and(|verdict| verdict.decision == Decision::Next)
+            };
+            // Else a person did it, or said that it is done.
+            if !attempt.map_or(plan.head().owner != DAEMON, is_accepted) {
+                continue;
+            }
             let agent = attempt.map_or_else(|| agent_of(plan), |attempt| works_on(plan, attempt));
             let agent = self.agents.entry(agent).or_default();
             let used = used.get(task).copied().unwrap_or_default();

@@ -207,6 +207,22 @@ fn plan_file_names_workspace_below_itself() {
 }
 
 #[test]
+fn agents_do_not_work_in_the_folder_of_plan_agent() {
+    let env = TestEnv::new();
+    if Project::new(&env).is_none() {
+        return;
+    }
+    env.write("plan.md", PLAN);
+    env.exits(0, "-C project init");
+    env.write("project/.plan-agent/config.toml", "run.workspace = '.'\n");
+    env.refuses(
+        2,
+        "-C project run --plan ../plan.md --agent shell",
+        ["is plan-agent's own folder", "Hint: "],
+    );
+}
+
+#[test]
 fn init_keeps_out_of_the_way_of_foreign_files() {
     let env = TestEnv::new();
     let Some(project) = Project::new(&env) else {

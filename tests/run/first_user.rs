@@ -91,6 +91,23 @@ fn outcomes_count_how_a_task_ended_at_last() {
 }
 
 #[test]
+fn outcomes_give_no_agent_what_a_person_did() {
+    let scene = Scene::by_rules("run.max_attempts = 1\n");
+    let _agent = scene.agent(|command| match command.task() {
+        1 => Act::failed("it is broken"),
+        _ => Act::success("done"),
+    });
+    scene.exits(4, "run --no-input --plan two.md");
+    scene.works("done 1");
+    scene.exits(0, "resume --no-input");
+    let counted: Value = scene.json("outcomes --json");
+    assert_eq!(counted["accepted"], 2);
+    let agents: Vec<_> = counted["agents"].as_object().unwrap().values().collect();
+    assert_eq!(agents.len(), 1, "{counted}");
+    assert_eq!(picked(agents[0], "tasks attempts"), json!([1, 1]));
+}
+
+#[test]
 fn questions_are_listed_with_their_tasks() {
     let scene = Scene::by_rules("run.max_attempts = 1\nrun.max_parallel = 2\n");
     scene.write(

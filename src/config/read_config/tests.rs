@@ -266,6 +266,13 @@ fn environment_error_names_variable() {
     insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "many"), @r#"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: invalid type: string "many", expected a whole number from 0 to 4294967295"#);
     insta::assert_snapshot!(problem("PLAN_AGENT_RUN_TASK_TIMEOUT", "3"), @r#"environment variable `PLAN_AGENT_RUN_TASK_TIMEOUT`: `3` is no duration, which is written "90s", "10m" or "1h 30m""#);
     insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATEMPTS", "2"), @"environment variable `PLAN_AGENT_RUN_MAX_ATEMPTS`: there is no key of that name");
+    for name in ["PLAN_AGENT_BUGDET_COST_USD", "PLAN_AGENT_TASK_TIMEOUT"] {
+        let problem = problem(name, "2");
+        assert!(
+            problem.contains(&format!("`{name}`: there is no key")),
+            "{problem}"
+        );
+    }
     // Of somebody else, or not set.
     for (name, value) in [("PLAN_AGENT_OF_MINE", "2"), ("PLAN_AGENT_RUN_NO_KEY", "")] {
         assert_eq!(overridden(name, value).unwrap(), Config::default());
