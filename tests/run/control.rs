@@ -511,7 +511,8 @@ fn abort_without_a_name_asks_about_the_only_unfinished_plan() {
     kill(&scene, second);
     scene.refuses(2, "abort", ["which plan is meant?", "  One\n", "  Two\n"]);
     scene.works(["abort", &plan_id(&scene)]);
-    let ends = format!("`plan-agent abort {}` ends plan", plan_id(&scene));
+    let left = scene.status()["plan"]["id"].clone();
+    let ends = format!("`plan-agent abort {}` ends plan", left.as_str().unwrap());
     scene.refuses(2, "abort", ["which plan is to end for good?", &ends]);
     for (answer, code) in [("n", 1), ("y", 0)] {
         let (mut running, mut terminal) = scene.env.start_on_terminal("abort");

@@ -118,7 +118,10 @@ fn answer_in_a_file_waits_for_its_plan() {
     let _other = scene.agent(|_| Act::success("done"));
     scene.works("run --plan two.md --no-input --name other");
     let file = format!("question-{id}.md");
-    assert_eq!(scene.names("questions/pending"), [file.clone()]);
+    assert_eq!(
+        scene.names("questions/pending"),
+        std::slice::from_ref(&file)
+    );
     scene.works(["resume", &plan, "--no-input"]);
     let detail: Value = scene.json(["status", &plan, "--json"]);
     assert_eq!(detail["tasks"][0]["result"], "by file");
