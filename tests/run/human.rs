@@ -259,7 +259,8 @@ fn agent_without_sessions_gets_every_answer() {
     let scene = Scene::by_rules("");
     let long = "word ".repeat(2_000);
     let agent = scene.agent(|command| match command.attempt() {
-        attempt @ 1..=6 => Act::Report(format!(
+        1 => Act::Report("---\nstatus: FAILED\nquestion: May I?\nrefused:\n- rm -r build\n---\n\nNothing yet.\n".to_owned()),
+        attempt @ 2..=6 => Act::Report(format!(
             "---\nstatus: FAILED\nquestion: What is {attempt}?\n---\n## Core results\n\nNothing yet.\n"
         )),
         _ => Act::success("done"),
@@ -267,14 +268,16 @@ fn agent_without_sessions_gets_every_answer() {
     scene.exits(4, "run --no-input --plan one.md");
     for attempt in 1..=6 {
         let note = format!("answer {attempt}");
-        scene.works(["answer", "reply", "--note", &note]);
+        let choice = if attempt == 1 { "deny" } else { "reply" };
+        scene.works(["answer", choice, "--note", &note]);
         if attempt == 6 {
             scene.works(["tell", "1", &format!("{long}and the end")]);
         }
         scene.run("resume --no-input");
     }
     let told = agent.command(1, 7);
-    for attempt in 1..=6 {
+    has(told.body(), "A person says: answer 1\n");
+    for attempt in 2..=6 {
         let answer = format!("A person says: answer {attempt} (to: What is {attempt}?)");
         has(told.body(), answer);
     }

@@ -75,10 +75,11 @@ impl Draft<'_> {
             _ => {}
         }
         if question.request.is_none() {
-            task.note = Some(match note {
-                "" => said,
-                note => format!("{said}\n\nA person says: {note}"),
-            });
+            task.note = Some(said);
+            if !note.is_empty() {
+                // Every later command has what a person said, the note only the next one.
+                task.tell(note);
+            }
             self.insert(task);
         }
         match choice {
