@@ -36,6 +36,9 @@ const WORKER: &str = "worker";
 const KNOWN: &str =
     "id status session_id usage blocked_until question refused request_id collaboration written_by";
 
+/// The question of an agent that names refused commands, and asks nothing.
+const REFUSED: &str = "commands were refused to the agent. How is it to go on?";
+
 /// A report as it stands in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportFile {
@@ -268,6 +271,8 @@ impl ReportHeader {
         };
         let usage = self.usage.unwrap_or_default();
         let cost = usage.cost_usd.filter(|cost| cost.is_finite());
+        // What was refused is a question, even if the agent asks none.
+        let asks = (!refused.is_empty()).then(|| REFUSED.to_owned());
         let mut file = ReportFile::new(command, status);
         file.request_id = stated(&self.request_id).map(str::to_owned);
         file.report = Report {
@@ -276,7 +281,7 @@ impl ReportHeader {
             output_tokens: usage.output_tokens.unwrap_or(0),
             cost_usd: cost.unwrap_or(0.0).max(0.0),
             blocked_until,
-            question: stated(&self.question).map(str::to_owned),
+            question: stated(&self.question).map(str::to_owned).or(asks),
             refused,
             collaboration,
             words_only: stated(&self.written_by) == Some(WORKER),

@@ -259,7 +259,7 @@ fn agent_without_sessions_gets_every_answer() {
     let scene = Scene::by_rules("");
     let long = "word ".repeat(2_000);
     let agent = scene.agent(|command| match command.attempt() {
-        1 => Act::Report("---\nstatus: FAILED\nquestion: May I?\nrefused:\n- rm -r build\n---\n\nNothing yet.\n".to_owned()),
+        1 => Act::Report("---\nstatus: FAILED\nrefused:\n- rm -r build\n---\n\nNothing yet.\n".to_owned()),
         attempt @ 2..=6 => Act::Report(format!(
             "---\nstatus: FAILED\nquestion: What is {attempt}?\n---\n## Core results\n\nNothing yet.\n"
         )),
