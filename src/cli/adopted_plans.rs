@@ -1,12 +1,12 @@
 //! Plans of other folders: a daemon that has their project goes on with them when theirs is gone, or a person takes them over.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 
 use super::{App, CarryOut, Exit, Failure, Result, complain, confirm, run_terminal};
-use crate::config::{Home, Layout, StoreConfig};
+use crate::config::{Home, StoreConfig};
 use crate::exec::{CarriedFiles, LandingPlace, Project, project_head};
 use crate::plan::{CommandId, Draft, IntegrationBranch, NewHome, PlanHead, PlanId, TaskState};
 use crate::store::{Store, StoreError, StorePlace};
@@ -62,26 +62,26 @@ impl App {
         Ok(())
     }
 
-    /// Returns where the workspace of an open plan may be now, if it is gone: below the folder here, as it was below its own.
+    /// Returns the workspace of an open plan as it is now, if its project was moved, and its exchange folder with it.
     fn moved_workspace(&self, head: &PlanHead) -> Option<String> {
         let before = Path::new(&head.workspace);
         if self.place.is_shared() || head.status.settled() || before.exists() {
             return None;
         }
-        let own = self.config.root().join("workspace");
-        let outer = self.config.home().outer();
-        let own = own.strip_prefix(outer).ok()?;
-        let outer_before = match &head.repository {
-            Some(repository) => Path::new(&repository.git_dir).parent()?,
-            None if before.ends_with(own) => before.ancestors().nth(own.components().count())?,
-            None if self.config.home().layout() == Layout::Project => before,
-            None => return None,
-        };
+        let (root, outer) = (
+            Path::new(head.made_in.as_ref()?),
+            self.config.home().outer(),
+        );
+        let below = self.config.root();
+        let below = below.strip_prefix(outer).ok()?;
+        let outer_before = root.ancestors().nth(below.components().count())?;
+        let moved = root.ends_with(below) && !root.exists();
         let now = outer.join(before.strip_prefix(outer_before).ok()?);
-        now.is_dir().then(|| now.display().to_string())
+        let now: PathBuf = now.components().collect();
+        (moved && now.is_dir()).then(|| now.display().to_string())
     }
 
-    /// Lets a plan go on where its project may be now, if its person wants it: says `here`, or agrees on the terminal.
+    /// Lets a plan go on where its project is now, if its person wants it: says `here`, or agrees on the terminal.
     async fn follow_project(
         &self,
         head: &PlanHead,
@@ -91,15 +91,13 @@ impl App {
     ) -> Result {
         let (plan, program) = (&head.id, &self.program);
         let [from, to] = [&head.workspace, &workspace].map(|folder| one_line(folder, 400));
-        let gone = format!("the folder of plan {plan} is gone: `{from}`");
-        let question = format!(
-            "{gone}\nWas its project moved? Go on in `{to}`, and begin anew what was under way?"
-        );
+        let moved = format!("the project of plan {plan} was moved: `{from}` is `{to}` now");
+        let question = format!("{moved}.\nGo on there, and begin anew what was under way?");
         if !(here || run_terminal::may_ask(how) && confirm(&question).await?) {
             let hint = format!(
-                "if its project was moved, `{program} resume {plan} --here` goes on in `{to}`, and begins anew what was under way"
+                "`{program} resume {plan} --here` goes on there, and begins anew what was under way"
             );
-            return Err(Failure::new(anyhow!(gone), Exit::Waiting).hint(hint));
+            return Err(Failure::new(anyhow!(moved), Exit::Waiting).hint(hint));
         }
         let to = NewHome {
             home: self.volumes.home(),

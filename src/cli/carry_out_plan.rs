@@ -311,7 +311,6 @@ impl Work {
         let (app, how) = (&self.app, &self.how);
         let over = head.status.settled();
         if !over {
-            app.refuse_beside_left_agent(head).await?;
             app.print_external_roles();
         }
         app.warn_of_budget(&head.id, &self.prepared.policy).await?;
@@ -334,7 +333,7 @@ impl Work {
             app.say(&format!("no --agent: commands wait in `{commands}`"))?;
         }
         let policy = at_work.settings.policy.clone();
-        let foreground = Foreground::new(&self, &head.id, policy).await?;
+        let mut foreground = Foreground::new(&self, &head.id, policy).await?;
         let (stop, stopping) = watch::channel(false);
         let kept_workers = KeptWorkers::default();
         let mut folder = FolderSettings {

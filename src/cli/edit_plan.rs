@@ -55,7 +55,7 @@ pub async fn edit(args: &OnPlanOrTask, start: &CommandStart, mut ended: Ended) -
     Ok(Exit::Done)
 }
 
-/// A plan's text in the hands of a person.
+/// A plan's text that a person edits.
 pub(super) struct PlanEdit {
     plan: PlanId,
     given: PlanToEdit,
@@ -87,27 +87,34 @@ impl PlanEdit {
                 Failure::failed(error).hint("name an editor that is there: EDITOR=nano")
             })?;
             let closed = self.editor.insert(editor).closed().await;
-            let editor = self.editor.take();
-            let kept = || unchanged(editor.and_then(Editor::keep));
             let edited = match closed {
                 Ok(edited) => edited,
-                Err(error) => return Err(Failure::failed(error).hint(kept())),
+                Err(error) => return Err(Failure::failed(error).hint(self.kept())),
             };
             let written = without_comments(&edited);
             if written == self.given.text {
+                self.editor = None;
                 return Ok(None);
             }
+            // The editor's file stays until the edit is stored: this future may be dropped meanwhile.
             let problems = match self.apply(app, written).await {
-                Ok(Ok(said)) => return Ok(said),
+                Ok(Ok(said)) => {
+                    self.editor = None;
+                    return Ok(said);
+                }
                 Ok(Err(problems)) => problems,
-                Err(failure) => return Err(failure.hint(kept())),
+                Err(failure) => return Err(failure.hint(self.kept())),
             };
             // A program that edits would do the same again, and so would a person who has given up.
             if edited == text || !stdin().is_terminal() {
-                return Err(Failure::problems("plan.md", &problems).hint(kept()));
+                return Err(Failure::problems("plan.md", &problems).hint(self.kept()));
             }
             text = with_comments(&problems, written);
         }
+    }
+
+    fn kept(&mut self) -> String {
+        unchanged(self.editor.take().and_then(Editor::keep))
     }
 
     /// Ends the editor, and returns where the text is kept if the person has changed it.

@@ -161,7 +161,11 @@ impl Work {
     ///
     /// # Errors
     /// The daemon is gone and has left a plan half done in the same folder; else as [`Work::in_sight`].
-    pub async fn hand_over(self, (head, since): (PlanHead, i64), mut ended: Ended) -> Result<Exit> {
+    pub async fn hand_over(
+        self,
+        (head, mut since): (PlanHead, i64),
+        mut ended: Ended,
+    ) -> Result<Exit> {
         let (app, plan) = (&self.app, &head.id);
         let (offered, mut said) = (Instant::now(), None);
         let mut carried_out = Vec::new();
@@ -182,8 +186,9 @@ impl Work {
                 if let Some(differs) = &entry.differs {
                     complain(&format!("! {}\n", one_line(differs, 600)));
                 }
-                if let Some(exit) = self.follow((&now, since), ended).await? {
-                    return Ok(exit);
+                match self.follow((&now, since), ended).await? {
+                    Ok(exit) => return Ok(exit),
+                    Err(seen) => since = seen,
                 }
                 complain(&format!(
                     "! the daemon that carried plan {plan} out is gone\n"
@@ -196,6 +201,7 @@ impl Work {
                 && let Ok(lock) = app.take(None).await
             {
                 app.refuse_half_done(&now, &carried_out).await?;
+                app.refuse_beside_left_agent(&now).await?;
                 // Nothing takes it up between this and its begin: that needs the lock.
                 app.set_queue(plan, None).await?;
                 let found = app.found(plan).await?;
@@ -215,8 +221,13 @@ impl Work {
         }
     }
 
-    /// Shows a plan that another process carries out, until it ends; `None` if that process has ended without a word.
-    async fn follow(&self, (head, since): (&PlanHead, i64), ended: Ended) -> Result<Option<Exit>> {
+    /// Shows a plan that another process carries out, until it ends. If that process is gone without a word, it returns up to which
+    /// change all was shown.
+    async fn follow(
+        &self,
+        (head, since): (&PlanHead, i64),
+        ended: Ended,
+    ) -> Result<Result<Exit, i64>> {
         let app = &self.app;
         let mut foreground = Foreground::new(self, &head.id, head.policy.clone()).await?;
         foreground.seq = since;
@@ -235,12 +246,14 @@ impl Work {
                     Err(error) => return Err(error.into()),
                 }
                 if volumes.running().is_none() {
-                    // One that was told to stop removes its note, and this process ends as it does.
                     if volumes.vanished().is_some() {
                         gone.store(true, Ordering::Relaxed);
                         bail!("the daemon is gone");
                     }
-                    return Ok(DaemonEnd::Interrupted);
+                    // One that ends by itself removes its note, and this process ends with it; or another one has begun.
+                    if volumes.running().is_none() {
+                        return Ok(DaemonEnd::Interrupted);
+                    }
                 }
                 tokio::select! {
                     () = &mut stopped => return Ok(DaemonEnd::Interrupted),
@@ -249,9 +262,9 @@ impl Work {
             }
         });
         match foreground.follow(seen, &stop, ended).await {
-            Err(_) if is_gone.load(Ordering::Relaxed) => Ok(None),
+            Err(_) if is_gone.load(Ordering::Relaxed) => Ok(Err(foreground.seq)),
             Err(failure) => Err(failure),
-            Ok((end, signal)) => Ok(Some(exit_of(&end, signal))),
+            Ok((end, signal)) => Ok(Ok(exit_of(&end, signal))),
         }
     }
 }
@@ -269,8 +282,7 @@ impl App {
             let Ok(Some(other)) = other.await else {
                 continue;
             };
-            let keeps = head.is_kept_by(Path::new(&other.workspace), other.is_isolated());
-            if keeps && other.id != head.id && !other.status.settled() {
+            if head.is_kept_by_head(&other) && other.id != head.id && !other.status.settled() {
                 let (plan, program) = (&head.id, &self.program);
                 let error = anyhow!(
                     "plan {plan} has not begun: plan {id}, which works in the same folder, is half done, and its daemon is gone"
@@ -289,17 +301,24 @@ impl App {
     /// # Errors
     /// Names that plan; or the store fails.
     pub async fn refuse_beside_left_agent(&self, head: &PlanHead) -> Result {
-        let store = self.store().await?;
-        let Some(other) = daemon::plan_with_left_agent(store, &self.volumes, head).await? else {
+        if head.status.settled() {
+            return Ok(());
+        }
+        let own = std::slice::from_ref(&head.id);
+        let left = daemon::plans_with_left_agents(self.store().await?, &self.volumes, own).await?;
+        let Some(other) = left.iter().find(|other| head.is_kept_by_head(other)) else {
             return Ok(());
         };
-        let (plan, program) = (&head.id, &self.program);
+        let (plan, program, id) = (&head.id, &self.program, &other.id);
         let error = anyhow!(
-            "plan {plan} has not begun: an agent still works in the same folder, on plan {other}, and its daemon is gone"
+            "plan {plan} has not begun: an agent still works in the same folder, on plan {id}, and its daemon is gone"
         );
-        let hint = format!(
-            "`{program} resume {other}` goes on with it, `{program} abort {other}` ends it; then `{program} resume {plan}`"
-        );
+        let goes_on = match other.status.settled() {
+            true => String::new(),
+            false => format!("`{program} resume {id}` goes on with it, "),
+        };
+        let hint =
+            format!("{goes_on}`{program} abort {id}` ends it; then `{program} resume {plan}`");
         Err(Failure::new(error, Exit::Busy).hint(hint))
     }
 }

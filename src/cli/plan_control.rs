@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     AbortArgs, Access, App, CommandStart, Ended, Exit, Failure, OnPlan, RestoreArgs, Result,
-    can_ask, confirm, show_commands, unless,
+    can_ask, complain, confirm, show_commands, unless,
 };
 use crate::config::Planner;
 use crate::daemon::{self, EndsWhen, FolderSettings, HumanWait, PlanAtWork};
@@ -110,7 +110,17 @@ pub async fn abort(args: AbortArgs, start: &CommandStart, mut ended: Ended) -> R
     };
     let (app, plan) = unless(&mut ended, "the plan is as it was", opened).await?;
     let abandon = |draft: &mut Draft<'_>| draft.abandon("on the command line");
-    app.change(&plan, "aborted", abandon).await?;
+    if let Err(failure) = app.change(&plan, "aborted", abandon).await {
+        // It has ended already, but perhaps not all that worked for it.
+        let over = app.found(&plan).await?.head.status.settled();
+        if !over || end_left_agents(&app, &plan).await? == 0 {
+            return Err(failure);
+        }
+        app.say(&format!(
+            "plan {plan} had ended; what still worked for it has, too"
+        ))?;
+        return Ok(Exit::Done);
+    }
     let left = end_here(&app, &plan, ended).await?;
     let usual = "agents at work are asked to stop";
     let left = left.as_deref().unwrap_or(usual);
@@ -156,14 +166,23 @@ pub async fn end_here(app: &App, plan: &PlanId, ended: Ended) -> Result<Option<S
         let shutdown = async { _ = ended.await };
         daemon::run(folder, Some(first), shutdown).await?;
     }
-    // What a killed daemon left running is asked by no worker to stop.
-    let mut left = app.volumes.locked()?;
-    let left = app.read(plan, move |plan, _| {
-        left.retain(|id| plan.attempt(id).is_some());
-        left
-    });
-    worker::end_left_agents(&app.volumes, &left.await?).await?;
+    end_left_agents(app, plan).await?;
     Ok(None)
+}
+
+/// Ends the agents that a killed daemon left at work on a plan, which no worker asks to stop. Returns how many.
+async fn end_left_agents(app: &App, plan: &PlanId) -> Result<usize> {
+    let (store, mut left) = (app.store().await?, Vec::new());
+    for id in app.volumes.locked()? {
+        if daemon::plan_that_awaits(store, &id).await?.as_ref() == Some(plan) {
+            left.push(id);
+        }
+    }
+    let (ended, failed) = worker::end_left_agents(&app.volumes, &left).await;
+    for error in failed {
+        complain(&format!("! {error}\n"));
+    }
+    Ok(ended)
 }
 
 impl App {

@@ -13,8 +13,7 @@ use crate::exec::{
     DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference, remove_folder, worktree_of,
 };
 use crate::plan::{
-    DAEMON, Decision, Draft, IntegrationBranch, Plan, PlanHead, PlanId, ResultsMove, Task, TaskId,
-    TaskState,
+    DAEMON, Draft, IntegrationBranch, Plan, PlanHead, PlanId, ResultsMove, Task, TaskId, TaskState,
 };
 use crate::wire::{joined, one_line, printable, quoted, short_commit};
 
@@ -27,7 +26,7 @@ struct Results {
     line: IntegrationBranch,
     /// The tasks that have been begun.
     tasks: Vec<TaskId>,
-    /// Tasks with an accepted result that the plan, restored since, does not know as done.
+    /// Tasks with an accepted result that do not count as done now.
     undone: Vec<TaskId>,
     project: Project,
     branch: String,
@@ -148,19 +147,12 @@ impl Results {
     }
 }
 
-/// Returns the tasks whose accepted result stays on the branch although the plan was restored to a state before it.
+/// Returns the tasks whose accepted result stays on the branch although the plan was restored, or they are done again.
 fn undone(plan: &Plan) -> Vec<TaskId> {
     let done = |task: &Task| task.status == TaskState::Completed;
     let merged = plan.attempts().filter(|attempt| {
-        let accepted = attempt
-            .verdict
-            .as_ref()
-            .is_some_and(|it| it.decision == Decision::Next);
-        accepted
-            && attempt
-                .merge
-                .as_ref()
-                .is_some_and(|merge| merge.commit != merge.onto)
+        let merge = attempt.merge.as_ref();
+        attempt.is_accepted() && merge.is_some_and(|merge| merge.commit != merge.onto)
     });
     let tasks = merged.map(|attempt| attempt.task);
     let undone: BTreeSet<TaskId> = tasks
@@ -251,7 +243,7 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
     if !results.undone.is_empty() {
         let undone = joined(results.undone.iter().map(TaskId::to_string), ", ");
         complain(&format!(
-            "! `{branch}` also has what was accepted of tasks that the restored plan does not know as done: {undone}\n"
+            "! `{branch}` also has what was accepted of tasks that do not count as done now: {undone}\n"
         ));
     }
     match results.head.status.settled() {

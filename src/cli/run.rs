@@ -77,7 +77,10 @@ pub async fn run(args: RunArgs, start: &CommandStart, mut ended: Ended) -> Resul
     let head = create(app, head, tasks).await?;
     let _page = web::beside(how.web && !how.detach, Said::ToPerson, start, app).await?;
     match lock {
-        Some(lock) => Box::pin(work.in_sight(lock, &head, ended)).await,
+        Some(lock) => {
+            app.refuse_beside_left_agent(&head).await?;
+            Box::pin(work.in_sight(lock, &head, ended)).await
+        }
         None if args.queue.queue || how.detach => say_queued(&work, &head),
         None => Box::pin(work.hand_over((head, 0), ended)).await,
     }
@@ -198,6 +201,7 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
     }
     let _page = web::beside(how.web && !how.detach, Said::ToPerson, start, app).await?;
     if let Some(lock) = lock {
+        app.refuse_beside_left_agent(&found.head).await?;
         // With this process, and not after it.
         if found.head.queue.is_some() {
             app.set_queue(&plan, None).await?;
@@ -215,7 +219,7 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         app.set_queue(&plan, Some(entry)).await?;
     }
     let head = app.found(&plan).await?.head;
-    match how.detach {
+    match how.detach && !head.status.settled() {
         true => say_queued(&work, &head),
         false => Box::pin(work.hand_over((head, since), ended)).await,
     }

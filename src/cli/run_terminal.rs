@@ -108,7 +108,7 @@ impl<'a> Foreground<'a> {
     /// Shows what happens until the daemon ends, and returns how, with the exit code of the signal that ended it, if one did:
     /// what `ended` resolves with.
     pub async fn follow(
-        mut self,
+        &mut self,
         mut daemon: JoinHandle<anyhow::Result<DaemonEnd>>,
         stop: &watch::Sender<bool>,
         mut ended: Ended,

@@ -252,7 +252,7 @@ pub(super) fn override_by(found: &mut FileContent, environment: &Environment) {
     let set = |name: &&str| environment.get(name).is_some();
     let set = environment.names().filter(set);
     let is_slip = |name: &str| {
-        let end = name.trim_start_matches("PLAN_AGENT");
+        let end = name.strip_prefix("PLAN_AGENT").unwrap_or(name);
         known
             .iter()
             .any(|it| strsim::damerau_levenshtein(it, name) <= 2 || it.ends_with(end))

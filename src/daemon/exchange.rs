@@ -451,8 +451,11 @@ async fn find_question(
     for plan in plans {
         let wanted = id.clone();
         let asked = store.read(plan, move |plan, _| plan.question(&wanted).cloned());
-        if let Some(asked) = asked.await? {
-            return Ok(Some(asked));
+        match asked.await {
+            Ok(Some(asked)) => return Ok(Some(asked)),
+            // Removed since it was listed.
+            Ok(None) | Err(StoreError::UnknownPlan(_)) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(None)

@@ -50,8 +50,8 @@ use crate::volumes::{DaemonInfo, Folder, Volumes};
 pub use effect_work::make_plan;
 use exchange::{Exchange, ExchangeKey};
 pub use internal_plans::tidy as tidy_internal;
-pub use plans_at_work::plan_with_left_agent;
 use plans_at_work::{PlanEvent, PlansAtWork, open};
+pub use plans_at_work::{plan_that_awaits, plans_with_left_agents};
 pub use recover_exchange_files::put_files_right;
 pub use settings::{
     DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, KeptWorkers, Models, Notice,

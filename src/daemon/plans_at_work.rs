@@ -18,7 +18,8 @@ use super::{
     RoutingTable,
 };
 use crate::exec;
-use crate::plan::{Plan, PlanHead, PlanId, PlanState};
+use crate::plan::{CommandId, Plan, PlanHead, PlanId, PlanState};
+use crate::role::WaitChain;
 use crate::store::{ListedPlan, Store, StoreError};
 use crate::volumes::Volumes;
 use crate::wire::one_line;
@@ -29,6 +30,9 @@ const REASON: usize = 400;
 /// Where plans are shared with other daemons, one that could not be carried out is tried again so many looks later: whoever had it
 /// may be gone, and nobody else is there to change it.
 const LOOKS: u32 = 20;
+
+/// How the words begin that say that a plan waits for the agent of another one.
+const FOR_LEFT_AGENT: &str = "for an agent to end that a daemon left at work";
 
 /// The plans of a daemon.
 pub(super) struct PlansAtWork {
@@ -183,9 +187,10 @@ impl PlansAtWork {
             let entry = head.queue.as_deref().cloned().unwrap_or_default();
             (Reverse(entry.priority), entry.at)
         });
-        self.awaits_agent = false;
+        let (mut left, mut awaits_agent) = (None, false);
         for listed in queued {
-            if let Some(waits) = self.waits(&listed.head).await? {
+            if let Some(waits) = self.waits(&listed.head, &mut left).await? {
+                awaits_agent |= waits.starts_with(FOR_LEFT_AGENT);
                 self.note_wait(&listed.head, waits).await?;
                 continue;
             }
@@ -206,6 +211,7 @@ impl PlansAtWork {
             });
             self.opened_by.insert(opened.id(), head);
         }
+        self.awaits_agent = awaits_agent;
         Ok(())
     }
 
@@ -252,8 +258,12 @@ impl PlansAtWork {
         runs.chain(opening)
     }
 
-    /// Returns why a queued plan does not begin now, if it does not.
-    async fn waits(&mut self, head: &PlanHead) -> Result<Option<String>, StoreError> {
+    /// Returns why a queued plan does not begin now, if it does not. Which agents were `left` is found out once it matters.
+    async fn waits(
+        &self,
+        head: &PlanHead,
+        left: &mut Option<Vec<PlanHead>>,
+    ) -> Result<Option<String>, StoreError> {
         // What the budget of the day stopped goes on by itself at midnight, where it is at work.
         let asks_for_day = |plan: &Plan, _| plan.asks_for_day();
         if let PlanState::Paused(why) = &head.status
@@ -283,18 +293,27 @@ impl PlansAtWork {
                 }
             }));
         }
-        let FolderSettings { store, volumes, .. } = &*self.folder;
-        if let Some(other) = plan_with_left_agent(store, volumes, head).await? {
-            self.awaits_agent = true;
-            return Ok(Some(format!(
-                "for an agent to end that a daemon left at work in the same folder, on plan {other}"
-            )));
-        }
         let busy = self.runs.values().filter(|run| !run.view.rests).count();
         let busy = busy + self.opened_by.len();
         let most = usize::try_from(self.folder.config.run.max_plans).unwrap_or(usize::MAX);
-        Ok((busy >= most.max(1)).then(|| {
-            format!("for one of {busy} other plans to end or to ask (`run.max_plans` is {most})")
+        if busy >= most.max(1) {
+            let limit = format!("(`run.max_plans` is {most})");
+            return Ok(Some(format!(
+                "for one of {busy} other plans to end or to ask {limit}"
+            )));
+        }
+        let known = match left.take() {
+            Some(known) => known,
+            None => {
+                let FolderSettings { store, volumes, .. } = &*self.folder;
+                plans_with_left_agents(store, volumes, &self.ids()).await?
+            }
+        };
+        let mut left = left.insert(known).iter();
+        let other = left.find(|other| other.id != head.id && head.is_kept_by_head(other));
+        Ok(other.map(|other| {
+            let other = &other.id;
+            format!("{FOR_LEFT_AGENT} in the same folder, on plan {other}")
         }))
     }
 
@@ -457,35 +476,49 @@ impl PlansAtWork {
     }
 }
 
-/// Returns a plan whose agent still works although no daemon carries the plan out, where it keeps a plan from beginning.
+/// Returns the plans for which agents still work although no daemon carries them out, but for those that are `at_work`.
 ///
 /// # Errors
 /// A failure of the store.
-pub async fn plan_with_left_agent(
+pub async fn plans_with_left_agents(
     store: &Store,
     volumes: &Volumes,
-    head: &PlanHead,
-) -> Result<Option<PlanId>, StoreError> {
+    at_work: &[PlanId],
+) -> Result<Vec<PlanHead>, StoreError> {
     let mut locked = volumes.locked().unwrap_or_else(|error| {
         tracing::warn!(%error, "whether agents were left at work is not known");
         Vec::new()
     });
     locked.retain(|id| exec::alive(&volumes.log(id, "err")));
+    let mut left: Vec<PlanHead> = Vec::new();
     for id in locked {
-        let plan = store.plan_of(&id).await?;
-        let Some(plan) = plan.filter(|plan| *plan != head.id) else {
+        let plan = plan_that_awaits(store, &id).await?;
+        let known = |plan: &PlanId| at_work.contains(plan) || left.iter().any(|it| it.id == *plan);
+        let Some(plan) = plan.filter(|plan| !known(plan)) else {
             continue;
         };
         match store.read(&plan, |plan, _| plan.head().clone()).await {
-            Ok(other) if head.is_kept_by(Path::new(&other.workspace), other.is_isolated()) => {
-                return Ok(Some(plan));
-            }
+            Ok(head) => left.push(head),
             // Removed meanwhile.
-            Ok(_) | Err(StoreError::UnknownPlan(_)) => {}
+            Err(StoreError::UnknownPlan(_)) => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(None)
+    Ok(left)
+}
+
+/// Returns the plan for which a command is carried out: that of the task, where a role made a plan of its own for it.
+///
+/// # Errors
+/// A failure of the store.
+pub async fn plan_that_awaits(
+    store: &Store,
+    command: &CommandId,
+) -> Result<Option<PlanId>, StoreError> {
+    match store.plan_of(command).await? {
+        None => Ok(None),
+        Some(plan) => Ok(WaitChain::of(store, Some(&plan)).await?.top),
+    }
 }
 
 /// Fails only where the store does: a plan that was deleted meanwhile, or is another daemon's, just stays as it is.

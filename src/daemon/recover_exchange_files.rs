@@ -82,7 +82,7 @@ fn texts(plan: &Plan, waiting: &BTreeSet<CommandId>, program: &str) -> FileTexts
 
 impl PlanRun {
     /// Resumes what an earlier daemon left: commands that were committed and not published, and commands that were
-    /// withdrawn but not recorded as such. Where the database was put back to an earlier state, nobody works on commands whose
+    /// withdrawn but not recorded as such. Where the database was put back to an earlier state, no agent works on commands whose
     /// report is filed already: they count as taken back, too.
     pub(super) async fn recover(&mut self) -> anyhow::Result<()> {
         let lost = self.settings.read(|plan, _| {
@@ -91,15 +91,16 @@ impl PlanRun {
             let ends = plan.sessions().filter_map(OutgoingCommand::of_end);
             open.chain(ends).collect()
         });
-        let claimed = self.settings.read(|plan, _| {
+        let awaited = self.settings.read(|plan, _| {
             let open = plan.awaited_attempts();
-            let open = open.filter(|open| open.claimed.is_some() && open.rejected.is_none());
+            let open = open.filter(|open| open.rejected.is_none());
             open.map(|open| open.id.clone()).collect::<Vec<_>>()
         });
-        let (lost, claimed) = (lost.await?, claimed.await?);
+        let (lost, awaited) = (lost.await?, awaited.await?);
         let mut withdrawn = self.put_back(lost)?;
-        for id in claimed {
-            if self.settings.volumes.is_filed(&id)? {
+        for id in awaited {
+            let volumes = &self.settings.volumes;
+            if volumes.whereabouts(&id)? == CommandPlace::Processed && volumes.is_filed(&id)? {
                 withdrawn.push(id);
             }
         }

@@ -12,6 +12,11 @@ use tokio::time::sleep;
 
 use crate::own_files;
 
+/// How often the lengths of a child's output are read.
+const LENGTH_LOOK: Duration = Duration::from_millis(200);
+/// How long a child that prints without end gets to stop.
+const FLOODED_GRACE: Duration = Duration::from_secs(1);
+
 /// The two files of a child's output; writes append to them.
 #[derive(Debug)]
 pub struct ChildOutput {
@@ -96,9 +101,9 @@ impl ChildOutput {
     /// Waits until the process prints more than this, and returns how long it gets to stop then.
     pub async fn flooded(&self, most: u64) -> Duration {
         while self.lengths().iter().sum::<u64>() <= most {
-            sleep(Duration::from_millis(200)).await;
+            sleep(LENGTH_LOOK).await;
         }
-        Duration::from_secs(1)
+        FLOODED_GRACE
     }
 
     /// Returns the end of what was added to the standard output after this length.

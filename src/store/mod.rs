@@ -273,12 +273,12 @@ impl Store {
         &self.lost
     }
 
-    /// Returns a handle for a folder: where the database is shared, plans that it makes belong to the folder.
+    /// Returns a handle for a folder, by its name among those of several machines: plans that it makes are noted to be made there,
+    /// and where the database is shared, they belong to it.
     #[must_use]
     pub fn of_home(&self, home: &str) -> Self {
-        let home = self.shared.then(|| home.into());
         Self {
-            home,
+            home: Some(home.into()),
             ..self.clone()
         }
     }
@@ -344,8 +344,10 @@ impl Store {
     ) -> Result<T> {
         let plan = head.id.clone();
         let home = self.home.as_deref().filter(|_| head.owner == DAEMON);
+        let folder = home.and_then(|home| home.split_once(':'));
         let head = PlanHead {
-            home: home.map(str::to_owned),
+            home: home.filter(|_| self.shared).map(str::to_owned),
+            made_in: folder.map(|(_, folder)| folder.to_owned()),
             ..head
         };
         self.submit(&plan, Some(head), [by, why], once(change), false, |_| {})

@@ -103,12 +103,8 @@ impl Outcomes {
         let used = of_tasks(plan);
         for task in completed.keys() {
             let attempt = plan.task(*task).and_then(|task| plan.current_attempt(task));
-            let is_accepted = |attempt: &Attempt| {
-                let verdict = attempt.verdict.as_ref();
-                verdict.is_some_and(|verdict| verdict.decision == Decision::Next)
-            };
             // Else a person did it, or said that it is done.
-            if !attempt.map_or(plan.head().owner != DAEMON, is_accepted) {
+            if !attempt.map_or(plan.head().owner != DAEMON, Attempt::is_accepted) {
                 continue;
             }
             let agent = attempt.map_or_else(|| agent_of(plan), |attempt| works_on(plan, attempt));

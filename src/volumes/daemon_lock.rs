@@ -296,8 +296,10 @@ impl DaemonLock {
 
 impl Drop for DaemonLock {
     fn drop(&mut self) {
-        if self.place.is_lost() {
-            // The note belongs to the daemon that holds the folder now.
+        let note: Option<DaemonInfo> = self.volumes.read_json(NOTE);
+        let is_own = note.is_some_and(|note| note.pid == std::process::id());
+        // The note belongs to the daemon that holds the folder now, or is what one that was killed has left.
+        if self.place.is_lost() || !is_own {
             return;
         }
         if let Err(error) = remove_if_there(&self.volumes.root().join(NOTE)) {

@@ -20,6 +20,8 @@ use crate::volumes::{COMMAND, EXCHANGE, Folder, Heartbeat, Volumes, VolumesError
 use crate::wire::CommandFile;
 use crate::wire::command_file::title;
 
+/// The most process groups of an agent that are ended.
+const MOST_GROUPS: usize = 16;
 /// Between asking and ending an agent when the worker itself is to end.
 const SHORT_GRACE: Duration = Duration::from_millis(500);
 /// The most of a step's standard output and error output that goes into the report.
@@ -256,7 +258,11 @@ impl CommandRun<'_> {
 /// It cannot be ended now.
 pub(super) async fn end_left_behind(volumes: &Volumes, id: &CommandId) -> Result<(), VolumesError> {
     let err = volumes.log(id, "err");
-    if let Some(group) = exec::left_behind(&err, volumes.read_life(id).pid) {
+    // An agent may have begun others in groups of their own.
+    for _ in 0..MOST_GROUPS {
+        let Some(group) = exec::left_behind(&err, volumes.read_life(id).pid) else {
+            break;
+        };
         stop_group(group, GRACE).await;
     }
     match exec::alive(&err) {

@@ -307,16 +307,25 @@ pub async fn left_behind(
     Ok(found)
 }
 
-/// Ends what dead workers of any agent left running for commands that need nothing more.
-///
-/// # Errors
-/// What the file system says, or that something cannot be ended now.
-pub async fn end_left_agents(volumes: &Volumes, commands: &[CommandId]) -> Result<()> {
+/// Ends what dead workers of any agent left running for commands that need nothing more. Returns for how many it ended something,
+/// and what could not be ended.
+pub async fn end_left_agents(
+    volumes: &Volumes,
+    commands: &[CommandId],
+) -> (usize, Vec<VolumesError>) {
+    let (mut ended, mut failed) = (0, Vec::new());
     for id in commands {
-        if let Some((claim, _)) = Claim::lock(volumes, id, false)? {
-            end_left_behind(volumes, id).await?;
-            claim.finish()?;
+        let result = match Claim::lock(volumes, id, false) {
+            Ok(Some((claim, _))) => end_left_behind(volumes, id)
+                .await
+                .and_then(|()| claim.finish()),
+            Ok(None) => continue,
+            Err(error) => Err(error),
+        };
+        match result {
+            Ok(()) => ended += 1,
+            Err(error) => failed.push(error),
         }
     }
-    Ok(())
+    (ended, failed)
 }

@@ -331,6 +331,28 @@ fn copy_of_a_project_does_nothing_to_the_original() {
 }
 
 #[test]
+fn workspace_elsewhere_that_is_gone_is_no_moved_project() {
+    let env = TestEnv::new();
+    let Some(project) = Project::new(&env) else {
+        return;
+    };
+    project.git("add .");
+    project.git("commit --quiet -m all");
+    env.write("plan.md", PLAN);
+    fs::create_dir(env.path("elsewhere")).unwrap();
+    let run = "-C project run --queue --plan ../plan.md --workspace ../elsewhere --agent shell";
+    env.exits(0, run);
+    fs::remove_dir(env.path("elsewhere")).unwrap();
+    for flags in ["", " --here"] {
+        env.refuses(
+            2,
+            format!("-C project resume --no-input{flags}"),
+            ["elsewhere` does not exist", "Hint: make the folder"],
+        );
+    }
+}
+
+#[test]
 fn plan_goes_on_where_its_project_was_moved_to() {
     let env = TestEnv::new();
     let Some(project) = Project::new(&env) else {
@@ -366,10 +388,7 @@ printf -- '---\nstatus: SUCCESS\n---\n\ndone\n' > "$1.tmp"; mv "$1.tmp" "$1""#;
     std::fs::rename(&project.folder, env.path("moved")).unwrap();
     env.write("go", "");
     let refused = env.exits(4, "-C moved resume");
-    has(
-        &refused.stderr,
-        ["is gone: `", "if its project was moved, `"],
-    );
+    has(&refused.stderr, ["was moved: `", "--here` goes on there"]);
     env.exits(
         0,
         format!("-C moved resume --here --no-input --quiet {agent}"),

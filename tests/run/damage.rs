@@ -45,6 +45,21 @@ fn killed() -> (Scene, Command) {
     (scene, second)
 }
 
+/// As [`killed`], but no agent has taken the command of the second task when the database is as it stays.
+fn killed_before_claim() -> (Scene, Command) {
+    let scene = Scene::by_rules("");
+    let daemon = scene.leave("run --plan chain.md");
+    let first = scene.take_any();
+    scene.succeed(&first, "done");
+    let second = scene.await_any();
+    let left = Files::of(&scene);
+    kill(&scene, daemon);
+    left.put_back();
+    drop(fs::remove_file(scene.path(INDEX)));
+    assert!(scene.claim(&second.id));
+    (scene, second)
+}
+
 /// Changes a byte in the midst of the journal, as a broken disk does.
 fn damage_journal(scene: &Scene) {
     let path = scene.path(JOURNAL);
@@ -85,9 +100,18 @@ fn changes_lost_with_a_damaged_journal_are_reported_until_the_plan_goes_on() {
 /// As a backup does that is restored.
 #[test]
 fn command_that_was_reported_after_the_database_was_copied_is_done_anew_at_once() {
-    let (scene, second) = killed();
-    let copy = Files::of(&scene);
-    scene.succeed(&second, "done");
+    for claimed in [true, false] {
+        let (scene, second) = match claimed {
+            true => killed(),
+            false => killed_before_claim(),
+        };
+        done_anew_after_restore(&scene, &second);
+    }
+}
+
+fn done_anew_after_restore(scene: &Scene, second: &Command) {
+    let copy = Files::of(scene);
+    scene.succeed(second, "done");
     let agent = scene.agent(|_| Act::success("done"));
     scene.exits(0, "resume");
     drop(agent);

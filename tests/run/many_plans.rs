@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::team::TEAM;
 use super::*;
-use crate::common::env::{times, wait_at_most};
+use crate::common::env::{lives, times, wait_at_most};
 use crate::common::git::Project;
 use crate::common::mcp::Mcp;
 use crate::crash::stage::Chance;
@@ -283,7 +283,7 @@ fn left_by_killed_daemon(scene: &mut Scene) -> (String, String) {
         fs::read_to_string(&pid).is_ok_and(|pid| pid.ends_with('\n'))
     });
     host.kill();
-    let process = format!("/proc/{}", scene.env.read("pid").trim());
+    let process = scene.env.read("pid").trim().to_owned();
     (process, plan_id(scene))
 }
 
@@ -297,12 +297,16 @@ fn nothing_begins_beside_an_agent_that_a_killed_daemon_left() {
         &format!("resume {left}` goes on with it"),
     ]);
     assert_eq!(scene.pending().len(), 0);
-    scene.works("run --queue --plan one.md --name queued");
+    scene.works(["abort", &plan_id(&scene)]);
+    scene.works("run --queue --plan one.md --name queued --priority 5");
+    // It keeps its turn.
+    scene.exits(5, ["resume", &plan_id(&scene), "--no-input"]);
+    has(scene.works("plans"), "waits for a daemon, priority 5");
     let daemon = scene.start_as("daemon", "daemon");
     let waits = "waits for an agent to end that a daemon left at work in the same folder";
     wait_until("it waits", || scene.works("plans").contains(waits));
     assert_eq!(scene.pending().len(), 0);
-    assert!(Path::new(&process).exists());
+    assert!(lives(&process));
     scene.env.write("go", "");
     let command = scene.take_any();
     assert_eq!(scene.name_of(&command), "queued");
@@ -317,9 +321,9 @@ fn nothing_begins_beside_an_agent_that_a_killed_daemon_left() {
 fn abort_ends_an_agent_that_a_killed_daemon_left() {
     let mut scene = Scene::by_rules("");
     let (process, left) = left_by_killed_daemon(&mut scene);
-    assert!(Path::new(&process).exists());
+    assert!(lives(&process));
     scene.works(["abort", &left]);
-    assert!(!Path::new(&process).exists());
+    wait_until("the agent has ended", || !lives(&process));
     let left = fs::read_dir(scene.path("active")).unwrap().flatten();
     let names = left.map(|entry| entry.file_name().into_string().unwrap());
     let left: Vec<String> = names.filter(|name| name != ".tmp").collect();

@@ -560,7 +560,7 @@ fn results_that_a_restored_plan_does_not_know_are_said_when_it_is_merged() {
     scene.works("restore --at 1");
     let ran = scene.exits(0, "merge");
     ran.has_stderr([
-        "also has what was accepted of tasks that the restored plan does not know as done: 1",
+        "also has what was accepted of tasks that do not count as done now: 1",
         "the plan has not ended",
     ]);
 }

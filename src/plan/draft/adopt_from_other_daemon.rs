@@ -83,6 +83,7 @@ impl Draft<'_> {
         let by = to.home.clone();
         self.log(Event::Adopted { from, by });
         self.change_head(|head| {
+            head.made_in = to.home.split_once(':').map(|(_, folder)| folder.to_owned());
             head.home = Some(to.home);
             head.workspace = to.workspace;
             head.queue = to.queue.map(Box::new);

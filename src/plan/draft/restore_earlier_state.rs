@@ -91,6 +91,8 @@ impl Draft<'_> {
             taken_up: now.taken_up,
             put_away: now.in_history().map(Box::new),
             workspace: now.workspace.clone(),
+            home: now.home.clone(),
+            made_in: now.made_in.clone(),
             line: now.line.clone(),
             repository: now.repository.clone(),
             policy: now.policy.clone(),

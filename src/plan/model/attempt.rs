@@ -126,6 +126,12 @@ impl Attempt {
         checks.filter(|check| check.says_nothing())
     }
 
+    /// Returns whether its result was accepted.
+    pub fn is_accepted(&self) -> bool {
+        let verdict = self.verdict.as_ref();
+        verdict.is_some_and(|verdict| verdict.decision == Decision::Next)
+    }
+
     /// Returns whether its result conflicts with those accepted before.
     pub fn clashed(&self) -> bool {
         self.failing().any(|check| check.name == MERGE_CHECK)

@@ -155,6 +155,9 @@ pub struct PlanHead {
     /// The folder with whose commands and reports it is carried out, and its machine, where several share the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<String>,
+    /// The exchange folder that it was made in, or went on in last; absolute. Where it is another one now, its project was moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_in: Option<String>,
     /// The id of its project, by which daemons of other folders find their own clone of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
@@ -261,6 +264,11 @@ impl PlanHead {
         // Where it is not decided yet, that is found out before it begins.
         let may_be_isolated = self.is_isolated() || self.isolation_is_open();
         self.shares_folder(folder) && !(isolated && may_be_isolated)
+    }
+
+    /// As [`PlanHead::is_kept_by`], for another plan as it stands in its head.
+    pub fn is_kept_by_head(&self, other: &Self) -> bool {
+        self.is_kept_by(Path::new(&other.workspace), other.is_isolated())
     }
 
     /// Returns the plan's archive entry, if it has ever been archived.
