@@ -9,6 +9,7 @@ use plan_agent::store::Store;
 
 use super::*;
 use crate::common::core::{new_command, new_task};
+use crate::common::env::lives;
 
 /// The role's request to another one.
 const REQUEST: &str = "task-0190a0b0-0000-7000-8000-000000000001";
@@ -150,6 +151,44 @@ fn internal_plans_and_requests_end_with_parent_plan() {
     assert_eq!(withdrawn, [format!("{REQUEST}.md")]);
     let active = scene.names("active");
     assert!(active.contains(&format!("{second}.cancel")), "{active:?}");
+}
+
+/// An agent that works for a role's request counts for the plan that the request is for.
+#[test]
+fn agent_of_a_request_that_a_killed_daemon_left_is_the_plans() {
+    let mut scene = Scene::by_rules("run.max_parallel = 2\n");
+    let at = scene.env.path("").display().to_string();
+    let script = "echo $$ > @AT@/$(basename $1).pid; until [ -e @AT@/go ]; do sleep 0.02; done";
+    let script = script.replace("@AT@", &at);
+    scene.env.show_script("my-agent", &script);
+    let run = "run --no-input --plan one.md --agent command -- my-agent {prompt_file}";
+    let daemon = scene.leave(run);
+    scene.await_events("claimed", 1);
+    let command = scene.events_named("claimed")[0]["command"].clone();
+    let internal = Internal::of(&scene);
+    let key = format!("role:reviewer:{}", command.as_str().unwrap());
+    let plan = plan_id(&scene);
+    internal.waits(&scene, &key, &plan, REQUEST);
+    let pid = |id: &str| {
+        let file = scene.env.path(&format!("{id}.md.pid"));
+        wait_until("its agent works", || {
+            fs::read_to_string(&file).is_ok_and(|pid| pid.ends_with('\n'))
+        });
+        fs::read_to_string(&file).unwrap().trim().to_owned()
+    };
+    let (own, of_request) = (pid(command.as_str().unwrap()), pid(REQUEST));
+    kill(&scene, daemon);
+    let agent = rustix::process::Pid::from_raw(own.parse().unwrap()).unwrap();
+    rustix::process::kill_process(agent, Signal::KILL).unwrap();
+    wait_until("the agent of the task has ended", || !lives(&own));
+    scene.refuses(
+        5,
+        "run --no-input --plan two.md",
+        format!("on plan {plan},"),
+    );
+    assert!(lives(&of_request));
+    scene.works(["abort", &plan]);
+    wait_until("the agent of the request has ended", || !lives(&of_request));
 }
 
 #[test]
