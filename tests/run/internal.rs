@@ -40,15 +40,20 @@ impl Internal {
             "---\nid: {request}\nsession_id: auto\ncommand_type: new\nassignee: coder\nrequest_id: {request}\n---\n\nMend it.\n"
         );
         let issue = new_command(request, &text);
-        let pending = scene.env.path("volumes/commands/pending");
-        fs::write(pending.join(format!("{request}.md")), &issue.text).unwrap();
+        let text = issue.text.clone();
         let made = self.store.create(head, "reviewer", "made", move |draft| {
             draft.make_tasks(vec![new_task("Ask the coder")])?;
             draft.start(PlanPolicy::default(), "")?;
             draft.issue(TaskId(1), issue)?;
             Ok(draft.plan().id().clone())
         });
-        self.runtime.block_on(made).unwrap()
+        let made = self.runtime.block_on(made).unwrap();
+        // A worker never sees half of it.
+        let (aside, name) = (scene.env.path("request"), format!("{request}.md"));
+        fs::write(&aside, text).unwrap();
+        let pending = scene.env.path("volumes/commands/pending");
+        fs::rename(aside, pending.join(name)).unwrap();
+        made
     }
 
     /// Returns the commands that a person has allowed the agent of a request: once, and every agent of the plan.
