@@ -178,7 +178,9 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
     };
     let (work, plan, before) = unless(&mut ended, &goes_on, opened).await?;
     let (app, workers, how) = (&work.app, &work.workers, &work.how);
-    if let Some(said) = go_on(app, &plan).await? {
+    if app.is_carried_out(&plan)
+        && let Some(said) = go_on(app, &plan).await?
+    {
         app.say(&said)?;
         return Ok(Exit::Done);
     }
@@ -217,6 +219,7 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
     let since = app.read(&plan, |_, seq| seq).await?;
     if !found.head.status.settled() {
         app.set_queue(&plan, Some(entry)).await?;
+        go_on(app, &plan).await?;
     }
     let head = app.found(&plan).await?.head;
     match how.detach && !head.status.settled() {
@@ -225,14 +228,11 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
     }
 }
 
-/// Lets a paused plan go on that a living daemon carries out; `None` if none does, or the plan is not paused.
+/// Lets a paused plan go on that a daemon carries out or is to; `None` if the plan is not paused.
 ///
 /// # Errors
 /// A limit of its budget keeps it from going on.
 async fn go_on(app: &App, plan: &PlanId) -> Result<Option<String>> {
-    if !app.is_carried_out(plan) {
-        return Ok(None);
-    }
     let store = app.store().await?;
     let why = match store.change(plan, BY, "resumed", steering::go_on).await {
         Err(StoreError::Refused(Refusal::Stopped(why))) => why,

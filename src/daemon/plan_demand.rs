@@ -51,13 +51,17 @@ impl LoopView {
         let lanes = Lanes::of(plan);
         let busy = lanes.busy();
         let more = lanes.most.saturating_sub(busy);
+        let retries = plan.to_be_retried().filter(|task| {
+            let may_begin = task.not_before.is_none_or(|at| at <= world.now);
+            may_begin && !plan.asks_about(task.number)
+        });
         let mut fresh = plan.startable();
-        let fresh = std::iter::from_fn(|| fresh.next(|_| false));
+        let next = retries.chain(std::iter::from_fn(|| fresh.next(|_| false)));
         let asks = questions().next().is_some();
         Self {
             seq,
             busy,
-            wants: busy + fresh.take(more).count(),
+            wants: busy + next.take(more).count(),
             rests: matches!(status, PlanState::Paused(_))
                 || (asks && busy == 0 && due.steps.is_empty()),
             isolated: plan.head().is_isolated(),

@@ -264,10 +264,10 @@ impl PlansAtWork {
         head: &PlanHead,
         left: &mut Option<Vec<PlanHead>>,
     ) -> Result<Option<String>, StoreError> {
-        // What the budget of the day stopped goes on by itself at midnight, where it is at work.
-        let asks_for_day = |plan: &Plan, _| plan.asks_for_day();
+        // What the budget of the day stopped goes on by itself at midnight, where it is at work; what was under way is judged.
+        let goes_on = |plan: &Plan, _| plan.asks_for_day() || plan.open_attempts().next().is_some();
         if let PlanState::Paused(why) = &head.status
-            && !self.folder.store.read(&head.id, asks_for_day).await?
+            && !self.folder.store.read(&head.id, goes_on).await?
         {
             return Ok(Some(format!("paused: {why}")));
         }

@@ -597,10 +597,7 @@ impl DueSearch<'_> {
         lanes.most = lanes.most.min(world.lanes.unwrap_or(usize::MAX));
         self.due.crowded = lanes.most < own;
         let mut locks = plan.held_locks();
-        let mut retries = plan.in_progress().filter(|task| {
-            let current = plan.current_attempt(task);
-            current.is_none_or(|current| !current.state.open())
-        });
+        let mut retries = plan.to_be_retried();
         let mut fresh = plan.startable();
         let held = Cell::new(false);
         let left_out = |lanes: &Lanes, role: Option<&str>| {

@@ -348,6 +348,14 @@ impl Plan {
         self.recalls.iter().filter_map(|id| self.attempt(id))
     }
 
+    /// Returns the tasks whose attempt is over and that are in progress all the same: they wait for the next one.
+    pub fn to_be_retried(&self) -> impl Iterator<Item = &Task> {
+        self.in_progress().filter(|task| {
+            let current = self.current_attempt(task);
+            current.is_none_or(|current| !current.state.open())
+        })
+    }
+
     /// Returns the attempt of a task that counts now.
     pub fn current_attempt(&self, task: &Task) -> Option<&Attempt> {
         self.attempt(task.current.as_ref()?)

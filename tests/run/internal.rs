@@ -175,7 +175,7 @@ fn agent_of_a_request_that_a_killed_daemon_left_is_the_plans() {
     let plan = plan_id(&scene);
     internal.waits(&scene, &key, &plan, REQUEST);
     let pid = |id: &str| {
-        let file = scene.env.path(&format!("{id}.md.pid"));
+        let file = scene.env.path(format!("{id}.md.pid"));
         wait_until("its agent works", || {
             fs::read_to_string(&file).is_ok_and(|pid| pid.ends_with('\n'))
         });

@@ -131,13 +131,12 @@ printf -- '---\nstatus: SUCCESS\n---\n\ndone\n' > "$report.tmp"; mv "$report.tmp
 }
 
 #[test]
-fn agent_of_a_paused_plan_ends_with_the_foreground() {
+fn agent_of_a_paused_plan_goes_on_when_the_foreground_ends() {
     let mut scene = Scene::by_rules("").with_folders();
     let at = scene.env.path("").display().to_string();
-    let script = "cat > /dev/null; echo $$ > @AT@/pid; while :; do sleep 0.02; done";
-    scene
-        .env
-        .show_script("my-agent", &script.replace("@AT@", &at));
+    let report = "printf -- '---\\nstatus: SUCCESS\\n---\\n\\ndone\\n' > $1.tmp; mv $1.tmp $1";
+    let script = format!("{LINGERS}; {report}").replace("@AT@", &at);
+    scene.env.show_script("my-agent", &script);
     let host = scene.start_as("host", "run --plan one.md --workspace a");
     let first = scene.take_any();
     let of_agent = "--agent command -- my-agent {report}";
@@ -147,14 +146,17 @@ fn agent_of_a_paused_plan_ends_with_the_foreground() {
     wait_until("the agent works", || {
         fs::read_to_string(&pid).is_ok_and(|pid| pid.ends_with('\n'))
     });
-    let plans: Value = scene.json("plans --json");
-    let mut plans = plans.as_array().unwrap().iter();
-    let paused = plans.find(|plan| plan["id"] != plan_of(&first)).unwrap();
-    scene.works(["pause", paused["id"].as_str().unwrap()]);
+    let paused = plan_id(&scene);
+    assert_ne!(paused, plan_of(&first));
+    scene.works(["pause", &paused]);
     scene.succeed(&first, "done");
-    host.end().exits(0);
-    let process = format!("/proc/{}", fs::read_to_string(&pid).unwrap().trim());
-    assert!(!Path::new(&process).exists());
+    host.end().exits(0).has_stderr("go on in the background");
+    assert!(lives(scene.env.read("pid").trim()));
+    scene.env.write("go", "");
+    wait_until("its result is judged", || {
+        let status: Value = scene.json(["status", &paused, "--json"]);
+        status["tasks"][0]["status"] == "completed"
+    });
     drop(guest);
 }
 
@@ -263,6 +265,70 @@ fn queued_plan_keeps_its_turn_when_it_is_resumed() {
     assert_eq!(plan_of(&command), second);
     scene.succeed(&command, "done");
     scene.await_states(&["completed", "completed"]);
+}
+
+/// Lanes are shared by what the plans want: a task that is to be tried again wants one as a new one does.
+#[test]
+fn answered_task_gets_a_lane_beside_a_plan_that_asks() {
+    let scene = Scene::by_rules("run.max_parallel = 3\n").with_folders();
+    let _daemon = scene.start_as("daemon", "daemon");
+    scene.await_daemon();
+    let asks = "---\nstatus: FAILED\nquestion: Which port?\n---\n\nNothing yet.\n";
+    for folder in ["a", "b"] {
+        scene.works(format!("run --queue --plan one.md --workspace {folder}"));
+        let command = scene.take_any();
+        scene.submit(&command.id, asks);
+    }
+    let questions = || scene.json::<Value>("questions --json");
+    wait_until("both ask", || questions().as_array().unwrap().len() == 2);
+    let id = questions()[0]["question"]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    scene.works(["answer", &id, "reply", "--note", "8080"]);
+    let again = scene.take_any();
+    has(again.body(), "8080");
+    scene.succeed(&again, "done");
+}
+
+#[test]
+fn queued_plan_that_was_paused_is_resumed() {
+    let scene = Scene::by_rules("").with_folders();
+    let _daemon = scene.start_as("daemon", "daemon");
+    scene.await_daemon();
+    scene.works("run --queue --plan one.md --workspace a");
+    let first = scene.take_any();
+    let after = format!("--after {}", plan_of(&first));
+    scene.works(format!("run --queue --plan one.md --workspace b {after}"));
+    let second = plan_id(&scene);
+    scene.works(["pause", &second]);
+    scene.succeed(&first, "done");
+    scene.await_states(&["paused", "completed"]);
+    scene.works(["resume", &second, "--detach"]);
+    let command = scene.take_any();
+    assert_eq!(plan_of(&command), second);
+    scene.succeed(&command, "done");
+    scene.await_states(&["completed", "completed"]);
+}
+
+#[test]
+fn what_was_under_way_in_a_paused_plan_is_judged_by_the_next_daemon() {
+    let scene = Scene::by_rules("").with_folders();
+    let daemon = scene.start_as("daemon", "daemon");
+    scene.await_daemon();
+    scene.works("run --queue --plan chain.md --workspace a");
+    let first = scene.take_any();
+    scene.await_events("claimed", 1);
+    scene.works(["pause", plan_of(&first)]);
+    daemon.kill();
+    let _next = scene.start_as("next", "daemon");
+    scene.succeed(&first, "done");
+    wait_until("it is judged", || scene.tasks()[0] == "completed");
+    assert_eq!(scene.states(), ["paused"]);
+    assert_eq!(scene.pending().len(), 0);
+    scene.works(["resume", plan_of(&first), "--detach"]);
+    let second = scene.take_any();
+    assert_eq!(plan_of(&second), plan_of(&first));
 }
 
 /// Its process id is in `pid`; it ends once there is a file `go`.
