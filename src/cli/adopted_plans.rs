@@ -65,17 +65,18 @@ impl App {
     /// Returns the workspace of an open plan as it is now, if its project was moved, and its exchange folder with it.
     fn moved_workspace(&self, head: &PlanHead) -> Option<String> {
         let before = Path::new(&head.workspace);
-        if self.place.is_shared() || head.status.settled() || before.exists() {
+        if self.place.is_shared() || head.status.settled() {
             return None;
         }
-        let (root, outer) = (
-            Path::new(head.made_in.as_ref()?),
-            self.config.home().outer(),
-        );
+        let root = Path::new(head.made_in.as_ref()?);
+        let outer = self.config.home().outer();
+        // Empty folders may be there again: the daemon that ended with the move looked for its own.
+        let database = self.volumes.database();
+        let is_there = root.join(database.file_name()?).exists();
         let below = self.config.root();
         let below = below.strip_prefix(outer).ok()?;
         let outer_before = root.ancestors().nth(below.components().count())?;
-        let moved = root.ends_with(below) && !root.exists();
+        let moved = root.ends_with(below) && !is_there;
         let now = outer.join(before.strip_prefix(outer_before).ok()?);
         let now: PathBuf = now.components().collect();
         (moved && now.is_dir()).then(|| now.display().to_string())

@@ -200,8 +200,8 @@ impl Work {
             if (unseen || gone)
                 && let Ok(lock) = app.take(None).await
             {
-                app.refuse_half_done(&now, &carried_out).await?;
                 app.refuse_beside_left_agent(&now).await?;
+                app.refuse_half_done(&now, &carried_out).await?;
                 // Nothing takes it up between this and its begin: that needs the lock.
                 app.set_queue(plan, None).await?;
                 let found = app.found(plan).await?;

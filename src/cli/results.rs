@@ -86,8 +86,19 @@ impl Results {
         if let Some(results) = Self::open(app, &plan, wanted).await? {
             return Ok(results);
         }
-        let workspace = app.read(&plan, |plan, _| plan.head().workspace.clone());
-        let place = shown_from_here(Path::new(&workspace.await?));
+        let read = |plan: &Plan, _| {
+            (
+                plan.head().workspace.clone(),
+                plan.attempts().next().is_some(),
+            )
+        };
+        let (workspace, begun) = app.read(&plan, read).await?;
+        if !begun {
+            let error = anyhow!("plan `{plan}` has no results: none of its tasks has been begun");
+            let hint = format!("`{} status {plan}` shows what it waits for", app.program);
+            return Err(Failure::usage(error).hint(hint));
+        }
+        let place = shown_from_here(Path::new(&workspace));
         let home = app.elsewhere(&plan).await?.map(|(home, _)| home);
         let of = home.map_or(String::new(), |home| format!(" of {home}"));
         let error =

@@ -385,7 +385,9 @@ printf -- '---\nstatus: SUCCESS\n---\n\ndone\n' > "$1.tmp"; mv "$1.tmp" "$1""#;
         env.path("begun").exists()
     });
     env.exits(0, "-C project stop");
-    std::fs::rename(&project.folder, env.path("moved")).unwrap();
+    fs::rename(&project.folder, env.path("moved")).unwrap();
+    // As a daemon leaves them that still ran.
+    fs::create_dir_all(project.folder.join(".plan-agent/volumes/active")).unwrap();
     env.write("go", "");
     let refused = env.exits(4, "-C moved resume");
     has(&refused.stderr, ["was moved: `", "--here` goes on there"]);

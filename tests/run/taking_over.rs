@@ -565,6 +565,15 @@ fn results_that_a_restored_plan_does_not_know_are_said_when_it_is_merged() {
     ]);
 }
 
+#[test]
+fn plan_that_has_not_begun_has_no_results() {
+    let Some(scene) = clean("") else { return };
+    scene.works("run --queue --plan one.md");
+    for command in ["merge", "discard"] {
+        scene.refuses(2, command, ["none of its tasks has been begun", "Hint: "]);
+    }
+}
+
 /// The shell makes the file before the program begins.
 #[test]
 fn file_that_is_printed_into_is_no_change_of_the_person() {
