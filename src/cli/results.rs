@@ -12,9 +12,7 @@ use super::{
 use crate::exec::{
     DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference, remove_folder, worktree_of,
 };
-use crate::plan::{
-    DAEMON, Draft, IntegrationBranch, Plan, PlanHead, PlanId, ResultsMove, Task, TaskId, TaskState,
-};
+use crate::plan::{DAEMON, Draft, IntegrationBranch, Plan, PlanHead, PlanId, ResultsMove, TaskId};
 use crate::wire::{joined, one_line, printable, quoted, short_commit};
 
 /// Names that are no branches, below which discarded results are kept.
@@ -27,7 +25,7 @@ struct Results {
     /// The tasks that have been begun.
     tasks: Vec<TaskId>,
     /// Tasks with an accepted result that do not count as done now.
-    undone: Vec<TaskId>,
+    undone: BTreeSet<TaskId>,
     project: Project,
     branch: String,
 }
@@ -39,7 +37,7 @@ impl Results {
         let read = app.read(plan, |plan, _| {
             let mut tasks: Vec<TaskId> = plan.tasks().map(|task| task.number).collect();
             tasks.retain(|task| plan.attempts_of(*task).next().is_some());
-            (plan.head().clone(), tasks, undone(plan))
+            (plan.head().clone(), tasks, plan.merged_but_not_done())
         });
         let (mut head, tasks, undone) = read.await?;
         let (Some(line), Some(repository)) = (head.line.clone(), head.repository.clone()) else {
@@ -156,20 +154,6 @@ impl Results {
         let error = anyhow!("plan `{plan}` has not ended");
         Err(Failure::usage(error).hint(format!("`{program} abort {plan}` ends it for good")))
     }
-}
-
-/// Returns the tasks whose accepted result stays on the branch although the plan was restored, or they are done again.
-fn undone(plan: &Plan) -> Vec<TaskId> {
-    let done = |task: &Task| task.status == TaskState::Completed;
-    let merged = plan.attempts().filter(|attempt| {
-        let merge = attempt.merge.as_ref();
-        attempt.is_accepted() && merge.is_some_and(|merge| merge.commit != merge.onto)
-    });
-    let tasks = merged.map(|attempt| attempt.task);
-    let undone: BTreeSet<TaskId> = tasks
-        .filter(|task| !plan.task(*task).is_some_and(done))
-        .collect();
-    undone.into_iter().collect()
 }
 
 /// Takes the results of a plan over into the branch that is checked out.

@@ -370,6 +370,20 @@ impl Plan {
         self.current_attempt(task)?.merge.as_ref()
     }
 
+    /// Returns the tasks whose accepted result stays merged although they do not count as done: the plan was restored to a state
+    /// before it, or they are done again.
+    pub fn merged_but_not_done(&self) -> BTreeSet<TaskId> {
+        let merged = self.attempts().filter(|attempt| {
+            let merge = attempt.merge.as_ref();
+            attempt.is_accepted() && merge.is_some_and(|merge| merge.commit != merge.onto)
+        });
+        let done = |task: &Task| task.status == TaskState::Completed;
+        let tasks = merged.map(|attempt| attempt.task);
+        tasks
+            .filter(|task| !self.task(*task).is_some_and(done))
+            .collect()
+    }
+
     /// Returns every attempt, in the order of their ids.
     pub fn attempts(&self) -> impl Iterator<Item = &Attempt> {
         self.attempts.rows.values()
