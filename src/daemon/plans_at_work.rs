@@ -31,9 +31,6 @@ const REASON: usize = 400;
 /// may be gone, and nobody else is there to change it.
 const LOOKS: u32 = 20;
 
-/// How the words begin that say that a plan waits for the agent of another one.
-const FOR_LEFT_AGENT: &str = "for an agent to end that a daemon left at work";
-
 /// The plans of a daemon.
 pub(super) struct PlansAtWork {
     folder: Arc<FolderSettings>,
@@ -189,8 +186,12 @@ impl PlansAtWork {
         });
         let (mut left, mut awaits_agent) = (None, false);
         for listed in queued {
-            if let Some(waits) = self.waits(&listed.head, &mut left).await? {
-                awaits_agent |= waits.starts_with(FOR_LEFT_AGENT);
+            let mut waits = self.waits(&listed.head).await?;
+            if waits.is_none() {
+                waits = self.left_agent_beside(&listed.head, &mut left).await?;
+                awaits_agent |= waits.is_some();
+            }
+            if let Some(waits) = waits {
                 self.note_wait(&listed.head, waits).await?;
                 continue;
             }
@@ -258,12 +259,8 @@ impl PlansAtWork {
         runs.chain(opening)
     }
 
-    /// Returns why a queued plan does not begin now, if it does not. Which agents were `left` is found out once it matters.
-    async fn waits(
-        &self,
-        head: &PlanHead,
-        left: &mut Option<Vec<PlanHead>>,
-    ) -> Result<Option<String>, StoreError> {
+    /// Returns why a queued plan does not begin now, if it does not.
+    async fn waits(&self, head: &PlanHead) -> Result<Option<String>, StoreError> {
         // What the budget of the day stopped goes on by itself at midnight, where it is at work; what was under way is judged.
         let goes_on = |plan: &Plan, _| plan.asks_for_day() || plan.open_attempts().next().is_some();
         if let PlanState::Paused(why) = &head.status
@@ -296,28 +293,32 @@ impl PlansAtWork {
         let busy = self.runs.values().filter(|run| !run.view.rests).count();
         let busy = busy + self.opened_by.len();
         let most = usize::try_from(self.folder.config.run.max_plans).unwrap_or(usize::MAX);
-        if busy >= most.max(1) {
-            let limit = format!("(`run.max_plans` is {most})");
-            return Ok(Some(format!(
-                "for one of {busy} other plans to end or to ask {limit}"
-            )));
-        }
-        let known = match left.take() {
-            Some(known) => known,
-            None => {
-                let FolderSettings { store, volumes, .. } = &*self.folder;
-                plans_with_left_agents(store, volumes, &self.ids()).await?
-            }
-        };
-        let mut left = left.insert(known).iter();
-        let other = left.find(|other| other.id != head.id && head.is_kept_by_head(other));
-        Ok(other.map(|other| {
-            let other = &other.id;
-            format!("{FOR_LEFT_AGENT} in the same folder, on plan {other}")
+        Ok((busy >= most.max(1)).then(|| {
+            format!("for one of {busy} other plans to end or to ask (`run.max_plans` is {most})")
         }))
     }
 
-    /// Notes at a plan what it waits for, for whoever queued it.
+    /// Returns that a plan waits for the agent of another one, where a daemon that is gone left one at work beside it. Which plans
+    /// have such agents is found out once.
+    async fn left_agent_beside(
+        &self,
+        head: &PlanHead,
+        left: &mut Option<Vec<PlanHead>>,
+    ) -> Result<Option<String>, StoreError> {
+        if left.is_none() {
+            let FolderSettings { store, volumes, .. } = &*self.folder;
+            *left = Some(plans_with_left_agents(store, volumes, &self.ids()).await?);
+        }
+        let mut left = left.iter().flatten();
+        let other = left.find(|other| other.id != head.id && head.is_kept_by_head(other));
+        Ok(other.map(|PlanHead { id, .. }| {
+            format!(
+                "for an agent to end that a daemon left at work in the same folder, on plan {id}"
+            )
+        }))
+    }
+
+    /// Notes at a plan what it waits for, for the person who queued it.
     async fn note_wait(&mut self, head: &PlanHead, waits: String) -> Result<(), StoreError> {
         if head.queue.as_ref().and_then(|e| e.waits.as_ref()) == Some(&waits) {
             return Ok(());

@@ -82,8 +82,7 @@ fn texts(plan: &Plan, waiting: &BTreeSet<CommandId>, program: &str) -> FileTexts
 
 impl PlanRun {
     /// Resumes what an earlier daemon left: commands that were committed and not published, and commands that were
-    /// withdrawn but not recorded as such. Where the database was put back to an earlier state, no agent works on commands whose
-    /// report is filed already: they count as taken back, too.
+    /// withdrawn but not recorded as such.
     pub(super) async fn recover(&mut self) -> anyhow::Result<()> {
         let lost = self.settings.read(|plan, _| {
             let open = plan.awaited_attempts();
@@ -91,20 +90,7 @@ impl PlanRun {
             let ends = plan.sessions().filter_map(OutgoingCommand::of_end);
             open.chain(ends).collect()
         });
-        let awaited = self.settings.read(|plan, _| {
-            let open = plan.awaited_attempts();
-            let open = open.filter(|open| open.rejected.is_none());
-            open.map(|open| open.id.clone()).collect::<Vec<_>>()
-        });
-        let (lost, awaited) = (lost.await?, awaited.await?);
-        let mut withdrawn = self.put_back(lost)?;
-        for id in awaited {
-            let volumes = &self.settings.volumes;
-            if volumes.whereabouts(&id)? == CommandPlace::Processed && volumes.is_filed(&id)? {
-                withdrawn.push(id);
-            }
-        }
-        for id in withdrawn {
+        for id in self.put_back(lost.await?)? {
             let why = "the command had been taken back";
             let record = move |draft: &mut Draft<'_>| draft.withdrawn(&id);
             self.settings.change(why, record).await?;
@@ -125,15 +111,22 @@ impl PlanRun {
         Ok(())
     }
 
-    /// Queues the commands that are in no folder for publishing, and returns those that were withdrawn.
+    /// Queues the commands that are in no folder for publishing, and returns those that were withdrawn. A command of which the plan
+    /// awaits the report that is filed counts as withdrawn, too: the database was put back to an earlier state, and no agent works.
     fn put_back(&mut self, commands: Vec<OutgoingCommand>) -> Result<Vec<CommandId>, VolumesError> {
         let mut withdrawn = Vec::new();
+        let volumes = &self.settings.volumes;
         for command in commands {
-            match self.settings.volumes.whereabouts(&command.id)? {
+            match volumes.whereabouts(&command.id)? {
                 CommandPlace::Nowhere => drop(self.outgoing.insert(command.id.clone(), command)),
                 // The plan waits for no `end` command.
                 CommandPlace::Withdrawn if command.ends.is_some() => {}
                 CommandPlace::Withdrawn => withdrawn.push(command.id),
+                CommandPlace::Processed if command.ends.is_none() => {
+                    if volumes.is_filed(&command.id)? {
+                        withdrawn.push(command.id);
+                    }
+                }
                 CommandPlace::Pending | CommandPlace::Processed | CommandPlace::Reported => {
                     self.world.ends_published.extend(command.ends);
                 }

@@ -117,14 +117,7 @@ impl Volumes {
         if self.is_unread(id)? {
             return Ok(true);
         }
-        // A report in an archive folder has the name with which it arrived. Only the two names of the protocol are checked, so
-        // that the cost does not grow with the number of archived reports.
-        for path in self.reports(id, [ReportsProcessed, ReportsStale, ReportsRejected]) {
-            if exists(&path)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        self.is_archived(id, [ReportsProcessed, ReportsStale, ReportsRejected])
     }
 
     /// Returns whether the report of a command was filed as one that counts.
@@ -132,7 +125,13 @@ impl Volumes {
     /// # Errors
     /// When the folder cannot be read.
     pub fn is_filed(&self, id: &CommandId) -> Result<bool> {
-        for path in self.reports(id, [ReportsProcessed]) {
+        self.is_archived(id, [ReportsProcessed])
+    }
+
+    /// A report in an archive folder has the name with which it arrived. Only the two names of the protocol are checked, so that the
+    /// cost does not grow with the number of archived reports.
+    fn is_archived<const N: usize>(&self, id: &CommandId, folders: [Folder; N]) -> Result<bool> {
+        for path in self.reports(id, folders) {
             if exists(&path)? {
                 return Ok(true);
             }

@@ -31,32 +31,27 @@ impl Files {
 
 /// Leaves a plan behind whose second task is at work, and kills its daemon.
 fn killed() -> (Scene, Command) {
-    let scene = Scene::by_rules("");
-    let daemon = scene.leave("run --plan chain.md");
-    let first = scene.take_any();
-    scene.succeed(&first, "done");
-    let second = scene.take_any();
-    scene.await_events("claimed", 2);
-    let left = Files::of(&scene);
-    kill(&scene, daemon);
-    // Whoever looked meanwhile may have been the last to close it, and have moved the journal.
-    left.put_back();
-    drop(fs::remove_file(scene.path(INDEX)));
-    (scene, second)
+    killed_when(true)
 }
 
-/// As [`killed`], but no agent has taken the command of the second task when the database is as it stays.
-fn killed_before_claim() -> (Scene, Command) {
+/// As [`killed`]; where the second task was not yet `claimed`, an agent takes its command afterwards, which the database does not
+/// know.
+fn killed_when(claimed: bool) -> (Scene, Command) {
     let scene = Scene::by_rules("");
     let daemon = scene.leave("run --plan chain.md");
     let first = scene.take_any();
     scene.succeed(&first, "done");
     let second = scene.await_any();
+    if claimed {
+        assert!(scene.claim(&second.id));
+        scene.await_events("claimed", 2);
+    }
     let left = Files::of(&scene);
     kill(&scene, daemon);
+    // Another process that looked meanwhile may have been the last to close it, and have moved the journal.
     left.put_back();
     drop(fs::remove_file(scene.path(INDEX)));
-    assert!(scene.claim(&second.id));
+    assert!(claimed || scene.claim(&second.id));
     (scene, second)
 }
 
@@ -101,10 +96,7 @@ fn changes_lost_with_a_damaged_journal_are_reported_until_the_plan_goes_on() {
 #[test]
 fn command_that_was_reported_after_the_database_was_copied_is_done_anew_at_once() {
     for claimed in [true, false] {
-        let (scene, second) = match claimed {
-            true => killed(),
-            false => killed_before_claim(),
-        };
+        let (scene, second) = killed_when(claimed);
         done_anew_after_restore(&scene, &second);
     }
 }
