@@ -40,9 +40,10 @@ pub async fn edit(args: &OnPlanOrTask, start: &CommandStart, mut ended: Ended) -
     let made = tokio::select! {
         made = edit.carry_out(&app) => made?,
         exit = &mut ended => {
-            let said = match edit.editor.is_some() {
-                true => unchanged(edit.end().await),
-                false => "the edit may have taken effect".to_owned(),
+            let stores = edit.stores;
+            let said = match (edit.end().await, stores) {
+                (kept, false) => unchanged(kept),
+                (kept, true) => format!("the edit may have taken effect{}", where_kept(kept)),
             };
             complain(&format!("{said}\n"));
             return Ok(exit);
@@ -61,8 +62,10 @@ pub(super) struct PlanEdit {
     given: PlanToEdit,
     /// Who makes the change, for the log.
     by: &'static str,
-    /// In which the person edits now.
+    /// In which the person edits now; its file stays until the edit is stored, as the future that does it may be dropped.
     editor: Option<Editor>,
+    /// The editor is closed, and the edit is being stored.
+    stores: bool,
 }
 
 impl PlanEdit {
@@ -72,6 +75,7 @@ impl PlanEdit {
             given,
             by,
             editor: None,
+            stores: false,
         }
     }
 
@@ -96,8 +100,10 @@ impl PlanEdit {
                 self.editor = None;
                 return Ok(None);
             }
-            // The editor's file stays until the edit is stored: this future may be dropped meanwhile.
-            let problems = match self.apply(app, written).await {
+            self.stores = true;
+            let applied = self.apply(app, written).await;
+            self.stores = false;
+            let problems = match applied {
                 Ok(Ok(said)) => {
                     self.editor = None;
                     return Ok(said);
@@ -175,7 +181,11 @@ fn without_comments(text: &str) -> &str {
 
 /// Says that nothing was changed, and where the person's text is.
 fn unchanged(kept: Option<PathBuf>) -> String {
+    format!("nothing was changed{}", where_kept(kept))
+}
+
+fn where_kept(kept: Option<PathBuf>) -> String {
     let kept = kept.map(|path| printable(&path.display().to_string()));
     let kept = kept.map(|path| format!("; what you had written is in `{path}`"));
-    format!("nothing was changed{}", kept.unwrap_or_default())
+    kept.unwrap_or_default()
 }
