@@ -5,7 +5,8 @@ use super::{AgentJob, AgentProcess};
 use crate::volumes::Folder;
 use crate::wire::nearest;
 
-const PLACEHOLDERS: [&str; 4] = ["prompt_file", "session", "workspace", "report"];
+/// What stands for a value.
+const PLACEHOLDERS: [&str; 4] = ["{prompt_file}", "{session}", "{workspace}", "{report}"];
 
 /// A command line in which `{prompt_file}`, `{session}`, `{workspace}` and `{report}` stand for values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,11 +20,12 @@ impl CommandTemplate {
 
     /// Returns a word in braces that is nearly a placeholder, and the one that was probably meant.
     pub fn misspelt(&self) -> Option<(&str, &'static str)> {
-        let in_braces = self.0.iter().flat_map(|word| word.split('{').skip(1));
-        let mut names = in_braces.filter_map(|rest| Some(rest.split_once('}')?.0));
-        names.find_map(|name| {
-            let meant = nearest(name, PLACEHOLDERS.into_iter()).filter(|meant| *meant != name)?;
-            Some((name, meant))
+        let braces =
+            (self.0.iter()).flat_map(|word| word.match_indices('{').map(|(at, _)| &word[at..]));
+        let mut in_braces = braces.filter_map(|from| Some(&from[..=from.find('}')?]));
+        in_braces.find_map(|word| {
+            let meant = nearest(word, PLACEHOLDERS.into_iter()).filter(|meant| *meant != word)?;
+            Some((word, meant))
         })
     }
 
@@ -32,11 +34,12 @@ impl CommandTemplate {
         let id = &job.command.id;
         let prompt = job.volumes.command(Folder::CommandsProcessed, id);
         let values = [
-            ("{prompt_file}", prompt.display().to_string()),
-            ("{session}", job.session.to_string()),
-            ("{workspace}", job.workspace.display().to_string()),
-            ("{report}", job.volumes.report(id).display().to_string()),
+            prompt.display().to_string(),
+            job.session.to_string(),
+            job.workspace.display().to_string(),
+            job.volumes.report(id).display().to_string(),
         ];
+        let values: Vec<_> = PLACEHOLDERS.into_iter().zip(values).collect();
         let named = self.0.iter().any(|word| word.contains("{prompt_file}"));
         AgentProcess {
             name: "The command".into(),
@@ -74,8 +77,8 @@ mod tests {
     #[test]
     fn misspelt_placeholder_is_found() {
         for (word, found) in [
-            ("{promptfile}", Some(("promptfile", "prompt_file"))),
-            ("--out={reports}", Some(("reports", "report"))),
+            ("{promptfile}", Some(("{promptfile}", "{prompt_file}"))),
+            ("--out={reports}", Some(("{reports}", "{report}"))),
             ("{report}", None),
             (r#"{"a": {"b": 1}} {print}"#, None),
         ] {

@@ -80,7 +80,7 @@ impl App {
             let (word, meant) = line.misspelt()?;
             let word = one_line(word, 40);
             return Some(format!(
-                "`{{{word}}}` stands for nothing: did you mean `{{{meant}}}`?"
+                "`{word}` stands for nothing: did you mean `{meant}`?"
             ));
         }
         let kind = agent.kind()?;
