@@ -143,8 +143,7 @@ fn help_is_short_and_lists_exit_codes() {
       plan-agent run "Translate the docs" --detach
       plan-agent run --team examples/team.yaml --workflow feature --param feature="a health endpoint"
 
-    Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another
-    program, a person.
+    Without --agent, the commands wait for `plan-agent worker`, another program, or a person.
     "#);
     insta::assert_snapshot!(env.run("resume --help").stdout, @r"
     Go on with an unfinished plan

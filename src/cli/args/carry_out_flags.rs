@@ -26,7 +26,7 @@ pub(super) const AGENTS: [(&str, &str); 9] = [
     ("shell", "Runs the `sh` blocks of the task itself"),
     (
         FILES,
-        "None: whoever works with the folder takes the commands",
+        "None: commands wait for another program, or a person",
     ),
 ];
 

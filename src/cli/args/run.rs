@@ -15,7 +15,7 @@ Examples:
   plan-agent run \"Translate the docs\" --detach
   plan-agent run --team examples/team.yaml --workflow feature --param feature=\"a health endpoint\"
 
-Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another program, a person.")]
+Without --agent, the commands wait for `plan-agent worker`, another program, or a person.")]
 pub struct RunArgs {
     /// What is to be reached, in your words
     #[arg(value_parser = not_empty)]

@@ -125,7 +125,7 @@ pub struct AnswerArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Commands that nobody has taken are taken back, agents at work are asked to stop. Files, branches and worktrees stay as they \
+Commands that no agent has taken are taken back, agents at work are asked to stop. Files, branches and worktrees stay as they \
 are, and `status`, `log` and `diff` go on showing the plan. `stop` ends only the daemon: `resume` goes on then.")]
 pub struct AbortArgs {
     /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, once you agree]

@@ -31,7 +31,7 @@ Examples:
   plan-agent relay --role coder --role tester --agent codex --lanes 2
 
 The daemon elsewhere is started with `--agent relay`, or has roles with `worker: relay`. Both use the same [store] url, and name
-the project by one id under [projects]. Without --agent, whoever works with the folder here takes the commands.")]
+the project by one id under [projects]. Without --agent, the commands wait in the folder here.")]
 #[command(mut_arg("agent", without_relay))]
 pub struct RelayArgs {
     /// Take what is assigned to this role, as often as named; without it, what has no role
