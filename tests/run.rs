@@ -375,7 +375,6 @@ fn open_questions(scene: &Scene) -> Vec<Value> {
 }
 
 /// Returns the newest plan's id.
-/// Returns the id of the newest plan.
 fn plan_id(scene: &Scene) -> String {
     let plans: Value = scene.json("plans --json");
     plans[0]["id"].as_str().unwrap().to_owned()

@@ -33,6 +33,14 @@ fn elsewhere(env: &TestEnv) -> Option<()> {
     Some(())
 }
 
+/// Returns a project without uncommitted changes.
+fn committed(env: &TestEnv) -> Option<Project> {
+    let project = Project::new(env)?;
+    project.git("add .");
+    project.git("commit --quiet -m all");
+    Some(project)
+}
+
 #[test]
 fn project_is_worked_on_from_any_folder_and_keeps_its_files() {
     let env = TestEnv::new();
@@ -305,11 +313,9 @@ fn checks_of_a_new_project_are_kept_and_confirmed() {
 #[test]
 fn copy_of_a_project_does_nothing_to_the_original() {
     let env = TestEnv::new();
-    let Some(project) = Project::new(&env) else {
+    let Some(project) = committed(&env) else {
         return;
     };
-    project.git("add .");
-    project.git("commit --quiet -m all");
     env.write("plan.md", PLAN);
     let report = "---\\nstatus: SUCCESS\\n---\\n\\n## Core results\\n\\ndone\\n";
     let script = format!("echo made > made.txt\nprintf -- '{report}' > \"$1\"\n");
@@ -333,11 +339,9 @@ fn copy_of_a_project_does_nothing_to_the_original() {
 #[test]
 fn workspace_elsewhere_that_is_gone_is_no_moved_project() {
     let env = TestEnv::new();
-    let Some(project) = Project::new(&env) else {
+    if committed(&env).is_none() {
         return;
-    };
-    project.git("add .");
-    project.git("commit --quiet -m all");
+    }
     env.write("plan.md", PLAN);
     fs::create_dir(env.path("elsewhere")).unwrap();
     let run = "-C project run --queue --plan ../plan.md --workspace ../elsewhere --agent shell";
@@ -355,11 +359,9 @@ fn workspace_elsewhere_that_is_gone_is_no_moved_project() {
 #[test]
 fn plan_goes_on_where_its_project_was_moved_to() {
     let env = TestEnv::new();
-    let Some(project) = Project::new(&env) else {
+    let Some(project) = committed(&env) else {
         return;
     };
-    project.git("add .");
-    project.git("commit --quiet -m all");
     env.write(
         "plan.md",
         "# Both\n\n## First\n\nMake it.\n\n## Second\n\n- after: 1\n\nMake it.\n",
