@@ -205,14 +205,10 @@ impl Field {
         plans[0]["id"].as_str().unwrap().to_owned()
     }
 
-    /// Returns which of the daemons holds a plan.
+    /// Returns which of the daemons holds a plan, or held it until it died: none where it gave the plan back.
     fn holder(&self, plan: &str) -> Option<usize> {
-        let holder: String = history::rows(
-            &self.url,
-            "SELECT holder FROM plans WHERE id = $1",
-            &[&plan],
-        )[0]
-        .get(0);
+        let held = "SELECT holder FROM plans WHERE id = $1 AND held_until > 0";
+        let holder: String = history::rows(&self.url, held, &[&plan]).first()?.get(0);
         let is = |post: &Post| holder.contains(&*post.machine.scene.env.path("").to_string_lossy());
         self.daemons.iter().position(is)
     }
@@ -300,6 +296,10 @@ impl Drop for Field {
             lines[lines.len().saturating_sub(30)..].iter().for_each(row);
         };
         show(&self.person.run("log").stdout);
+        let plans = "SELECT row_to_json(p)::TEXT FROM plans p ORDER BY id DESC LIMIT 3";
+        for plan in history::rows(&self.url, plans, &[]) {
+            row(plan.get::<_, String>(0));
+        }
         for post in self.posts() {
             show(&post.said());
             show(
@@ -390,6 +390,7 @@ fn take_over(field: &mut Field, plan: &str) {
         &field.url,
         "UPDATE plans SET held_until = 1 WHERE held_until > 0",
     );
+    // Not where the first one had given it back, as it noted what the plan waits for: then it stays that one's own.
     wait_until("the other daemon has it", || {
         field.daemons[1 - holder].keep();
         field.holder(plan) != Some(holder) || field.status(plan)["plan"]["status"] == "completed"
