@@ -276,6 +276,10 @@ fn live_area_is_off_where_it_cannot_be_drawn_or_is_not_wanted() {
         let (mut running, terminal) = start(&env, &args);
         assert_eq!(running.wait().code(), Some(0), "{}", terminal.shown());
         lacks(terminal.shown(), ["\u{1b}[J", "tasks done ·"]);
+        if term == "dumb" {
+            // Colours are escape sequences, too.
+            lacks(terminal.shown(), "\u{1b}");
+        }
     }
     let env = env(100);
     env.write("go", "");

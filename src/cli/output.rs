@@ -38,12 +38,11 @@ impl Output {
     /// Finds out what standard output is.
     pub fn stdout(environment: &Environment) -> Self {
         let terminal = io::stdout().is_terminal();
+        let escapes = terminal && environment.get("TERM").is_some_and(|term| term != "dumb");
         Self {
-            paint: Paint::new(terminal && environment.get("NO_COLOR").is_none()),
+            paint: Paint::new(escapes && environment.get("NO_COLOR").is_none()),
             terminal,
-            redraws: terminal
-                && environment.get("TERM").is_some_and(|term| term != "dumb")
-                && environment.get(logging::VARIABLE).is_none(),
+            redraws: escapes && environment.get(logging::VARIABLE).is_none(),
         }
     }
 
