@@ -1,7 +1,8 @@
 //! Maintains the requests of roles in the process to roles behind files. If such a role asks a question first, the
-//! plan that all is done for asks a person, and the answer goes back as a `continue` command. An unreadable report is
-//! requested once more; after that the request is answered with its failure. All of it is derived from the plans, so
-//! that it may be repeated after a crash; the role that waits for the request publishes the command.
+//! plan that all is done for asks a person, and the answer goes back as a `continue` command. Where its usage limit stops it, it
+//! goes on after that. An unreadable report is requested once more; after that the request is answered with its failure. All of
+//! it is derived from the plans, so that it may be repeated after a crash; the role that waits for the request publishes the
+//! command.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +22,12 @@ use super::{BY, DaemonSettings, FolderSettings, ParsedReport, blocking, draw_que
 /// Unreadable reports to one request, after which it has failed.
 const MOST_UNREADABLE: u32 = 2;
 
+/// Reports to one request that a usage limit stopped the agent, after which it has failed.
+const MOST_LIMITS: usize = 5;
+
 /// Applies a report to the plan of its command, which is not carried out here. Returns where the report goes. A report that
-/// asks a question is no answer to a request: a person is asked, where a daemon carries out the plan that the request is for.
+/// asks a question, or names the end of a usage limit, is no answer to a request, where a daemon carries out the plan that the request
+/// is for: a person is asked, or it goes on later.
 pub(super) async fn pass_on(
     folder: &FolderSettings,
     arrival: ParsedReport,
@@ -42,12 +47,12 @@ pub(super) async fn pass_on(
             false => rejected,
         });
     };
-    let (why, asks) = match &content {
+    let (why, goes_on) = match &content {
         Err(_) => ("a report for it cannot be read", false),
         Ok(report) => {
-            let asks = report.question.is_some()
-                && WaitChain::of(store, Some(&plan)).await?.owner == DAEMON;
-            ("a report came for it", asks)
+            let wants = report.question.is_some() || report.blocked_until.is_some();
+            let goes_on = wants && WaitChain::of(store, Some(&plan)).await?.owner == DAEMON;
+            ("a report came for it", goes_on)
         }
     };
     let (here, volumes) = (store.clone(), volumes.clone());
@@ -62,9 +67,13 @@ pub(super) async fn pass_on(
         match content {
             Ok(_) if !is_here => return Ok(ReportDisposition::Stale),
             Ok(report) => {
+                let asks = report.question.is_some();
                 let applied = draft.report(&command, report)?;
-                if asks && applied == AppliedReport::Counts {
+                let goes_on = goes_on && applied == AppliedReport::Counts;
+                if goes_on && asks {
                     draft.agent_asks(&command)?;
+                } else if goes_on && limits(draft.plan(), &command) <= MOST_LIMITS {
+                    draft.park(&command)?;
                 }
                 return Ok(applied.into());
             }
@@ -111,10 +120,22 @@ impl RoleRequests<'_> {
                 let of_agent = question.about == HumanQuestionKind::Agent;
                 of_agent.then(|| (question.clone(), request, role))
             });
+            let limited = plan.tasks().filter_map(|task| {
+                let request = plan.current_attempt(task)?.id.clone();
+                Some((request, task.not_before?))
+            });
             let unread = !unread(plan, now, repair).is_empty();
-            (asked.collect::<Vec<_>>(), unread)
+            let limited: Vec<(CommandId, Time)> = limited.collect();
+            (asked.collect::<Vec<_>>(), limited, unread)
         });
-        let (asked, unread) = found.await?;
+        let (asked, limited, unread) = found.await?;
+        for (request, until) in limited {
+            match self.await_limit(request, until, now).await {
+                // The task, or the internal plan, has ended meanwhile.
+                Ok(()) | Err(StoreError::Refused(_)) => {}
+                failed => return failed,
+            }
+        }
         for (question, request, role) in asked {
             match self.ask_person(question, request, &role).await {
                 // The task, or the internal plan, has ended meanwhile.
@@ -169,9 +190,37 @@ impl RoleRequests<'_> {
         };
         let settings = Arc::clone(self.settings);
         let go_on =
-            move |draft: &mut Draft<'_>| go_on(draft, &settings, &request, &question.id, &answer);
+            move |draft: &mut Draft<'_>| tell(draft, &settings, &request, &question.id, &answer);
         let why = "a person has answered";
         let store = &self.settings.store;
+        store.change_ahead(self.plan, BY, why, go_on, |()| {}).await
+    }
+
+    /// Shows in the plan that all is done for what a request waits for, and goes on with it after the limit.
+    async fn await_limit(
+        &self,
+        request: CommandId,
+        until: Time,
+        now: Time,
+    ) -> Result<(), StoreError> {
+        let (store, settings) = (&self.settings.store, Arc::clone(self.settings));
+        if now < until {
+            let Some(top) = &self.chain.top else {
+                return Ok(());
+            };
+            let limited = move |draft: &mut Draft<'_>| {
+                draft.limit_wait(&request, until);
+                Ok(())
+            };
+            let why = "a role has reached its usage limit";
+            return store.change(top, BY, why, limited).await;
+        }
+        let go_on = move |draft: &mut Draft<'_>| {
+            let attempt = draft.attempt(&request)?;
+            let note = draft.task(attempt.task)?.note.unwrap_or_default();
+            go_on(draft, &settings, &attempt, note)
+        };
+        let why = "a usage limit has ended";
         store.change_ahead(self.plan, BY, why, go_on, |()| {}).await
     }
 
@@ -199,7 +248,7 @@ impl RoleRequests<'_> {
 }
 
 /// Issues a command for a request with a person's answer.
-fn go_on(
+fn tell(
     draft: &mut Draft<'_>,
     settings: &DaemonSettings,
     request: &CommandId,
@@ -216,14 +265,35 @@ fn go_on(
     let asked = report.and_then(|report| report.question.as_deref());
     let asked = asked.unwrap_or_default().trim();
     let answer = format!("You asked:\n\n{asked}\n\nA person answers:\n\n{note}");
-    let message = match (&attempt.session, report) {
-        (Some(_), _) | (_, None) => answer,
+    go_on(draft, settings, &attempt, answer)
+}
+
+/// Issues a command for a request with words to its last report.
+fn go_on(
+    draft: &mut Draft<'_>,
+    settings: &DaemonSettings,
+    attempt: &Attempt,
+    words: String,
+) -> Result<(), Refusal> {
+    let message = match (&attempt.session, &attempt.report) {
+        (Some(_), _) | (_, None) => words,
         (None, Some(report)) => {
             let said = report.text();
-            format!("You were asked this before, and reported:\n\n{said}\n\n{answer}")
+            format!("You were asked this before, and reported:\n\n{said}\n\n{words}")
         }
     };
-    issue_again(draft, settings, &attempt, AttemptKind::Continue, &message)
+    issue_again(draft, settings, attempt, AttemptKind::Continue, &message)
+}
+
+/// Counts the reports to a request that name the end of a usage limit.
+fn limits(plan: &Plan, request: &CommandId) -> usize {
+    let limited = |attempt: &&Attempt| {
+        let report = attempt.report.as_ref();
+        report.is_some_and(|report| report.blocked_until.is_some())
+    };
+    let task = plan.attempt(request).map(|attempt| attempt.task);
+    let attempts = task.into_iter().flat_map(|task| plan.attempts_of(task));
+    attempts.filter(limited).count()
 }
 
 fn issue_again(

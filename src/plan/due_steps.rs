@@ -434,8 +434,9 @@ impl DueSearch<'_> {
     fn await_sign(&mut self, attempt: &Attempt, claimed: Time) {
         let (plan, world) = (self.plan, self.world);
         let of_request = |q: &HumanQuestion| q.task == Some(attempt.task) && q.request.is_some();
-        if plan.open_questions().any(of_request) {
-            // The attempt cannot continue before a person has answered.
+        let mut waits = attempt.waits.iter();
+        if plan.open_questions().any(of_request) || waits.any(|it| it.limited_until.is_some()) {
+            // The attempt cannot continue before a person has answered, or the limit has ended.
             return;
         }
         let timeout = plan.head().policy.task_timeout;

@@ -46,8 +46,8 @@ pub struct PendingAnswer {
     /// The text that is sent.
     pub text: String,
     pub since: Time,
-    /// The role that is asked has to know something first, and a person is asked for it.
-    pub with_person: bool,
+    /// The role that is asked goes on later: a person is asked something first, or its usage limit has to end.
+    pub rests: bool,
     /// How it ended and what came of it, once that is known.
     pub answer: Option<(CollaborationStatus, String)>,
 }
@@ -158,21 +158,24 @@ fn answered_in_part(plan: &Plan, task: &Task) -> bool {
 
 fn pending(plan: &Plan, task: &Task) -> Option<PendingAnswer> {
     let attempt = plan.current_attempt(task)?;
-    let with_person = asks_person(plan, attempt);
+    let rests = rests(plan, attempt);
     let report = attempt.report.as_ref();
     let report = report.filter(|_| attempt.state == AttemptState::Reported);
-    (attempt.state.open() || with_person).then(|| PendingAnswer {
+    (attempt.state.open() || rests).then(|| PendingAnswer {
         id: attempt.id.clone(),
         text: attempt.text.clone(),
         since: attempt.issued,
-        with_person,
+        rests,
         answer: report.map(|report| (report.answer(), said(report))),
     })
 }
 
-/// Returns whether an attempt has ended with a question that a person is asked: its request is still open.
-pub fn asks_person(plan: &Plan, attempt: &Attempt) -> bool {
-    attempt.state == AttemptState::Judged && plan.asks_about(attempt.task)
+/// Returns whether an attempt has ended, and its request is still open: a person is asked something first, or a usage limit has to
+/// end.
+pub fn rests(plan: &Plan, attempt: &Attempt) -> bool {
+    let limited = |task: &Task| task.not_before.is_some();
+    attempt.state == AttemptState::Judged
+        && (plan.asks_about(attempt.task) || plan.task(attempt.task).is_some_and(limited))
 }
 
 /// Returns what an answer says: its results, and where there are none, or it is no success, the rest.

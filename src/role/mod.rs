@@ -24,7 +24,7 @@ pub use abilities::{Abilities, Ability, ability};
 pub use agent_base_role::{AgentBaseRole, ChosenStrategy};
 pub use built_in_actions::{Workplace, built_in};
 pub use framework::{Framework, FrameworkError, OtherRole, RequestRefused};
-pub use internal_plan::{InternalPlan, InternalStep, PendingAnswer, asks_person};
+pub use internal_plan::{InternalPlan, InternalStep, PendingAnswer, rests};
 pub use mcp_tools::{McpError, McpServer};
 pub use messages::{
     BadRoleId, CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
@@ -37,7 +37,7 @@ pub use role_assignments::{MAX_WAITING, Role, archive};
 pub use role_model::{RoleModel, StepContext};
 pub use role_settings::{RoleFaults, RoleSettings};
 pub use role_state::{AgentState, RoleError, RoleStatus};
-pub use wait_chain::{WaitChain, end_waits, with_person};
+pub use wait_chain::{WaitChain, end_waits, rested};
 
 pub use crate::wire::team_file::{ACTIONS, OnTimeout, StepDoes, StepSpec, StepTemplate};
 

@@ -317,7 +317,7 @@ impl Role {
         let plan = self.keeper.read(&self.plan_id()?).await?;
         let step = plan.current().map(|index| plan.steps[index].clone());
         let waits = |step: &InternalStep| {
-            let open = |pending: &PendingAnswer| pending.answer.is_none() && !pending.with_person;
+            let open = |pending: &PendingAnswer| pending.answer.is_none() && !pending.rests;
             step.request.as_ref().is_some_and(open)
         };
         // The answer goes first; an end by another process is also applied.

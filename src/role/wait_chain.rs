@@ -12,7 +12,7 @@ use crate::plan::{
 use crate::store::{Result, Store, StoreError};
 use crate::wire::one_line;
 
-use super::{InternalPlan, RequestId, Role, RoleId, StructuredMessage, asks_person};
+use super::{InternalPlan, RequestId, Role, RoleId, StructuredMessage, rests};
 
 /// More internal plans within each other than there can be.
 const MOST: usize = 100;
@@ -83,6 +83,7 @@ impl Role {
                 request: id,
                 what,
                 since: draft.now(),
+                limited_until: None,
             };
             draft.begin_wait(&command, wait)
         };
@@ -180,8 +181,7 @@ async fn end_of(store: &Store, request: &CommandId) -> Result<Option<RoleRequest
         };
         match (attempt.state, &attempt.report) {
             (AttemptState::Open, _) if !plan.status().settled() => None,
-            // A person is asked what has to be known for it.
-            _ if asks_person(plan, attempt) => None,
+            _ if rests(plan, attempt) => None,
             _ if is_asked_again(plan, attempt) => Some(RoleRequestEnd::AskedAgain),
             (AttemptState::Reported | AttemptState::Judged, Some(report)) => {
                 Some(report.answer().into())
@@ -193,21 +193,22 @@ async fn end_of(store: &Store, request: &CommandId) -> Result<Option<RoleRequest
     store.read(&plan, end).await
 }
 
-/// Returns whether a request goes on as another command: with a person's answer, or for a report that can be read.
+/// Returns whether a request goes on as another command: with a person's answer, after a usage limit, or for a report that can be
+/// read.
 fn is_asked_again(plan: &Plan, attempt: &Attempt) -> bool {
     let task = plan.task(attempt.task);
     let current = task.and_then(|task| plan.current_attempt(task));
-    let asked = |report: &Report| report.question.is_some();
+    let asked = |report: &Report| report.question.is_some() || report.blocked_until.is_some();
     let ended =
         attempt.state == AttemptState::Garbled || attempt.report.as_ref().is_some_and(asked);
     ended && current.is_some_and(|current| current.id != attempt.id)
 }
 
-/// Returns how long a person has been asked for what came of a request to a role, here or wherever that role asked further.
+/// Returns how long a request to a role rested, or what that role asked further: for a person, or for the end of a usage limit.
 ///
 /// # Errors
 /// A failure of the store.
-pub async fn with_person(
+pub async fn rested(
     store: &Store,
     on: &RoleId,
     request: &RequestId,
@@ -222,7 +223,7 @@ pub async fn with_person(
         let Some(plan) = store.find(&key).await? else {
             continue;
         };
-        let read = store.read(&plan, move |plan, _| (asked(plan, now), requests(plan)));
+        let read = store.read(&plan, move |plan, _| (rested_in(plan, now), requests(plan)));
         let (span, further) = read.await?;
         whole += span;
         keys.extend(further);
@@ -230,13 +231,18 @@ pub async fn with_person(
     Ok(whole)
 }
 
-fn asked(plan: &Plan, now: Time) -> Duration {
+fn rested_in(plan: &Plan, now: Time) -> Duration {
     let open = |question: &&HumanQuestion| question.closed.is_none();
-    let span = |question: &HumanQuestion| {
+    let asked = |question: &HumanQuestion| {
         let end = question.answer.as_ref().map_or(now, |answer| answer.at);
         end.since(question.asked)
     };
-    plan.questions().filter(open).map(span).sum()
+    let limited = |attempt: &Attempt| {
+        let report = attempt.report.as_ref()?;
+        Some(report.blocked_until?.min(now).since(report.received))
+    };
+    let asked: Duration = plan.questions().filter(open).map(asked).sum();
+    plan.attempts().filter_map(limited).sum::<Duration>() + asked
 }
 
 fn requests(plan: &Plan) -> Vec<String> {

@@ -167,6 +167,7 @@ mod tests {
                 request: CommandId::new(format!("asked-{number}")),
                 what: String::new(),
                 since: Time(2),
+                limited_until: None,
             };
             let command = CommandId::new(format!("task-{task}"));
             draft.begin_wait(&command, wait).unwrap();

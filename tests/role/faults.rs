@@ -148,6 +148,7 @@ async fn damaged_plan_of_other_role_blocks_no_task() {
         request: CommandId::new("request-9"),
         what: String::new(),
         since: Time::default(),
+        limited_until: None,
     };
     let (top, command) = (PlanId::new("topplan"), CommandId::new("task-1"));
     let waits = scene.store.change(&top, "test", "it waits", move |draft| {

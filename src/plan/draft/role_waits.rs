@@ -28,19 +28,43 @@ impl Draft<'_> {
         Ok(())
     }
 
+    /// Records until when the usage limit of the role that is asked holds a request up: no timeout counts this time. Changes nothing
+    /// where no role waits for it, or that is known.
+    pub fn limit_wait(&mut self, request: &CommandId, until: Time) {
+        let Some((mut attempt, at)) = self.waiting(request) else {
+            return;
+        };
+        let wait = &mut attempt.waits[at];
+        if wait.limited_until.replace(until) != Some(until) {
+            self.log(Event::Parked {
+                task: attempt.task,
+                until: until.0,
+            });
+            self.insert_attempt(attempt);
+        }
+    }
+
     /// Records that no role waits for a request any more, and how the wait ended. Changes nothing where no role waits.
     pub fn end_wait(&mut self, request: &CommandId, how: RoleRequestEnd) {
-        let waits = |wait: &RoleRequest| wait.request == *request;
-        let found = self.plan.open_attempts().find_map(|attempt| {
-            let at = attempt.waits.iter().position(waits)?;
-            Some((attempt.clone(), at))
-        });
-        let Some((mut attempt, at)) = found else {
+        let Some((mut attempt, at)) = self.waiting(request) else {
             return;
         };
         let wait = attempt.waits.remove(at);
+        if wait.limited_until.is_some() {
+            let took = self.now.since(wait.since);
+            attempt.with_person = attempt.with_person.saturating_add(took);
+        }
         self.log(ended(&attempt, wait, how));
         self.insert_attempt(attempt);
+    }
+
+    /// Returns the attempt that waits for a request, and which of its waits that is.
+    fn waiting(&self, request: &CommandId) -> Option<(Attempt, usize)> {
+        let waits = |wait: &RoleRequest| wait.request == *request;
+        self.plan.open_attempts().find_map(|attempt| {
+            let at = attempt.waits.iter().position(waits)?;
+            Some((attempt.clone(), at))
+        })
     }
 }
 

@@ -48,7 +48,7 @@ pub struct Attempt {
     pub refusals: Vec<String>,
     /// The model of its agent fails; the agent retries it at this time.
     pub waits_until: Option<Time>,
-    /// How long a person was asked questions of its requests; no timeout counts this time.
+    /// How long its requests waited for a person, or for the end of a usage limit; no timeout counts this time.
     #[serde(default)]
     pub with_person: Duration,
     /// Commands that a person has allowed its agent, word for word.

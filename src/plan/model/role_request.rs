@@ -14,6 +14,9 @@ pub struct RoleRequest {
     /// The request, on one line.
     pub what: String,
     pub since: Time,
+    /// The usage limit of the role that is asked: the request goes on then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_until: Option<Time>,
 }
 
 /// How such a wait ended.

@@ -9,6 +9,7 @@ pub(super) fn wait(n: u32) -> RoleRequest {
         request: CommandId::new(format!("request-{n}")),
         what: "Mend it".to_owned(),
         since: Time(i64::from(n)),
+        limited_until: None,
     }
 }
 
@@ -84,6 +85,29 @@ fn requests_end_with_their_attempt() {
         let late = change(&mut plan, |draft| draft.begin_wait(&command(1), wait(2)));
         assert_eq!(late, Err(Refusal::NotAwaited(command(1))));
     }
+}
+
+#[test]
+fn usage_limit_of_asked_role_stops_timeouts() {
+    let mut plan = running(&[("a", &[])]);
+    let at = |seconds| Time::default().plus(Duration::from_secs(seconds));
+    apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
+    apply(&mut plan, |draft| draft.claim(&command(1), None).map(drop));
+    apply(&mut plan, |draft| draft.begin_wait(&command(1), wait(1)));
+    let limit = |draft: &mut Draft<'_>| draft.limit_wait(&wait(1).request, at(90_000));
+    assert_eq!(told(&mut plan, limit), (vec![], 0));
+    let mut draft = Draft::new(&mut plan, Time(6));
+    draft.limit_wait(&wait(1).request, at(90_000));
+    draft.limit_wait(&CommandId::new("request-9"), at(1));
+    assert!(!draft.has_changed(), "there is nothing to be written");
+    draft.finish();
+    assert!(due(&plan, &scanned_at(at(80_000))).nothing());
+    let again = RoleRequestEnd::AskedAgain;
+    let mut draft = Draft::new(&mut plan, at(90_000));
+    draft.end_wait(&wait(1).request, again);
+    draft.finish();
+    let rested = attempt_of(&plan, 1).with_person;
+    assert_eq!(rested, at(90_000).since(wait(1).since));
 }
 
 #[test]

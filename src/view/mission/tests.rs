@@ -94,6 +94,7 @@ fn busy_plan(language: Language) -> Plan {
         request: CommandId::new("task-asked"),
         what: "<b>Mend it</b>\n# now".to_owned(),
         since: NOW,
+        limited_until: None,
     });
     plan.put(Row::Attempt(Box::new(current)));
     plan.put(Row::from(question(

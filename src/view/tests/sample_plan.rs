@@ -64,6 +64,7 @@ pub fn with_a_wait() -> Plan {
         request: CommandId::new("task-4b"),
         what: "Does it\u{1b}[2J count?".into(),
         since: draft.now(),
+        limited_until: None,
     };
     draft.begin_wait(&CommandId::new("task-4a"), wait).unwrap();
     draft.finish();

@@ -27,8 +27,8 @@ struct LaneWork {
     work: Option<RequestId>,
     /// What it waits for, or is about to ask of another role.
     wait: Option<RoleWait>,
-    /// A person is asked for what it waits for.
-    with_person: bool,
+    /// What it waits for rests: a person is asked for it, or a usage limit has to end.
+    rests: bool,
 }
 
 /// A wait for another role.
@@ -138,19 +138,19 @@ impl LaneRegistry {
         self.wake();
     }
 
-    /// Notes that a lane waits for another role, or for a person whom that role wants to be asked.
+    /// Notes that a lane waits for another role, and whether that goes on only after something else.
     pub(super) fn waits(
         &self,
         lane: &Lane,
         work: &RequestId,
         request: &RequestId,
         on: &RoleId,
-        with_person: bool,
+        rests: bool,
     ) {
         let now = LaneWork {
             work: Some(work.clone()),
             wait: Some(RoleWait::sent(request.clone(), on.clone())),
-            with_person,
+            rests,
         };
         self.state.lock().turn(lane, |at| *at = now);
         self.wake();
@@ -167,7 +167,7 @@ impl LaneRegistry {
         let state = self.state.lock();
         let free = |lane: Lane| state.work_of(&lane).is_none();
         match state.at(request, role) {
-            Some(lane) if state.is_with_person(lane.clone()) => RequestWait::Rests,
+            Some(lane) if state.rests_for(lane.clone()) => RequestWait::Rests,
             None if !state.lanes_of(role).any(free) => RequestWait::Rests,
             at => RequestWait::Runs {
                 taken: at.is_some(),
@@ -231,13 +231,13 @@ impl RegistryState {
         self.lanes.get_mut(&lane.role)?.get_mut(lane.index)
     }
 
-    /// Returns whether a person is asked for what a lane waits for, or for what that waits for.
-    fn is_with_person(&self, mut lane: Lane) -> bool {
+    /// Returns whether what a lane waits for rests, or what that waits for.
+    fn rests_for(&self, mut lane: Lane) -> bool {
         for _ in 0..self.all_lanes().count() {
             let Some(at) = self.noted(&lane) else {
                 return false;
             };
-            if at.with_person {
+            if at.rests {
                 return true;
             }
             match at.wait.as_ref().and_then(|wait| self.taken(wait)) {

@@ -20,7 +20,7 @@ const LATE_ANSWER: Duration = Duration::from_secs(10);
 pub(super) enum RequestWait {
     /// It does: a lane works on the request, or could take it.
     Runs { taken: bool },
-    /// It does not: the role does something else first, or a person is asked what has to be known.
+    /// It does not: the role does something else first, a person is asked, or a usage limit has to end.
     Rests,
 }
 
@@ -81,15 +81,15 @@ impl RequestTimeout {
 }
 
 /// Returns what is left of a time after a restart, of which an earlier process saw some pass: that asked at one moment, and lived
-/// last at the other. What it was not there for does not count, nor for how long a person was asked meanwhile.
+/// last at the other. What it was not there for does not count, nor for how long the request rested.
 pub(super) fn left_of(
     timeout: Duration,
     asked: Time,
     lived: Option<Time>,
-    with_person: Duration,
+    rested: Duration,
 ) -> Duration {
     let used = lived.map_or(Duration::ZERO, |lived| lived.since(asked));
-    let used = used.saturating_sub(with_person);
+    let used = used.saturating_sub(rested);
     timeout.saturating_sub(used).max(GRACE.min(timeout))
 }
 

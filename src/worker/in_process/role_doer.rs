@@ -15,7 +15,7 @@ use crate::plan::{AttemptState, CommandId, Plan, PlanId, Time};
 use crate::plan_time::wall;
 use crate::role::{
     AgentBaseRole, CollaborationStatus, MessageKind, RequestId, Role, RoleError, RoleId, StepDoes,
-    StructuredMessage, TaskUpdate, asks_person, with_person,
+    StructuredMessage, TaskUpdate, rested, rests,
 };
 use crate::store::StoreError;
 use crate::wire::CommandFile;
@@ -54,8 +54,8 @@ struct RoleWork<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AwaitedRole {
     FromRole,
-    /// The role that is asked has to know something first.
-    FromPerson,
+    /// Nothing goes on before a person has answered, or a usage limit has ended.
+    Rests,
     /// The request is closed.
     Settled,
 }
@@ -275,22 +275,22 @@ impl RoleWork<'_> {
         let mut moved = shared.host.store.moved();
         let mut changes = shared.registry.changes();
         let (registry, lane) = (&shared.registry, &self.doer.lane);
-        let note = |with_person: bool| registry.waits(lane, work, request, &on, with_person);
+        let note = |rests: bool| registry.waits(lane, work, request, &on, rests);
         note(false);
-        let mut with_person = false;
+        let mut rests = false;
         let next = loop {
             moved.borrow_and_update();
             changes.borrow_and_update();
-            let before = with_person;
+            let before = rests;
             match self.awaited(&plan.id, request).await {
                 Ok(AwaitedRole::Settled) => break RoleInput::LookAgain,
-                Ok(awaited) => with_person = awaited == AwaitedRole::FromPerson,
+                Ok(awaited) => rests = awaited == AwaitedRole::Rests,
                 Err(error) => tracing::warn!(role = %self.doer.lane.role, %error, "looks again"),
             }
-            if with_person != before {
-                note(with_person);
+            if rests != before {
+                note(rests);
             }
-            let hold = match with_person {
+            let hold = match rests {
                 true => RequestWait::Rests,
                 false => hold(shared, &on, request),
             };
@@ -324,12 +324,12 @@ impl RoleWork<'_> {
         }
         let shared = &self.doer.shared;
         let lived = command.and_then(|command| shared.lived(command));
-        let person = with_person(&shared.host.store, on, &request, shared.host.clock.now()).await;
-        let person = person.unwrap_or_else(|error| {
-            tracing::warn!(role = %self.doer.lane.role, %error, "how long a person was asked");
+        let rested = rested(&shared.host.store, on, &request, shared.host.clock.now()).await;
+        let rested = rested.unwrap_or_else(|error| {
+            tracing::warn!(role = %self.doer.lane.role, %error, "how long a request rested");
             Duration::ZERO
         });
-        RequestTimeout::new(request, left_of(whole, asked, lived, person))
+        RequestTimeout::new(request, left_of(whole, asked, lived, rested))
     }
 
     /// Returns who is to answer a request.
@@ -338,7 +338,7 @@ impl RoleWork<'_> {
         let awaited = move |plan: &Plan, _| match plan.attempt(&id) {
             _ if plan.status().settled() => AwaitedRole::Settled,
             Some(attempt) if attempt.state == AttemptState::Open => AwaitedRole::FromRole,
-            Some(attempt) if asks_person(plan, attempt) => AwaitedRole::FromPerson,
+            Some(attempt) if rests(plan, attempt) => AwaitedRole::Rests,
             _ => AwaitedRole::Settled,
         };
         self.doer.shared.host.store.read(plan, awaited).await

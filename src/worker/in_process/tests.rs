@@ -19,7 +19,7 @@ use crate::plan::{
 use crate::role::{
     Abilities, CollaborationStatus, MessageKind, RequestId, RequestRefused, RoleSettings, StepDoes,
     StepSpec, StepTemplate, StructuredMessage, TaskUpdate, Workplace, ability, built_in,
-    new_request, with_person,
+    new_request, rested,
 };
 use crate::volumes::Folder;
 use crate::wire::command_file::{CommandFile, CommandType};
@@ -91,9 +91,7 @@ async fn asking_role_knows_time_spent_on_human_answer() {
     let hour = Duration::from_secs(3600);
     let asked_by_now = async |plus: Duration| {
         let now = given.clock.now().plus(plus);
-        with_person(&given.store, &role("b"), &first, now)
-            .await
-            .unwrap()
+        rested(&given.store, &role("b"), &first, now).await.unwrap()
     };
     assert_eq!(asked_by_now(hour).await, Duration::ZERO);
     let plan = given.store.plan_of(&request).await.unwrap().unwrap();

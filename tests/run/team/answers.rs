@@ -57,6 +57,34 @@ fn question_of_external_role_reaches_human() {
     }
 }
 
+/// Its wait for the end of the limit is longer than the other role waits for an answer, and costs no attempt.
+#[test]
+fn request_goes_on_after_usage_limit() {
+    let scene = Scene::by_rules("run.max_attempts = 1\n");
+    let _daemon = passes(
+        &scene,
+        &asks_coder("  collaboration_timeout: 1s\n"),
+        &one_for("a"),
+    );
+    let first = scene.take("a request", is_request);
+    let until = jiff::Timestamp::now().as_second() + 4;
+    let until = jiff::Timestamp::from_second(until).unwrap();
+    let blocked = format!(
+        "---\nstatus: FAILED\nsession_id: s-1\nblocked_until: {until}\n---\n\n## Core results\n\nHalf of it.\n"
+    );
+    scene.submit(&first.id, &blocked);
+    scene.await_events("parked", 1);
+    let again = scene.take("the same request", is_request);
+    assert_eq!((again.kind(), again.session()), ("continue", "s-1"));
+    assert_eq!(again.field("request_id"), Some(first.id.as_str()));
+    has(again.body(), "go on where the usage limit stopped you");
+    scene.succeed(&again, "All of it.");
+    scene.await_status("completed");
+    has(scene.works("why 1"), "All of it.");
+    assert_eq!(scene.events_named("issued").len(), 1);
+    has(scene.works("log"), "a asks coder again");
+}
+
 /// Without a model no rule knows whether the missing part matters: the task that the request is for is tried again.
 #[test]
 fn partial_answer_makes_task_partial() {

@@ -159,9 +159,9 @@ fn wait_for_person_passes_through_requests() {
     registry.works(&lane("b", 0), &id("ra"));
     let hold = || registry.hold(&role("b"), &id("ra"));
     assert_eq!(hold(), TAKEN);
-    let waits = |with_person| {
+    let waits = |rests| {
         let coder = role("coder");
-        registry.waits(&lane("b", 0), &id("ra"), &id("rb"), &coder, with_person);
+        registry.waits(&lane("b", 0), &id("ra"), &id("rb"), &coder, rests);
     };
     waits(true);
     assert_eq!(hold(), RequestWait::Rests);
