@@ -36,6 +36,8 @@ const EXPLAINED: &str = "
 
 /// What a worktree of a project would not contain.
 struct ProjectFiles {
+    /// The branch that is checked out.
+    branch: Option<String>,
     uncommitted: Vec<String>,
     submodules: bool,
 }
@@ -47,6 +49,11 @@ impl Work {
     /// Worktrees are configured, and impossible.
     pub async fn decide_isolation(&self, head: &mut PlanHead) -> Result {
         head.isolated = Some(self.wants_worktrees(head).await?);
+        if head.is_isolated()
+            && let Some(entry) = &mut head.queue
+        {
+            entry.branch = files_of(Path::new(&head.workspace)).await?.branch;
+        }
         self.require_for_relays(head)?;
         self.print_place(head)
     }
@@ -274,6 +281,7 @@ async fn files_of(workspace: &Path) -> Result<ProjectFiles, ProjectError> {
     let aside = tempfile::tempdir().map_err(crate::exec::GitError::from)?;
     let project = Project::open(workspace, &repository, aside.path()).await?;
     Ok(ProjectFiles {
+        branch: project.branch().await?,
         uncommitted: project.uncommitted().await?,
         submodules: (project.git().resolve("HEAD:.gitmodules").await?).is_some(),
     })

@@ -107,6 +107,15 @@ impl Results {
     /// Returns the commit with all results; `None` if nothing was accepted that changes the project.
     async fn commit(&self) -> Result<Option<String>> {
         let (tip, git) = (&self.line.tip, self.project.git());
+        if git.resolve(&format!("{tip}^{{commit}}")).await?.is_none() {
+            let (plan, short) = (&self.head.id, short_commit(tip));
+            let error = anyhow!(
+                "the results of plan `{plan}` are gone: the repository has no commit `{short}` any more"
+            );
+            return Err(Failure::failed(error).hint(
+                "`git fetch` from where the branch of the results was pushed to brings them back",
+            ));
+        }
         let found = match self.project.at_branch(&self.branch).await? {
             None => tip.clone(),
             Some(at) if git.has(&at, tip).await? => tip.clone(),
@@ -276,8 +285,7 @@ pub async fn discard(args: &OnPlan, app: &App) -> Result {
     let results = Results::of(app, args.plan.as_deref(), false).await?;
     let (project, plan) = (&results.project, &results.head.id);
     results.ended(app)?;
-    if results.head.results == Some(ResultsMove::TakenOver)
-        && let Some(commit) = results.commit().await?
+    if let Some(commit) = results.commit().await?
         && project.is_taken_over(&commit).await?
     {
         let error = anyhow!(

@@ -30,7 +30,7 @@ impl App {
         };
         let path = absolute(&path)?;
         self.usable(&path, true)?;
-        Ok(path.display().to_string())
+        Ok(real(path))
     }
 
     /// Asks whether agents may work in the folder that the person is in, where that is not clear: it is in no git project, and
@@ -117,8 +117,14 @@ impl App {
             }
         }
         self.usable(&path, true)?;
-        Ok(path.components().collect::<PathBuf>().display().to_string())
+        Ok(real(path.components().collect()))
     }
+}
+
+/// Returns a folder without links on the way there: plans that share it are to find the same name.
+fn real(folder: PathBuf) -> String {
+    let real = folder.canonicalize().unwrap_or(folder);
+    real.display().to_string()
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {

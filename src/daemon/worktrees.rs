@@ -19,6 +19,7 @@ use crate::plan::{
     PlanHead, PlanId, Repository, Task, TaskId,
 };
 use crate::volumes::keep_out_of_git;
+use crate::wire::short_commit;
 use crate::wire::text::{one_line, printable};
 
 /// Characters of the finding of a merge.
@@ -165,14 +166,20 @@ pub(super) async fn begin(settings: &DaemonSettings) -> Result<bool> {
         let (head, worked) = (plan.head(), plan.attempts().next().is_some());
         let isolated = head.line.is_some() || head.isolated == Some(true) && !worked;
         let begins = isolated && !head.status.settled();
-        (begins, head.line.clone(), head.repository.clone())
+        let queued_on = head.queue.as_ref().and_then(|entry| entry.branch.clone());
+        (
+            begins,
+            head.line.clone(),
+            head.repository.clone(),
+            queued_on,
+        )
     });
-    let (begins, line, recorded) = known.await?;
+    let (begins, line, recorded, queued_on) = known.await?;
     if !begins {
         return Ok(line.is_some());
     }
     let recorded = recorded.filter(|_| line.is_some()).map(|known| *known);
-    let (repository, base) = project_head(&settings.workspace, recorded).await?;
+    let (repository, mut base) = project_head(&settings.workspace, recorded).await?;
     // A plan keeps its folder, unless that was moved or removed.
     let folder = line.as_ref().map(|line| PathBuf::from(&line.folder));
     let folder = folder.filter(|folder| folder.is_dir());
@@ -182,7 +189,14 @@ pub(super) async fn begin(settings: &DaemonSettings) -> Result<bool> {
     if let Err(error) = keep_out_of_git(&settings.workspace) {
         tracing::warn!(%error, "the folder of agents is not kept out of git");
     }
-    if line.is_none() {
+    if let Some(IntegrationBranch { tip, .. }) = &line {
+        let there = project.git().resolve(&format!("{tip}^{{commit}}")).await?;
+        ensure!(
+            there.is_some(),
+            "the results of the plan are gone: the repository has no commit `{}` any more. `git fetch` from where their branch was pushed to brings them back; `abort` ends the plan",
+            short_commit(tip)
+        );
+    } else {
         for (name, program) in own_filters(&settings.workspace, &repository).await? {
             (settings.notice)(&format!(
                 "git runs `{}` on files of the worktrees, as the project's own configuration says: `{name}`",
@@ -190,7 +204,12 @@ pub(super) async fn begin(settings: &DaemonSettings) -> Result<bool> {
             ));
         }
     }
-    let (began_on, folder) = (project.branch().await?, folder.display().to_string());
+    let (mut began_on, folder) = (project.branch().await?, folder.display().to_string());
+    if let Some(branch) = queued_on
+        && let Some(tip) = project.at_branch(&branch).await?
+    {
+        (began_on, base) = (Some(branch), tip);
+    }
     let change = move |draft: &mut Draft<'_>| {
         draft.found_repository(&repository);
         draft.isolate(&base, began_on.as_deref(), &folder)

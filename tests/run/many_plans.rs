@@ -267,6 +267,27 @@ fn queued_plan_keeps_its_turn_when_it_is_resumed() {
     scene.await_states(&["completed", "completed"]);
 }
 
+/// A link to a folder is the same folder.
+#[test]
+fn plans_that_share_a_folder_by_a_link_go_one_after_the_other() {
+    let scene = Scene::by_rules("").with_folders();
+    std::os::unix::fs::symlink(scene.env.path("a"), scene.env.path("link")).unwrap();
+    let _daemon = scene.start_as("daemon", "daemon");
+    scene.await_daemon();
+    scene.works("run --queue --plan one.md --workspace link");
+    let first = scene.take_any();
+    scene.works("run --queue --plan one.md --workspace a");
+    wait_until("the second one waits", || {
+        scene
+            .works("plans")
+            .contains("which works in the same folder")
+    });
+    assert_eq!(scene.pending().len(), 0);
+    scene.succeed(&first, "done");
+    scene.succeed(&scene.take_any(), "done");
+    scene.await_states(&["completed", "completed"]);
+}
+
 /// Lanes are shared by what the plans want: a task that is to be tried again wants one as a new one does.
 #[test]
 fn answered_task_gets_a_lane_beside_a_plan_that_asks() {

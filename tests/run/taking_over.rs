@@ -50,6 +50,24 @@ impl Clean {
     }
 }
 
+/// Whatever is checked out when the plan begins, it works on the branch that was when it was typed.
+#[test]
+fn queued_plan_begins_on_the_branch_it_was_typed_on() {
+    let Some(scene) = clean("") else { return };
+    scene.works(format!("run --queue --plan one.md {}", scene.agent));
+    let began = scene.project.git("rev-parse main");
+    scene.project.git("switch --quiet -c other");
+    scene
+        .project
+        .git("commit --quiet --allow-empty -m elsewhere");
+    let _daemon = scene.start_as("daemon", "daemon");
+    scene.await_status("completed");
+    let branch = format!("plan-agent/{}", plan_id(&scene.scene));
+    let base = scene.project.git(["merge-base", "other", &branch]);
+    assert_eq!(base, began);
+    scene.refuses(2, "merge", "the plan began on `main`");
+}
+
 #[test]
 fn git_project_gets_worktrees_outside_of_it() {
     let Some(scene) = clean("") else { return };
@@ -294,11 +312,7 @@ fn merge_without_a_name_takes_the_plan_that_has_ended() {
 
 #[test]
 fn plan_goes_on_after_its_branches_were_removed() {
-    for removes in [
-        ["merge", "prune"],
-        ["merge --squash", "prune"],
-        ["discard", "prune"],
-    ] {
+    for removes in [["merge", "prune"], ["merge --squash", "prune"]] {
         let Some(scene) = clean("") else { return };
         let branch = scene.results();
         for command in removes {
@@ -627,6 +641,59 @@ fn results_that_are_taken_over_are_not_discarded() {
         scene.project.git(["branch", "--list", &branch]).trim(),
         branch
     );
+}
+
+#[test]
+fn results_that_a_person_merged_are_not_discarded() {
+    let Some(scene) = clean("") else { return };
+    let branch = scene.results();
+    scene.project.git(["merge", "--quiet", &branch]);
+    scene.refuses(2, "discard", "are taken over already");
+}
+
+/// To go on would begin on top of what was discarded.
+#[test]
+fn discarded_plan_does_not_go_on() {
+    let Some(scene) = clean("") else { return };
+    scene.results();
+    scene.exits(0, "discard");
+    let said = ["does not go on", "plan-agent run --plan plan.md"];
+    scene.refuses(1, "retry 1 --yes", said);
+    scene.refuses(1, ["add", "Another one"], said);
+}
+
+/// A branch that is pushed, as for a request to merge it, is not merged by that.
+#[test]
+fn pushed_results_are_not_pruned() {
+    let Some(scene) = clean("") else { return };
+    let branch = scene.results();
+    scene
+        .project
+        .git(["clone", "--quiet", "--bare", ".", "../server.git"]);
+    scene
+        .project
+        .git(["remote", "add", "server", "../server.git"]);
+    scene.project.git(["push", "--quiet", "server", &branch]);
+    scene
+        .exits(0, "prune")
+        .has_stdout(format!("kept: `{branch}` is not merged"));
+    scene.exits(0, "merge");
+    scene
+        .exits(0, "prune")
+        .has_stdout(format!("removed `{branch}`"));
+}
+
+/// Once git has collected the commits, nothing can be merged, and nothing goes on from there.
+#[test]
+fn results_that_are_gone_are_said_once() {
+    let Some(scene) = clean("") else { return };
+    let branch = scene.results();
+    scene.works("prune --unmerged ".to_owned() + &branch);
+    scene.project.git("reflog expire --expire=now --all");
+    scene.project.git("gc --quiet --prune=now");
+    scene.refuses(1, "merge", ["are gone", "git fetch"]);
+    scene.works("retry 1 --yes");
+    scene.refuses(1, "resume --no-input", ["are gone", "git fetch"]);
 }
 
 #[test]

@@ -163,7 +163,8 @@ impl Project {
         self.git.bytes(delete, &[&name, at]).await.map(drop)
     }
 
-    /// Returns whether a branch of the person, or one of a server, contains a commit, or it was taken over as one commit.
+    /// Returns whether a branch of the person, or one of a server, contains a commit, or it was taken over as one commit. A branch of
+    /// a plan is none of these, also where the person has pushed it.
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
@@ -172,7 +173,11 @@ impl Project {
         let words = [&*contains, "refs/heads", "refs/remotes", SQUASHED];
         let list = "for-each-ref --format=%(refname)";
         let found = self.git.line(list, &words).await?;
-        let ours = |name: &str| name.starts_with("refs/heads/plan-agent");
+        let ours = |name: &str| {
+            let remote = || name.strip_prefix("refs/remotes/")?.split_once('/');
+            let branch = name.split_once("/heads/").or_else(remote);
+            branch.is_some_and(|(_, branch)| branch.starts_with("plan-agent"))
+        };
         Ok(found.lines().any(|name| !ours(name)))
     }
 

@@ -327,9 +327,12 @@ impl Draft<'_> {
         }
     }
 
-    /// Lets a plan go on that has ended by itself, and has its goal audited again.
+    /// Lets a plan go on that has ended by itself, and has its goal audited again. It would go on from its results: not where a
+    /// person has discarded these.
     fn go_on_by_hand(&mut self) -> Result {
         self.not_abandoned()?;
+        let discarded = self.plan.head().results == Some(ResultsMove::Discarded);
+        refuse_if(discarded, Refusal::Discarded)?;
         if self.plan.status().settled() {
             self.run_again();
         }
