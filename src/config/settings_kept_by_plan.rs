@@ -29,6 +29,11 @@ impl Config {
             Some((key.to_owned(), now.or_else(|| before.get(key).cloned())?))
         };
         let mut settings: BTreeMap<_, _> = REMEMBERED.split(' ').filter_map(said).collect();
+        if settings.keys().any(|key| key.starts_with("llm.")) {
+            // What was said counts as long as the file names the same one.
+            let provider = || word(&self.llm.provider);
+            settings.entry(PROVIDER.to_owned()).or_insert_with(provider);
+        }
         if let (Planner::Model { endpoint, .. }, ModelProvider::Auto) = (planner, self.llm.provider)
         {
             settings.insert(PROVIDER.to_owned(), endpoint.api.as_str().to_owned());

@@ -107,6 +107,22 @@ fn rights_and_model_of_the_environment_are_remembered() {
     has(scene.read("calls").lines().last().unwrap(), "Bash(make *)");
 }
 
+/// Also where the file names the provider, and the environment only the model.
+#[test]
+fn model_of_the_environment_is_remembered_beside_provider_of_the_file() {
+    let server = LlmServer::start(all_well);
+    let mut scene = scene();
+    let url = server.openai_url();
+    scene.write(
+        "config.toml",
+        &format!("run.max_attempts = 1\nworker.retries = 0\nllm.provider = 'openai'\nllm.base_url = '{url}'\nllm.model = 'usual'\n"),
+    );
+    scene.env.set("PLAN_AGENT_LLM_MODEL", "large");
+    begin(&scene, "--agent claude");
+    scene.env.set("PLAN_AGENT_LLM_MODEL", "");
+    has(scene.works("resume --no-input"), "model large");
+}
+
 #[test]
 fn flags_override_and_are_remembered() {
     let scene = scene();
