@@ -168,6 +168,7 @@ impl DaemonSettings {
             }
             DueStep::Park(command) => draft.park(command)?,
             DueStep::AgentAsks(command) => draft.agent_asks(command)?,
+            DueStep::AskAboutModel(ask) => draft.ask_about_model(ask)?,
             DueStep::AskHuman(about, task, reason) => draft.ask(*about, *task, reason)?,
             DueStep::StopAtBudget(limit) => {
                 draft.count_time(world.active_time());

@@ -118,6 +118,8 @@ pub enum DueStep {
     Park(CommandId),
     /// Put the agent's question to the human.
     AgentAsks(CommandId),
+    /// Ask the human about a question to the model that failed.
+    AskAboutModel(AskId),
     /// Ask the human.
     AskHuman(HumanQuestionKind, Option<TaskId>, String),
     /// Complete the task of an attempt that was accepted and has been merged again since.
@@ -494,7 +496,14 @@ impl DueSearch<'_> {
         // Where each task has a worktree, merging is a check of every result.
         let merge = self.plan.head().line.is_some();
         let check = report.status != ReportStatus::Failed && (merge || checked);
+        let failed = |ask: &ModelQuestion| {
+            let judge = matches!(&ask.subject, ModelQuestionKind::Judge(of) if *of == id);
+            judge && ask.error.is_some() && ask.away.is_none()
+        };
+        // No answer of the model could accept it.
+        let no_answer = !acceptable(attempt) && self.plan.open_asks().any(failed);
         let by_rules = !policy.model
+            || no_answer
             || settled(self.plan, attempt)
             || (policy.judging == JudgePolicy::OnDoubt && certain(attempt));
         self.due.step(if report.question.is_some() {
@@ -524,6 +533,9 @@ impl DueSearch<'_> {
         if let Some(ask) = asks.find(|ask| ask.subject == subject && ask.error.is_some())
             && !ask.away.is_some_and(|away| self.asks_again(away))
         {
+            if self.plan.needs_person(ask) {
+                self.due.step(DueStep::AskAboutModel(ask.id.clone()));
+            }
             return;
         }
         if self.world.asking.contains(&subject)

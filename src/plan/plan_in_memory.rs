@@ -420,6 +420,21 @@ impl Plan {
         self.open_questions().any(|open| open.task == Some(task))
     }
 
+    /// Returns whether a person has to say how to go on after a question to the model that failed: not where facts settle the result
+    /// that it was to judge, nor beside an open question about the same failure.
+    pub fn needs_person(&self, ask: &ModelQuestion) -> bool {
+        let judged = match &ask.subject {
+            ModelQuestionKind::Judge(command) => self.attempt(command),
+            _ => None,
+        };
+        let settled = ask.away.is_none() && judged.is_some_and(|attempt| !acceptable(attempt));
+        let asked = |question: &HumanQuestion| {
+            let other = question.ask.as_ref().and_then(|id| self.ask(id));
+            other.is_some_and(|other| other.error == ask.error)
+        };
+        !settled && !self.open_questions().any(asked)
+    }
+
     /// Returns a session by its id.
     pub fn session(&self, id: &SessionId) -> Option<&AgentSession> {
         self.sessions.rows.get(id)

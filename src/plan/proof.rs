@@ -43,6 +43,16 @@ fn all_met(criteria: &[CriterionResult]) -> bool {
     ends.all(|end| end.state == CriterionState::Met)
 }
 
+/// Doubts the result of a check if only a model says that it proves what is expected of a task. Those of the plan are a person's
+/// choice, but not for which of several criteria they stand.
+pub fn doubt_choice_of_model(plan: &Plan, task: &Task, result: &mut CheckResult) {
+    let of_plan = plan.head().policy.checks.contains(&result.name);
+    let by_person = of_plan && task.criteria.list().len() <= 1;
+    if task.is_soft() && !task.reviewed && !by_person && result.doubt.is_empty() {
+        "a model chose it as proof, and no person has reviewed that".clone_into(&mut result.doubt);
+    }
+}
+
 /// Returns the names of the checks that run on the results of a task: those of the plan, then its own.
 pub fn check_names<'a>(plan: &'a Plan, task: &'a Task) -> impl Iterator<Item = &'a String> {
     let of_plan = &plan.head().policy.checks;

@@ -489,6 +489,35 @@ fn replan_edits_only_unfinished_tasks_or_fails_whole() {
     assert_eq!(ready(&plan), [4]);
 }
 
+/// What waited for a task that is replaced waits for what takes its place, but for what waits for itself.
+#[test]
+fn dependants_of_replaced_task_wait_for_added_ones() {
+    let mut plan = running(&[("a", &[]), ("b", &[0]), ("c", &[0]), ("d", &[1])]);
+    let behind_d = TaskSpec {
+        dependencies: vec![TaskRef::Number(TaskId(4))],
+        ..task("f", &[])
+    };
+    let said = TaskChanges {
+        dependencies: Some(Vec::new()),
+        ..TaskChanges::default()
+    };
+    let edits = [
+        ReplanEdit::Add(Box::new(task("e", &[]))),
+        ReplanEdit::Add(Box::new(behind_d)),
+        ReplanEdit::Update(TaskId(3), Box::new(said)),
+    ];
+    apply(&mut plan, |draft| {
+        draft.issue(TaskId(1), issue(1))?;
+        draft.report(&command(1), report(ReportStatus::Failed, Time(1)))?;
+        decide(draft, 1, Decision::Replan)?;
+        draft.replan(&edits, "another way")
+    });
+    let on = |task: u32| task_of(&plan, task).dependencies.clone();
+    assert_eq!(on(2), [TaskId(1), TaskId(5)]);
+    assert_eq!((on(3), on(4)), (vec![], vec![TaskId(2)]));
+    assert_eq!(ready(&plan), [5, 3]);
+}
+
 #[test]
 fn replan_skips_its_cause_unless_updated() {
     let keep = TaskChanges {

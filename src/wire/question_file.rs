@@ -139,7 +139,7 @@ fn body(question: &HumanQuestion, program: &str, language: Language) -> String {
     )
 }
 
-/// Returns the meaning of a choice, for a person; `attempts` are those that `retry` gives a task.
+/// Returns the meaning of a choice, for a person; `attempts` are those that `retry` gives a task, 0 if it gives none.
 pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice, attempts: u32) -> String {
     let meaning = match (choice, about) {
         (AnswerChoice::Approve, HumanQuestionKind::Review) => "go ahead with the plan as shown",
@@ -149,7 +149,13 @@ pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice, attempts: u32) ->
         (AnswerChoice::Retry, HumanQuestionKind::Branch) => {
             "look again, after you have moved the branch back"
         }
+        (AnswerChoice::Retry, HumanQuestionKind::Model) if attempts > 0 => {
+            "ask the model once more; with a note, the agent tries again with that"
+        }
         (AnswerChoice::Retry, HumanQuestionKind::Model) => "ask the model once more",
+        (AnswerChoice::Skip, HumanQuestionKind::Model) if attempts == 0 => {
+            "leave the plan as it is, and go on"
+        }
         (AnswerChoice::Retry, _) if attempts > 1 => {
             return format!(
                 "try again, up to {attempts} attempts; the note goes along to the agent"
@@ -180,7 +186,12 @@ fn meaning_zh(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
         (AnswerChoice::Accept, HumanQuestionKind::Branch) => "从分支现在的位置继续",
         (AnswerChoice::Accept, _) => "按现状接受结果，任务视为已完成",
         (AnswerChoice::Retry, HumanQuestionKind::Branch) => "在你把分支移回原处后，再检查一次",
-        (AnswerChoice::Retry, HumanQuestionKind::Model) => "再问一次模型",
+        (AnswerChoice::Retry, HumanQuestionKind::Model) => {
+            "再问一次模型；若问题关于某个任务并写了附言，则由智能体带着附言重试"
+        }
+        (AnswerChoice::Skip, HumanQuestionKind::Model) => {
+            "放弃该任务，等待它的任务不再等它；若问题关于计划的调整，则保持原计划并继续"
+        }
         (AnswerChoice::Retry, _) => "再尝试一次该任务，附言会一并交给智能体",
         (AnswerChoice::DropCheck, _) => "未通过的检查对该任务不再算数，其结果重新评判",
         (AnswerChoice::Skip, _) => "放弃该任务，等待它的任务不再等它，继续执行",

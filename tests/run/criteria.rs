@@ -55,6 +55,50 @@ fn criteria_are_written_as_they_are_shown_and_their_ends_are_told() {
     );
 }
 
+/// What only a model chose proves nothing, unless a person has reviewed it; the checks of the configuration are a person's choice.
+#[test]
+fn proof_that_a_model_chose_counts_after_review() {
+    let check = "[checks.test]\nrun = ['test', '-e', 'made']\nplain = true\nbefore = 'always'\n";
+    let of_config = format!("run.checks = ['test']\n{check}");
+    for (config, review, proven) in [
+        (check, false, false),
+        (check, true, true),
+        (&of_config, false, true),
+    ] {
+        let server = LlmServer::start(|asked| match asked.kind.as_str() {
+            "plan" => {
+                let mut task = a_task("First", &[]);
+                task["expected_output"] = json!([{"text": "It works everywhere", "check": "test"}]);
+                Answer::Json(json!({"name": "Scripted", "description": "A plan.", "tasks": [task]}))
+            }
+            _ => all_well(asked),
+        });
+        let scene = Scene::with_model(&server, Shape::Chat, config);
+        let made = scene.path("workspace/made");
+        let _agent = scene.agent(move |_| {
+            fs::write(&made, "").unwrap();
+            Act::success("done")
+        });
+        match review {
+            true => {
+                scene.exits(4, "run 'Do it' --no-input --review");
+                scene.works("answer approve");
+                scene.works("resume --no-input");
+            }
+            false => drop(scene.works("run 'Do it' --no-input")),
+        }
+        assert_eq!(
+            scene.status()["tasks"][0]["proven"],
+            proven,
+            "{config} {review}"
+        );
+        let why = "a model chose it as proof, and no person has reviewed that";
+        assert_eq!(scene.works("why 1").contains(why), !proven);
+        // Facts alone do not accept what a model says is proof.
+        assert_eq!(server.count("judge"), usize::from(!proven));
+    }
+}
+
 #[test]
 fn criterion_whose_proof_proves_nothing_is_refused() {
     let scene = Scene::by_rules("");

@@ -504,6 +504,95 @@ fn broken_prompt_fails_at_start() {
     assert!(!scene.env.path("volumes").exists(), "nothing half-made");
 }
 
+/// With what a person can say of a change of the plan that the model does not bring about, the plan goes on as it is.
+#[test]
+fn plan_goes_on_without_replan_that_failed() {
+    for no_model in [false, true] {
+        let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
+            ("plan", _) => planned(&[("First", &[]), ("Second", &[1])]),
+            ("judge", 0) => verdict("replan", "Another way."),
+            ("replan", _) => Answer::Json(json!({"reason": "", "edits": []})),
+            _ => all_well(asked),
+        });
+        let scene = Scene::with_model(&server, Shape::Chat, "");
+        let agent = scene.agent(|_| Act::success("done"));
+        scene.exits(4, "run 'Do it'");
+        if no_model {
+            scene.works("answer retry");
+            let none = scene.read("config.toml").replace("'openai'", "'none'");
+            scene.write("config.toml", &none);
+        } else {
+            let meaning = "skip     leave the plan as it is, and go on";
+            has(scene.works("status"), meaning);
+            scene.works("answer skip");
+        }
+        scene.exits(0, "resume --no-input");
+        assert_eq!(agent.attempts(), [(1, 1), (1, 2), (2, 1)]);
+        assert_eq!(server.count("replan"), 2);
+    }
+}
+
+/// A key that has expired fails at every result: one question is enough, and one answer.
+#[test]
+fn model_that_fails_in_one_way_is_asked_about_once() {
+    let failing = Arc::new(AtomicBool::new(true));
+    let fails = Arc::clone(&failing);
+    let server = LlmServer::start(move |asked| match asked.kind.as_str() {
+        "plan" => planned(&[("First", &[]), ("Second", &[]), ("Third", &[])]),
+        "judge" if fails.load(Ordering::SeqCst) => Answer::error(401, "the key has expired"),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Chat, "run.max_parallel = 3\n");
+    let _agent = scene.agent(|_| Act::success("done"));
+    scene.exits(4, "run 'Do it' --no-input");
+    assert_eq!(scene.questions().len(), 1);
+    let asked = scene.status()["questions"][0]["task"].clone();
+    // Another answer than to ask again is for that task alone: of the next one is asked then.
+    scene.works("answer skip");
+    scene.exits(4, "resume --no-input");
+    assert_ne!(scene.status()["questions"][0]["task"], asked);
+    failing.store(false, Ordering::SeqCst);
+    scene.works("answer retry");
+    scene.exits(0, "resume --no-input");
+    let mut states = scene.tasks();
+    states.sort();
+    assert_eq!(states, ["completed", "completed", "skipped"]);
+}
+
+/// `next` is not possible where a check fails, whatever the model says: the facts are enough to try again.
+#[test]
+fn facts_decide_where_model_insists_on_next() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => planned(&[("First", &[])]),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Chat, "");
+    let agent = scene.agent(|command| match command.attempt() {
+        1 => Act::Report(crate::common::agent::report("FAILED", "not yet")),
+        _ => Act::success("done"),
+    });
+    scene.exits(0, "run 'Do it' --no-input");
+    assert_eq!(agent.attempts(), [(1, 1), (1, 2)]);
+    assert_eq!(scene.events_named("asked").len(), 0);
+}
+
+/// A note is for the agent, also where the question is about the model.
+#[test]
+fn note_beside_failed_judgement_reaches_agent() {
+    let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
+        ("plan", _) => planned(&[("First", &[])]),
+        ("judge", 0) => Answer::error(400, "no"),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Chat, "");
+    let agent = scene.agent(|_| Act::success("done"));
+    scene.exits(4, "run 'Do it' --no-input");
+    scene.works(["answer", "retry", "--note", "Write it in blue."]);
+    scene.exits(0, "resume --no-input");
+    has(&agent.command(1, 2).text, "Write it in blue.");
+    assert_eq!(server.count("judge"), 2);
+}
+
 #[test]
 fn failed_replan_asks_human() {
     let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
@@ -522,12 +611,15 @@ fn failed_replan_asks_human() {
     let scene = Scene::with_model(&server, Shape::Messages, "");
     let agent = scene.agent(|_| Act::success("done"));
     scene.exits(4, "run 'Do it'");
-    let expected = json!(["retry", "abort"]);
+    let expected = json!(["retry", "skip", "abort"]);
     assert_eq!(scene.status()["questions"][0]["choices"], expected);
-    scene.works("answer retry");
+    scene.works(["answer", "retry", "--note", "Look at the other folder."]);
     scene.exits(0, "resume");
     assert_eq!(agent.attempts(), [(1, 1), (2, 1)]);
     assert_eq!(server.count("replan"), 3);
+    let mut asked = server.asked().into_iter();
+    let last = asked.rfind(|asked| asked.kind == "replan").unwrap();
+    has(last.prompt(), "Look at the other folder.");
 }
 
 #[test]

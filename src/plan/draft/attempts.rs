@@ -2,6 +2,7 @@
 
 use super::carried_out_by_caller::BY_HAND;
 use super::*;
+use crate::plan::proof::doubt_choice_of_model;
 use crate::plan::waits_for_checks;
 
 /// The most repairs of unreadable reports; after them the attempt has failed.
@@ -531,7 +532,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The attempt awaits no checks.
-    pub fn checked(&mut self, id: &CommandId, results: Vec<CheckResult>) -> Result {
+    pub fn checked(&mut self, id: &CommandId, mut results: Vec<CheckResult>) -> Result {
         let mut attempt = self.attempt_if(id, |attempt| {
             attempt.state == AttemptState::Reported && attempt.checks.is_none()
         })?;
@@ -545,6 +546,8 @@ impl Draft<'_> {
                 failing: failing.map(|check| check.name.clone()),
             });
         }
+        let task = self.task(attempt.task)?;
+        (results.iter_mut()).for_each(|result| doubt_choice_of_model(self.plan, &task, result));
         attempt.checks = Some(results);
         self.insert_attempt(attempt);
         Ok(())

@@ -75,7 +75,8 @@ impl Draft<'_> {
             return Err(Refusal::QuestionTaken(question.id));
         }
         use HumanQuestionKind::{Branch, Model};
-        let other = matches!(question.about, Model | Branch);
+        let no_task = question.about == Model && question.task.is_none();
+        let other = question.about == Branch || no_task;
         if question.choices.contains(&AnswerChoice::Retry) && !other {
             question.attempts = self.plan.head().policy.max_attempts;
         }
@@ -119,6 +120,7 @@ impl Draft<'_> {
             About::Model => match ask.and_then(|id| self.plan.ask(id)).map(|ask| &ask.subject) {
                 Some(ModelQuestionKind::Judge(_)) => &[Accept, Retry, Skip, Abort],
                 Some(ModelQuestionKind::Audit) => &[Approve, Retry, Abort],
+                Some(ModelQuestionKind::Replan) => &[Retry, Skip, Abort],
                 _ => &[Retry, Abort],
             },
             About::Budget(_) | About::DayBudget(_) => &[More, Abort],
@@ -187,11 +189,18 @@ impl Draft<'_> {
     fn carry_out(&mut self, question: &HumanQuestion, choice: AnswerChoice, note: &str) -> Result {
         match (choice, question.about, question.task) {
             (Retry | Accept, About::Branch, _) => return self.release_branch(choice == Accept),
-            (Retry, About::Model, _) => self.change_ask(question, |ask| {
-                (ask.error, ask.away) = (None, None);
-            }),
+            // The note is for the agent, which tries again with it.
+            (Retry, About::Model, Some(task)) if !note.is_empty() => {
+                self.close_ask(question);
+                return self.open_again(task, note, "a person has the agent try again");
+            }
+            (Retry, About::Model, _) => self.ask_again(question, note),
             (Approve, About::Review, _) => {
                 self.change_head(|head| head.review = ReviewPolicy::Approved);
+                for task in self.plan.tasks().cloned().collect::<Vec<_>>() {
+                    let reviewed = true;
+                    self.insert(Task { reviewed, ..task });
+                }
             }
             (Approve, ..) => {
                 self.close_ask(question);
@@ -217,6 +226,7 @@ impl Draft<'_> {
                     self.reopen_task(task, note)?;
                 }
             }
+            (Skip, About::Model, None) => self.drop_replan(),
             (Skip, _, task) => {
                 self.close_ask(question);
                 let tasks = task.map_or_else(|| self.failed_tasks(), |task| vec![task]);

@@ -88,27 +88,55 @@ impl Draft<'_> {
                 self.change_head(|head| head.status = PlanState::Idle);
                 Ok(())
             }
-            subject => {
-                let judged = match subject {
-                    ModelQuestionKind::Judge(command) => self.plan.attempt(command),
-                    _ => None,
-                };
-                let task = judged.map(|attempt| attempt.task);
-                let what = word(subject);
-                let reason = match ask.away {
-                    Some(_) => format!(
-                        "the model is away ({what}) and is asked again until it answers: {error}"
-                    ),
-                    // The error says it, with the name of the model.
-                    None if error.contains("gave no usable answer") => format!("the {error}"),
-                    None => format!("the model gave no usable answer ({what}): {error}"),
-                };
-                let about = HumanQuestionKind::Model;
-                let mut question = self.question(about, task, &reason);
-                question.choices = self.choices(about, task, Some(id));
-                question.ask = Some(id.clone());
-                self.insert_question(question)
+            _ if self.plan.needs_person(&ask) => self.ask_about_model(id),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks a human about a question to the model that got no usable answer.
+    ///
+    /// # Errors
+    /// Nothing was asked under that id, it has its answer, or it has not failed; the plan has ended.
+    pub fn ask_about_model(&mut self, id: &AskId) -> Result {
+        let ask = self.open_ask(id)?;
+        let error = ask.error.as_deref().ok_or(Refusal::UnknownAsk)?;
+        let judged = match &ask.subject {
+            ModelQuestionKind::Judge(command) => self.plan.attempt(command),
+            _ => None,
+        };
+        let task = judged.map(|attempt| attempt.task);
+        let what = word(&ask.subject);
+        let reason = match ask.away {
+            Some(_) => {
+                format!("the model is away ({what}) and is asked again until it answers: {error}")
             }
+            // The error says it, with the name of the model.
+            None if error.contains("gave no usable answer") => format!("the {error}"),
+            None => format!("the model gave no usable answer ({what}): {error}"),
+        };
+        let about = HumanQuestionKind::Model;
+        let mut question = self.question(about, task, &reason);
+        question.choices = self.choices(about, task, Some(id));
+        question.ask = Some(id.clone());
+        self.insert_question(question)
+    }
+
+    /// Has the model asked again what it failed at, and everything at which it failed in the same way. A note to a change of the plan
+    /// goes along.
+    pub(super) fn ask_again(&mut self, question: &HumanQuestion, note: &str) {
+        let ask = question.ask.as_ref().and_then(|id| self.plan.ask(id));
+        let error = ask.and_then(|ask| ask.error.clone());
+        if ask.is_some_and(|ask| ask.subject == ModelQuestionKind::Replan) && !note.is_empty() {
+            self.change_head(|head| {
+                if let Some(replan) = &mut head.replan {
+                    replan.why += &format!("\nThe person says: {note}");
+                }
+            });
+        }
+        let same = self.plan.open_asks().filter(|ask| ask.error == error);
+        for ask in same.cloned().collect::<Vec<_>>() {
+            let (error, away) = (None, None);
+            self.insert(ModelQuestion { error, away, ..ask });
         }
     }
 
@@ -214,9 +242,14 @@ impl Draft<'_> {
     /// Closes the question to the model how an attempt is judged, and the question to a human about its failure.
     pub(super) fn drop_judge_ask(&mut self, attempt: &Attempt) {
         let subject = ModelQuestionKind::Judge(attempt.id.clone());
-        let open = self.plan.open_asks().filter(|ask| ask.subject == subject);
+        self.drop_ask(&subject, "the result was judged in another way");
+    }
+
+    /// Closes a question to the model, and the question to a human about its failure.
+    pub(super) fn drop_ask(&mut self, subject: &ModelQuestionKind, reason: &str) {
+        let open = self.plan.open_asks().filter(|ask| ask.subject == *subject);
         for mut ask in open.cloned().collect::<Vec<_>>() {
-            self.close_question_about(&ask.id, "the result was judged in another way");
+            self.close_question_about(&ask.id, reason);
             ask.answered = Some(self.now);
             self.insert(ask);
         }

@@ -46,6 +46,10 @@ impl Draft<'_> {
             workspace.clone_into(&mut head.workspace);
         });
         self.close_budget_questions();
+        if !self.plan.head().policy.model {
+            // Nothing could change it.
+            self.drop_replan();
+        }
         Ok(true)
     }
 
@@ -148,6 +152,14 @@ impl Draft<'_> {
         self.change_task(id, |task| task.note = Some(why.clone()))?;
         self.open_replan(ReplanRequest { task, why });
         Ok(())
+    }
+
+    /// Lets the plan stay as it is where a model was to change it. The task that led to that is tried again.
+    pub(super) fn drop_replan(&mut self) {
+        if self.plan.head().replan.is_some() {
+            self.change_head(|head| head.replan = None);
+            self.drop_ask(&ModelQuestionKind::Replan, "the plan stays as it is");
+        }
     }
 
     /// Opens a replan; a replan that is already open also gets the new reason.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::plan::proof::evidence;
+use crate::plan::proof::{doubt_choice_of_model, evidence};
 
 /// The most tasks whose checks run again; those that were completed last.
 const MAX_SILENT: usize = 100;
@@ -74,7 +74,10 @@ impl Draft<'_> {
         let checks = attempt.checks.iter_mut().flatten();
         for check in checks.filter(|check| check.says_nothing()) {
             match results.iter().find(|result| result.name == check.name) {
-                Some(result) => (*check, news) = (result.clone(), true),
+                Some(result) => {
+                    (*check, news) = (result.clone(), true);
+                    doubt_choice_of_model(self.plan, &task, check);
+                }
                 None => silent = true,
             }
         }

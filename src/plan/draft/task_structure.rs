@@ -192,6 +192,8 @@ impl Draft<'_> {
             if let Some(paths) = &changes.produces {
                 task.produces = produced(paths)?;
             }
+            let chosen = changes.checks.is_some() || changes.produces.is_some();
+            task.reviewed &= !chosen && changes.criteria.is_none();
         }
         if reworded {
             task.checked_by_person |= task.origin == Origin::Person;
@@ -246,7 +248,8 @@ impl Draft<'_> {
     }
 
     /// Carries out the edits of a replan: all of them or none. The task that led to the replan is skipped unless the edits
-    /// change it. What runs or is finished does not change, and tasks that were added meanwhile stay.
+    /// change it. What waited for a task that is skipped waits for the tasks that are added, unless the edits say for what. What
+    /// runs or is finished does not change, and tasks that were added meanwhile stay.
     ///
     /// # Errors
     /// No replan is open, or an edit is refused.
@@ -259,7 +262,7 @@ impl Draft<'_> {
         let new: Vec<TaskSpec> = new.collect();
         let events = self.events.len();
         let added = self.add_tasks(new, open.task.filter(|id| self.plan.task(*id).is_some()))?;
-        let (mut updated, mut skipped) = (0, 0);
+        let (mut updated, mut skipped) = (0, Vec::new());
         for edit in edits {
             match edit {
                 ReplanEdit::Add(_) => {}
@@ -274,7 +277,7 @@ impl Draft<'_> {
                         _ => reason,
                     };
                     self.skip_task(*id, &format!("{REPLACED}: {reason}"))?;
-                    skipped += 1;
+                    skipped.push(*id);
                 }
             }
         }
@@ -284,16 +287,44 @@ impl Draft<'_> {
             && self.editable(cause).is_ok()
         {
             self.skip_task(cause, &format!("{REPLACED}: {}", open.why))?;
-            skipped += 1;
+            skipped.push(cause);
+        }
+        let moved = |id, edit: &ReplanEdit| matches!(edit, ReplanEdit::Update(changed, to) if *changed == id && to.dependencies.is_some());
+        let waiting = skipped.iter().flat_map(|id| self.plan.dependants(*id));
+        let waiting: BTreeSet<TaskId> = waiting.map(|task| task.number).collect();
+        for id in waiting {
+            if !added.contains(&id) && !edits.iter().any(|edit| moved(id, edit)) {
+                self.wait_for_all(id, &added)?;
+            }
         }
         self.events.truncate(events);
         self.log(Event::Replanned {
             added: added.len(),
             updated,
-            skipped,
+            skipped: skipped.len(),
             reason: reason.to_owned(),
         });
         self.change_head(|head| head.replan = None);
+        Ok(())
+    }
+
+    /// Lets a task that has not begun wait for others as well, but for those that wait for it.
+    fn wait_for_all(&mut self, id: TaskId, others: &[TaskId]) -> Result {
+        let Ok(mut task) = self.editable(id) else {
+            return Ok(());
+        };
+        for other in others {
+            let dependencies = |node: TaskId| match node == id {
+                true => vec![*other],
+                false => {
+                    (self.plan.task(node)).map_or(Vec::new(), |task| task.dependencies.clone())
+                }
+            };
+            if find_cycle([id], dependencies).is_none() && !task.dependencies.contains(other) {
+                task.dependencies.push(*other);
+            }
+        }
+        self.insert(task);
         Ok(())
     }
 

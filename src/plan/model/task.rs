@@ -85,6 +85,9 @@ pub struct Task {
     /// A person chose its checks and files, although a model wrote or changed its words.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checked_by_person: bool,
+    /// A person saw its checks and files in a review, and a model has chosen no others since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reviewed: bool,
     pub status: TaskState,
     /// The result of the task, or why it was skipped or failed.
     pub result: Option<String>,
@@ -161,6 +164,7 @@ impl Task {
             locks: spec.locks,
             origin: spec.origin,
             checked_by_person: spec.checked_by_person,
+            reviewed: false,
             status: match (spec.done, &spec.skipped) {
                 (true, _) => TaskState::Completed,
                 (false, Some(_)) => TaskState::Skipped,
