@@ -36,27 +36,28 @@ rows! {
     Ask(ModelQuestion),
 }
 
-/// The key of a row within its plan.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The key of a row within its plan. It is read from the row itself, whose other fields are long.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RowKey {
-    Head,
-    Task(TaskId),
-    Attempt(CommandId),
-    Question(QuestionId),
-    Session(SessionId),
-    Ask(AskId),
+    Head {},
+    Task { number: TaskId },
+    Attempt { id: CommandId },
+    Question { id: QuestionId },
+    Session { id: SessionId },
+    Ask { id: AskId },
 }
 
 impl Row {
     /// Returns the key of the row.
     pub fn key(&self) -> RowKey {
         match self {
-            Self::Head(_) => RowKey::Head,
-            Self::Task(task) => RowKey::Task(task.number),
-            Self::Attempt(attempt) => RowKey::Attempt(attempt.id.clone()),
-            Self::Question(question) => RowKey::Question(question.id.clone()),
-            Self::Session(session) => RowKey::Session(session.id.clone()),
-            Self::Ask(ask) => RowKey::Ask(ask.id.clone()),
+            Self::Head(_) => RowKey::Head {},
+            Self::Task(row) => RowKey::Task { number: row.number },
+            Self::Attempt(row) => RowKey::Attempt { id: row.id.clone() },
+            Self::Question(row) => RowKey::Question { id: row.id.clone() },
+            Self::Session(row) => RowKey::Session { id: row.id.clone() },
+            Self::Ask(row) => RowKey::Ask { id: row.id.clone() },
         }
     }
 }
@@ -65,12 +66,12 @@ impl RowKey {
     /// Returns the kind of row and its id, which the store keeps in separate columns.
     pub fn parts(&self) -> (&'static str, String) {
         match self {
-            Self::Head => ("head", String::new()),
-            Self::Task(id) => ("task", id.to_string()),
-            Self::Attempt(id) => ("attempt", id.to_string()),
-            Self::Question(id) => ("question", id.to_string()),
-            Self::Session(id) => ("session", id.to_string()),
-            Self::Ask(id) => ("ask", id.to_string()),
+            Self::Head {} => ("head", String::new()),
+            Self::Task { number } => ("task", number.to_string()),
+            Self::Attempt { id } => ("attempt", id.to_string()),
+            Self::Question { id } => ("question", id.to_string()),
+            Self::Session { id } => ("session", id.to_string()),
+            Self::Ask { id } => ("ask", id.to_string()),
         }
     }
 }
@@ -496,12 +497,12 @@ impl Plan {
     /// Returns the present state of a row.
     pub fn row(&self, key: &RowKey) -> Option<Row> {
         match key {
-            RowKey::Head => Some(self.head.clone().into()),
-            RowKey::Task(id) => self.tasks.get(id).cloned().map(Row::from),
-            RowKey::Attempt(id) => self.attempts.row(id),
-            RowKey::Question(id) => self.questions.row(id),
-            RowKey::Session(id) => self.sessions.row(id),
-            RowKey::Ask(id) => self.asks.row(id),
+            RowKey::Head {} => Some(self.head.clone().into()),
+            RowKey::Task { number } => self.tasks.get(number).cloned().map(Row::from),
+            RowKey::Attempt { id } => self.attempts.row(id),
+            RowKey::Question { id } => self.questions.row(id),
+            RowKey::Session { id } => self.sessions.row(id),
+            RowKey::Ask { id } => self.asks.row(id),
         }
     }
 
@@ -550,24 +551,24 @@ impl Plan {
     /// Removes a row that `put` added; only an undo does this.
     pub(super) fn take(&mut self, key: &RowKey) {
         match key {
-            RowKey::Head => {}
-            RowKey::Task(id) => {
-                if let Some(old) = self.tasks.remove(id) {
+            RowKey::Head {} => {}
+            RowKey::Task { number } => {
+                if let Some(old) = self.tasks.remove(number) {
                     self.index.leave(&old);
                     self.proven -= usize::from(is_proven(&old));
-                    self.refresh_dependants(*id, Some(&old));
+                    self.refresh_dependants(*number, Some(&old));
                 }
             }
-            RowKey::Attempt(id) => {
+            RowKey::Attempt { id } => {
                 if let Some(old) = self.attempts.remove(id) {
                     forget(&mut self.attempts_of, old.task, id);
                     self.attempts_made -= u64::from(was_made(&old));
                 }
                 self.recalls.remove(id);
             }
-            RowKey::Question(id) => drop(self.questions.remove(id)),
-            RowKey::Session(id) => drop(self.sessions.remove(id)),
-            RowKey::Ask(id) => drop(self.asks.remove(id)),
+            RowKey::Question { id } => drop(self.questions.remove(id)),
+            RowKey::Session { id } => drop(self.sessions.remove(id)),
+            RowKey::Ask { id } => drop(self.asks.remove(id)),
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{BatchWrites, Owner};
 use crate::plan::{Delta, PlanId, Row, RowKey};
 use crate::store::sql_statements::{LogRecord, Tables};
-use crate::store::stored_delta::{stored_key, stored_rows};
+use crate::store::stored_delta::stored_rows;
 use crate::store::text_store::is_name;
 use crate::store::{Result, StoreError};
 
@@ -57,7 +57,7 @@ impl BatchWrites {
         }
         for ((plan, key), body) in &self.rows {
             // The list of plans reads the head rows from the table, so they are written immediately.
-            if all || *key == RowKey::Head {
+            if all || *key == (RowKey::Head {}) {
                 tables.write_row(plan, key, body)?;
             }
         }
@@ -89,15 +89,15 @@ fn fold(tables: &mut Tables, plan: &PlanId) -> Result<()> {
     Ok(tables.set_folded(plan, last.seq)?)
 }
 
-/// Returns the key of a packed row.
+/// Returns the key of a row that may be packed.
 fn key(tables: &mut Tables, plan: &PlanId, seq: i64, row: &str) -> Result<RowKey> {
-    let key = stored_key(row).map_err(|error| damaged(plan, seq, &error))?;
+    let key: RowKey = serde_json::from_str(row).map_err(|error| damaged(plan, seq, &error))?;
     if !is_name(&key.parts().1) {
         return Ok(key);
     }
     // A long id is stored as a text, too.
     let row = unpacked(tables, plan, &[row.to_owned()])?.concat();
-    stored_key(&row).map_err(|error| damaged(plan, seq, &error))
+    serde_json::from_str(&row).map_err(|error| damaged(plan, seq, &error))
 }
 
 fn damaged(plan: &PlanId, seq: i64, error: &serde_json::Error) -> StoreError {
