@@ -199,7 +199,7 @@ impl App {
     ) -> Result<FolderSettings> {
         Ok(FolderSettings {
             volumes: self.volumes.clone(),
-            lock: lock.place().clone(),
+            lock: lock.place.clone(),
             info: DaemonInfo {
                 pid: std::process::id(),
                 started_at: time_text(self.clock.now()),
@@ -346,7 +346,7 @@ impl Work {
         }
         let daemon = tokio::spawn(daemon::run(folder, Some(at_work), stopped(&stopping)));
         let followed = foreground.follow(daemon, &stop, ended).await;
-        let (end, signal) = followed.map_err(|failure| match failure.exit() {
+        let (end, signal) = followed.map_err(|failure| match failure.exit {
             Exit::Done => Failure::failed(anyhow!("nobody reads what is printed")).hint(kept),
             _ => failure,
         })?;

@@ -50,9 +50,9 @@ pub struct Failure {
     /// What is wrong, with its causes.
     message: String,
     hint: Option<String>,
-    exit: Exit,
+    pub exit: Exit,
     /// The store could not be read or changed: it may answer again.
-    of_store: bool,
+    pub of_store: bool,
 }
 
 /// What comes of a part of a command.
@@ -168,16 +168,6 @@ impl Failure {
             why.trim_start_matches("error: ")
         ));
     }
-
-    /// Returns whether the store may answer again.
-    pub fn is_of_store(&self) -> bool {
-        self.of_store
-    }
-
-    /// Returns the exit code.
-    pub fn exit(&self) -> Exit {
-        self.exit
-    }
 }
 
 fn hint_line(hint: Option<&str>) -> String {
@@ -269,7 +259,7 @@ mod tests {
         error: cannot write `x`: no disk
         Hint: buy one
         ");
-        assert_eq!(failure.exit().code(), 2);
+        assert_eq!(failure.exit.code(), 2);
     }
 
     #[test]

@@ -327,7 +327,7 @@ impl App {
 async fn head_of(plan: &PlanId, app: &App) -> Result<PlanHead> {
     loop {
         match app.read(plan, |plan, _| plan.head().clone()).await {
-            Err(failure) if failure.is_of_store() => sleep(READ_EVERY).await,
+            Err(failure) if failure.of_store => sleep(READ_EVERY).await,
             head => return head,
         }
     }

@@ -115,7 +115,7 @@ pub fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(failure) => {
             complain(&failure.text());
-            failure.exit().into()
+            failure.exit.into()
         }
     }
 }

@@ -64,7 +64,7 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
         let lock = app.lock_folder(None).await?;
         daemon::end_left_behind(&app.volumes).await;
         let notes = RelayNotes::read(&app.volumes)?;
-        let link = place.relay_link(notes.name())?;
+        let link = place.relay_link(&notes.name)?;
         Ok((app, lock, notes, link, bell, agent))
     };
     let (app, lock, notes, link, bell, agent) =

@@ -125,7 +125,7 @@ impl<'a> Foreground<'a> {
                 // Takes as long as the store does, and must keep neither of the others waiting.
                 attended = self.attend(&mut moved) => match attended {
                     // The daemon says so, and goes on when the store answers again.
-                    Err(failure) if failure.is_of_store() => sleep(READ_EVERY).await,
+                    Err(failure) if failure.of_store => sleep(READ_EVERY).await,
                     attended => attended?,
                 },
             }
@@ -176,7 +176,7 @@ impl<'a> Foreground<'a> {
             line = self.prompt.line(self.app.out) => {
                 let answered = self.answer(&line?).await;
                 if let Err(failure) = &answered
-                    && failure.is_of_store()
+                    && failure.of_store
                 {
                     failure.complain("your answer was not taken, give it again");
                 }

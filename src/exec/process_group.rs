@@ -127,7 +127,7 @@ pub fn environment_of_agent(
 
 /// Runs a child to its end, and ends every process that it leaves behind in its group. `started` gets the group. `cancel` resolves
 /// to the time that the group gets between TERM and KILL. If the caller drops this future, the group is killed, unless it may be
-/// left: see [`ProcessGroup::may_stay`].
+/// left: see [`ProcessGroup::stays`].
 ///
 /// # Errors
 /// When the child cannot be started, or its exit status cannot be read.
@@ -212,19 +212,14 @@ pub struct ProcessGroup {
     child: Child,
     id: Pid,
     armed: bool,
-    /// It may be left at work.
-    stays: bool,
+    /// It may be left at work: see [`leave_at_work`].
+    pub stays: bool,
 }
 
 impl ProcessGroup {
     /// Returns the number of the process group.
     pub fn id(&self) -> u32 {
         self.id.as_raw_pid().cast_unsigned()
-    }
-
-    /// Lets it be left at work: see [`leave_at_work`].
-    pub fn may_stay(&mut self) {
-        self.stays = true;
     }
 }
 

@@ -30,18 +30,15 @@ pub(super) struct HeldCommand {
 }
 
 /// The file with the commands of a relay, its name, and the sessions that its agents know.
-#[derive(Clone, Debug)]
-pub struct RelayNotes {
-    path: PathBuf,
-    noted: Noted,
-}
-
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Noted {
-    name: String,
-    held: Vec<HeldCommand>,
-    sessions: Vec<SessionId>,
+pub struct RelayNotes {
+    #[serde(skip)]
+    path: PathBuf,
+    /// No other relay has it.
+    pub name: String,
+    pub(super) held: Vec<HeldCommand>,
+    pub(super) sessions: Vec<SessionId>,
 }
 
 impl RelayNotes {
@@ -51,47 +48,30 @@ impl RelayNotes {
     /// They cannot be read or written.
     pub fn read(volumes: &Volumes) -> std::io::Result<Self> {
         let path = volumes.root().join("relay.json");
-        let noted = match bounded_read::read_file(&path, MOST) {
+        let mut notes: Self = match bounded_read::read_file(&path, MOST) {
             // A loss of power may leave it empty: what it named is taken by others then.
-            Ok(text) if text.is_empty() => Noted::default(),
+            Ok(text) if text.is_empty() => Self::default(),
             Ok(text) => serde_json::from_str(&text)?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Noted::default(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Self::default(),
             Err(error) => return Err(error),
         };
-        let mut notes = Self { path, noted };
-        if notes.noted.name.is_empty() {
+        notes.path = path;
+        if notes.name.is_empty() {
             let mark = uuid::Uuid::new_v4().simple().to_string();
             let folder = folder_name(volumes.root());
-            notes.noted.name = format!("{}:{folder} #{}", machine().unwrap_or("?"), &mark[..8]);
+            notes.name = format!("{}:{folder} #{}", machine().unwrap_or("?"), &mark[..8]);
             notes.write()?;
         }
         Ok(notes)
     }
 
-    /// Returns the name of the relay, which no other one has.
-    pub fn name(&self) -> &str {
-        &self.noted.name
-    }
-
-    pub(super) fn held(&self) -> impl Iterator<Item = &HeldCommand> {
-        self.noted.held.iter()
-    }
-
-    pub(super) fn held_mut(&mut self) -> impl Iterator<Item = &mut HeldCommand> {
-        self.noted.held.iter_mut()
-    }
-
     pub(super) fn get(&self, id: &CommandId) -> Option<&HeldCommand> {
-        self.held().find(|held| held.id == *id)
-    }
-
-    pub(super) fn sessions(&self) -> &[SessionId] {
-        &self.noted.sessions
+        self.held.iter().find(|held| held.id == *id)
     }
 
     pub(super) fn add(&mut self, command: HeldCommand) -> Result<(), RelayError> {
-        self.noted.held.retain(|held| held.id != command.id);
-        self.noted.held.push(command);
+        self.held.retain(|held| held.id != command.id);
+        self.held.push(command);
         self.save()
     }
 
@@ -101,12 +81,12 @@ impl RelayNotes {
         id: &CommandId,
         session: Option<SessionId>,
     ) -> Result<(), RelayError> {
-        self.noted.held.retain(|held| held.id != *id);
+        self.held.retain(|held| held.id != *id);
         if let Some(session) = session {
-            self.noted.sessions.retain(|known| *known != session);
-            self.noted.sessions.push(session);
-            let old = self.noted.sessions.len().saturating_sub(SESSIONS);
-            self.noted.sessions.drain(..old);
+            self.sessions.retain(|known| *known != session);
+            self.sessions.push(session);
+            let old = self.sessions.len().saturating_sub(SESSIONS);
+            self.sessions.drain(..old);
         }
         self.save()
     }
@@ -117,7 +97,7 @@ impl RelayNotes {
     }
 
     fn write(&self) -> std::io::Result<()> {
-        own_files::replace(&self.path, &serde_json::to_vec(&self.noted)?)
+        own_files::replace(&self.path, &serde_json::to_vec(self)?)
     }
 }
 

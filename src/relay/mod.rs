@@ -182,7 +182,7 @@ impl Relay {
     pub async fn end(mut self, ended: Option<impl Future<Output = ()>>) {
         let mut left = Vec::new();
         if let Some(ended) = ended {
-            left.extend(self.options.notes.held().cloned());
+            left.extend(self.options.notes.held.iter().cloned());
             left.retain(|held| matches!(self.volumes.is_unread(&held.id), Ok(false)));
             for held in &left {
                 // Else the next worker here went on with it.
@@ -252,7 +252,7 @@ impl Relay {
         let soon = since_boot() + MARGIN;
         let over = |id: &CommandId| self.until.of(id) <= soon;
         self.new.retain(|new| !over(&new.claimed.id));
-        for held in self.options.notes.held_mut() {
+        for held in &mut self.options.notes.held {
             if held.given_up || !over(&held.id) {
                 continue;
             }
@@ -268,7 +268,7 @@ impl Relay {
     }
 
     async fn exchange(&mut self) -> Result<(), RelayError> {
-        let held = (self.options.notes.held()).map(|held| held.id.clone());
+        let held = (self.options.notes.held.iter()).map(|held| held.id.clone());
         let held: Vec<CommandId> = held.collect();
         let mut scan = self.scanner.scan(&held, &[], MOST_REPORTS)?;
         let reports = std::mem::take(&mut scan.reports);
@@ -295,7 +295,7 @@ impl Relay {
         self.beat_if_due().await?;
         self.take_what_is_ready().await?;
         self.publish_missing()?;
-        while self.options.notes.held().count() + self.new.len() < self.options.most {
+        while self.options.notes.held.len() + self.new.len() < self.options.most {
             let asked = since_boot();
             let Some(claimed) = self.claim().await? else {
                 break;
@@ -335,7 +335,7 @@ impl Relay {
 
     /// Says that the relay lives, and gives up what is not its own any more.
     async fn beat(&mut self) -> Result<(), RelayError> {
-        let held: Vec<HeldCommand> = self.options.notes.held().cloned().collect();
+        let held = self.options.notes.held.clone();
         let new = self.new.iter().map(|new| &new.claimed);
         // The daemon counts a command as claimed once an agent can begin.
         let new = new.map(|new| HeldBeat {
@@ -406,7 +406,7 @@ impl Relay {
         self.trouble.retain(|_, until| *until > now);
         let passed: Vec<&PlanId> = self.trouble.keys().collect();
         let projects: Vec<&String> = self.options.config.projects.keys().collect();
-        let (roles, sessions) = (&self.options.about.roles, self.options.notes.sessions());
+        let (roles, sessions) = (&self.options.about.roles, &self.options.notes.sessions);
         let link = &self.options.link;
         Ok(link.claim(roles, &projects, sessions, &passed).await?)
     }
@@ -507,7 +507,7 @@ impl Relay {
 
     /// Publishes what is noted and not in the folder: it was claimed a moment ago, or this is the next relay after a kill.
     fn publish_missing(&self) -> Result<(), RelayError> {
-        for held in self.options.notes.held().filter(|held| !held.given_up) {
+        for held in self.options.notes.held.iter().filter(|held| !held.given_up) {
             match self.volumes.whereabouts(&held.id)? {
                 CommandPlace::Nowhere | CommandPlace::Withdrawn => {
                     self.volumes.publish(&held.id, &held.text)?;

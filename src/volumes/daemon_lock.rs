@@ -81,7 +81,7 @@ pub enum LockError {
 pub struct DaemonLock {
     volumes: Volumes,
     file: File,
-    place: LockPlace,
+    pub place: LockPlace,
 }
 
 /// The place of a held lock, to check whether the file is still there: a process that finds another file under its name, or
@@ -267,11 +267,6 @@ impl Volumes {
 }
 
 impl DaemonLock {
-    /// Returns the place of the lock.
-    pub fn place(&self) -> &LockPlace {
-        &self.place
-    }
-
     /// Returns the file through which the lock is held, for a process that takes the lock over: the folder is never free in
     /// between. The lock is released when the last process has closed the file.
     ///

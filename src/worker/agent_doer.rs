@@ -216,7 +216,7 @@ impl CommandRun<'_> {
             deadline,
         };
         let started = |group: &mut ProcessGroup| {
-            group.may_stay();
+            group.stays = true;
             vital.heartbeat.lock().pid = Some(group.id());
             worker.beat(vital, None);
         };

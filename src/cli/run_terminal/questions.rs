@@ -141,7 +141,7 @@ impl Foreground<'_> {
             // The plan as it is now is shown.
             Ok(Some(_)) => self.asked = None,
             Ok(None) => self.app.out.line("  the plan stays as it was")?,
-            Err(failure) if failure.is_of_store() => return Err(failure),
+            Err(failure) if failure.of_store => return Err(failure),
             Err(failure) => complain(&failure.text()),
         }
         Ok(())
