@@ -5,6 +5,14 @@ use serde_json::json;
 
 use super::*;
 
+/// The attempt that something went wrong with, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptTrouble {
+    pub task: TaskId,
+    pub command: CommandId,
+    pub reason: String,
+}
+
 /// One thing that happened to a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -77,11 +85,7 @@ pub enum Event {
         was: Option<String>,
     },
     /// A relay could not lay its work out, and left it to others.
-    RelayRefused {
-        task: TaskId,
-        command: CommandId,
-        reason: String,
-    },
+    RelayRefused(AttemptTrouble),
     /// The report has arrived.
     Reported {
         task: TaskId,
@@ -89,11 +93,7 @@ pub enum Event {
         status: ReportStatus,
     },
     /// The report cannot be read.
-    Rejected {
-        task: TaskId,
-        command: CommandId,
-        reason: String,
-    },
+    Rejected(AttemptTrouble),
     /// A file among the reports is ignored because its name contains no known command.
     FileRejected { name: String, reason: String },
     /// A report that no longer counts was kept.
@@ -123,17 +123,9 @@ pub enum Event {
     /// A person did this with the results of the plan; `place` is where they are, or what is gone.
     Results { how: ResultsMove, place: String },
     /// The attempt ended without a report.
-    TimedOut {
-        task: TaskId,
-        command: CommandId,
-        reason: String,
-    },
+    TimedOut(AttemptTrouble),
     /// The worktree for the attempt could not be made ready.
-    Unprepared {
-        task: TaskId,
-        command: CommandId,
-        reason: String,
-    },
+    Unprepared(AttemptTrouble),
     /// The command was withdrawn before a worker claimed it, or given back after its worker died.
     Withdrawn { task: TaskId, command: CommandId },
     /// The agent's usage limit ends at this time (µs since the epoch).
@@ -224,5 +216,21 @@ impl Event {
     /// Returns the task that the event is about, if it is about one.
     pub fn task(&self) -> Option<TaskId> {
         TaskId::deserialize(&json!(self)["task"]).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_trouble_of_attempt_lies_beside_its_name() {
+        for event in ["relay_refused", "rejected", "timed_out", "unprepared"] {
+            let stored =
+                format!(r#"{{"event":"{event}","task":7,"command":"c-7-1","reason":"why"}}"#);
+            let read: Event = serde_json::from_str(&stored).unwrap();
+            assert_eq!(read.task(), Some(TaskId(7)));
+            assert_eq!(serde_json::to_string(&read).unwrap(), stored);
+        }
     }
 }

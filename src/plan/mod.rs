@@ -34,7 +34,7 @@ pub use draft::{
 pub use due_steps::{
     Due, DueEffect, DueStep, Observations, Timeouts, awaits_before, due, waits_for_checks,
 };
-pub use event::Event;
+pub use event::{AttemptTrouble, Event};
 pub use locks::{HeldLocks, LockHolder, lock_problem};
 pub use model::*;
 pub use phrases::{and_more, counted, unless_empty, word};

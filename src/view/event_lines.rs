@@ -164,7 +164,7 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             let style = if was.is_some() { Unsure } else { Busy };
             (joined(said.into_iter().flatten(), "; "), style)
         }
-        Event::RelayRefused { reason, .. } => (short(reason), Unsure),
+        Event::RelayRefused(trouble) => (short(&trouble.reason), Unsure),
         Event::Waits { until: at, .. } => {
             let wait = until(at);
             let text = format!("the model behind its agent fails, and is asked again in {wait}");
@@ -177,7 +177,7 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             };
             (format!("reported {}", status.as_str()), style)
         }
-        Event::Rejected { reason, .. } => (saying("report unreadable", reason), Bad),
+        Event::Rejected(trouble) => (saying("report unreadable", &trouble.reason), Bad),
         Event::FileRejected { name, reason } => {
             let (name, reason) = (short(name), short(reason));
             (format!("`{name}` is not read: {reason}"), Bad)
@@ -214,8 +214,8 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             };
             (text, Plain)
         }
-        Event::Unprepared { reason, .. } => (saying("its worktree is not ready", reason), Bad),
-        Event::TimedOut { reason, .. } => (saying("timed out", reason), Bad),
+        Event::Unprepared(trouble) => (saying("its worktree is not ready", &trouble.reason), Bad),
+        Event::TimedOut(trouble) => (saying("timed out", &trouble.reason), Bad),
         Event::Withdrawn { .. } => ("its command was taken back".into(), Dim),
         Event::Parked { until: at, .. } => {
             let text = format!("waits {} for the agent's usage limit", until(at));

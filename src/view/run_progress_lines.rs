@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::event_lines::{happened, numbered};
 use super::{Mark, Paint, Style, name, numbers, usage};
-use crate::plan::{BudgetLimit, Decision, Event, Plan, Task, TaskId};
+use crate::plan::{AttemptTrouble, BudgetLimit, Decision, Event, Plan, Task, TaskId};
 use crate::store::Change;
 use crate::wire::{joined, role};
 
@@ -117,7 +117,7 @@ fn failure(event: &Event) -> Option<&str> {
             reason,
             ..
         }
-        | Event::TimedOut { reason, .. }
+        | Event::TimedOut(AttemptTrouble { reason, .. })
         | Event::Stumbled { reason, .. } => Some(reason),
         _ => None,
     }

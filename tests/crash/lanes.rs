@@ -241,9 +241,9 @@ fn decided_once_and_in_order(ledger: &Ledger) {
                 completed.insert(*task);
                 format!("task {task} is completed")
             }
-            Event::TimedOut { command, .. } => {
+            Event::TimedOut(trouble) => {
                 timed_out += 1;
-                format!("{command} is timed out")
+                format!("{} is timed out", trouble.command)
             }
             _ => continue,
         };

@@ -284,7 +284,7 @@ fn count_decisions(ledger: &Ledger) {
             }
             Event::Issued { command, .. } => format!("{command} is issued"),
             Event::Reported { command, .. } => format!("{command} is reported"),
-            Event::Rejected { command, .. } => format!("{command} is rejected"),
+            Event::Rejected(trouble) => format!("{} is rejected", trouble.command),
             Event::Judged { command, .. } => format!("{command} is judged"),
             Event::Completed { task, .. }
             | Event::Skipped { task, .. }
@@ -294,7 +294,7 @@ fn count_decisions(ledger: &Ledger) {
             Event::Replanned { .. } => "the plan is changed".to_owned(),
             Event::Audited { .. } => "the goal is audited".to_owned(),
             Event::Settled { .. } => "the plan is settled".to_owned(),
-            Event::TimedOut { .. }
+            Event::TimedOut(_)
             | Event::Stale { .. }
             | Event::Asked { .. }
             | Event::ModelFailed { .. } => {

@@ -3,7 +3,7 @@
 use super::carried_out_by_caller::BY_HAND;
 use super::*;
 use crate::plan::proof::doubt_choice_of_model;
-use crate::plan::waits_for_checks;
+use crate::plan::{AttemptTrouble, waits_for_checks};
 
 /// The most repairs of unreadable reports; after them the attempt has failed.
 const MAX_REPAIRS: u32 = 2;
@@ -216,11 +216,7 @@ impl Draft<'_> {
             return Ok(());
         }
         attempt.refusals.push(reason.to_owned());
-        self.log(Event::RelayRefused {
-            task: attempt.task,
-            command: id.clone(),
-            reason: reason.to_owned(),
-        });
+        self.log(Event::RelayRefused(trouble(&attempt, reason)));
         self.insert_attempt(attempt);
         Ok(())
     }
@@ -436,13 +432,8 @@ impl Draft<'_> {
             hash: hash.to_owned(),
             at: self.now,
         });
-        let task = attempt.task;
-        self.log(Event::Rejected {
-            task,
-            command: attempt.id.clone(),
-            reason: reason.to_owned(),
-        });
-        self.close_unclaimed(task, "a report came");
+        self.log(Event::Rejected(trouble(&attempt, reason)));
+        self.close_unclaimed(attempt.task, "a report came");
         if attempt.rejections > MAX_REPAIRS {
             attempt.state = AttemptState::Judged;
             let reason = format!(
@@ -476,11 +467,7 @@ impl Draft<'_> {
         attempt.state = AttemptState::TimedOut;
         attempt.recall = true;
         self.close_requests(attempt.task);
-        self.log(Event::TimedOut {
-            task: attempt.task,
-            command: id.clone(),
-            reason: reason.to_owned(),
-        });
+        self.log(Event::TimedOut(trouble(&attempt, reason)));
         self.fail_attempt(attempt, reason, reason, DecidedBy::Rules)
     }
 
@@ -491,11 +478,7 @@ impl Draft<'_> {
     pub fn unprepared(&mut self, id: &CommandId, reason: &str) -> Result {
         let mut attempt = self.attempt_if(id, |attempt| attempt.state == AttemptState::Open)?;
         attempt.state = AttemptState::TimedOut;
-        self.log(Event::Unprepared {
-            task: attempt.task,
-            command: id.clone(),
-            reason: reason.to_owned(),
-        });
+        self.log(Event::Unprepared(trouble(&attempt, reason)));
         self.fail_attempt(attempt, reason, reason, DecidedBy::Rules)
     }
 
@@ -611,6 +594,14 @@ impl Draft<'_> {
             attempt.state = AttemptState::Stopped;
             self.insert_attempt(attempt);
         }
+    }
+}
+
+fn trouble(attempt: &Attempt, reason: &str) -> AttemptTrouble {
+    AttemptTrouble {
+        task: attempt.task,
+        command: attempt.id.clone(),
+        reason: reason.to_owned(),
     }
 }
 
