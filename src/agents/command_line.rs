@@ -1,12 +1,20 @@
 //! A command line with placeholders: any program that reads a prompt can be an agent. One that takes its session gets only what
 //! is new at a retry.
 
+use regex_lite::Captures;
+
 use super::{AgentJob, AgentProcess};
+use crate::plan::test_commands::patterns;
 use crate::volumes::Folder;
 use crate::wire::nearest;
 
 /// What stands for a value.
 const PLACEHOLDERS: [&str; 4] = ["{prompt_file}", "{session}", "{workspace}", "{report}"];
+
+patterns! {
+    /// A word in braces.
+    IN_BRACES = r"\{[^{}]*\}";
+}
 
 /// A command line in which `{prompt_file}`, `{session}`, `{workspace}` and `{report}` stand for values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,22 +60,11 @@ impl CommandTemplate {
 
 /// Replaces placeholders by their values. The contents of a value are never searched for placeholders.
 fn fill(word: &str, values: &[(&str, String)]) -> String {
-    let mut filled = String::new();
-    let mut rest = word;
-    while let Some(at) = rest.find('{') {
-        let (before, from) = rest.split_at(at);
-        filled.push_str(before);
-        let mut values = values.iter();
-        let value = values.find_map(|(name, value)| Some((value, from.strip_prefix(name)?)));
-        rest = if let Some((value, after)) = value {
-            filled.push_str(value);
-            after
-        } else {
-            filled.push('{');
-            &from[1..]
-        };
-    }
-    filled + rest
+    let filled = |found: &Captures<'_>| {
+        let value = values.iter().find(|(name, _)| *name == &found[0]);
+        value.map_or_else(|| found[0].to_owned(), |(_, value)| value.clone())
+    };
+    IN_BRACES.replace_all(word, filled).into_owned()
 }
 
 #[cfg(test)]
