@@ -286,6 +286,78 @@ async fn silence_is_limited_not_length() {
 }
 
 #[tokio::test]
+async fn odd_usage_loses_no_answer() {
+    let hi = r#"[{"message": {"content": "hi"}, "finish_reason": "stop"}]"#;
+    let block = r#"[{"type": "text", "text": "hi"}]"#;
+    for (usage, read, written, cost) in [
+        (
+            r#"{"prompt_tokens": 1000.0, "completion_tokens": "100"}"#,
+            1000,
+            100,
+            0.0,
+        ),
+        (
+            r#"{"prompt_tokens": -1, "completion_tokens": null, "cost": "x"}"#,
+            0,
+            0,
+            0.0,
+        ),
+        (
+            r#"{"prompt_tokens": 1.5, "completion_tokens": 7, "cost": 0.25}"#,
+            0,
+            7,
+            0.25,
+        ),
+        (
+            r#"{"input_tokens": [], "output_tokens": 1e30, "cost": -5}"#,
+            0,
+            0,
+            0.0,
+        ),
+        (
+            r#"{"input_tokens": 7.0, "cache_read_input_tokens": "4", "output_tokens": 5}"#,
+            11,
+            5,
+            0.0,
+        ),
+        (r#""many""#, 0, 0, 0.0),
+        ("null", 0, 0, 0.0),
+        ("[1]", 0, 0, 0.0),
+    ] {
+        let whole = format!(
+            r#"{{"choices": {hi}, "content": {block}, "stop_reason": "end_turn", "usage": {usage}}}"#
+        );
+        let start = format!(r#"{{"content": {block}, "usage": {usage}}}"#);
+        let messages = format!(
+            "data: {{\"type\": \"message_start\", \"message\": {start}}}\n\n\
+             data: {{\"type\": \"message_delta\", \"delta\": {{\"stop_reason\": \"end_turn\"}}, \"usage\": {usage}}}\n\n"
+        );
+        let chat = format!(
+            "data: {{\"choices\": {hi}}}\n\ndata: {{\"choices\": [], \"usage\": {usage}}}\n\ndata: [DONE]\n\n"
+        );
+        for (api, answer) in [
+            (Api::Anthropic, Answer::Raw(whole.clone())),
+            (Api::OpenAi, Answer::Raw(whole)),
+            (Api::Anthropic, Answer::Events(messages)),
+            (Api::OpenAi, Answer::Events(chat)),
+        ] {
+            let reply = exchange(api, answer.clone()).await.unwrap();
+            let expected = ModelReply {
+                text: "hi".to_owned(),
+                spent: ModelCost::new(read, written, cost),
+            };
+            assert_eq!(reply, expected, "{answer:?}");
+        }
+    }
+    // No JSON has such a number.
+    let events = format!(
+        "data: {{\"choices\": {hi}}}\n\ndata: {{\"choices\": [], \"usage\": {{\"cost\": NaN}}}}\n\n"
+    );
+    let reply = exchange(Api::OpenAi, Answer::Events(events)).await.unwrap();
+    assert_eq!(reply.text, "hi");
+}
+
+#[tokio::test]
 async fn server_that_streams_nothing_is_read() {
     for api in APIS {
         let reply = exchange(api, Answer::Whole(json!({"a": 1}))).await.unwrap();

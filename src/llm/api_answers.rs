@@ -1,7 +1,7 @@
 //! Where the answer stands in what the two APIs send, whole or in parts.
 
-use serde::Deserialize;
 use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Error, Value, from_value};
 
 use super::{ApiAnswer, ModelReply};
@@ -19,8 +19,8 @@ pub(super) enum StopReason {
 pub(super) struct MessagesAnswer {
     content: Vec<ContentBlock>,
     stop_reason: Option<String>,
-    #[serde(default)]
-    usage: TokenUsage,
+    #[serde(default, deserialize_with = "used")]
+    usage: ModelCost,
 }
 
 /// Blocks of other types (thinking, and future ones) have neither field.
@@ -37,7 +37,8 @@ struct ContentBlock {
 #[derive(Default, Deserialize)]
 pub(super) struct Completion {
     choices: Vec<CompletionChoice>,
-    usage: Option<TokenUsage>,
+    #[serde(default, deserialize_with = "used")]
+    usage: ModelCost,
 }
 
 #[derive(Default, Deserialize)]
@@ -53,18 +54,6 @@ struct CompletionMessage {
     #[serde(default)]
     content: Value,
     refusal: Option<String>,
-}
-
-/// Tokens, under the names of both APIs.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TokenUsage {
-    input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
 }
 
 impl ApiAnswer for MessagesAnswer {
@@ -83,8 +72,7 @@ impl ApiAnswer for MessagesAnswer {
             }
             Some("message_delta") => {
                 self.stop_reason = from_value(part("delta")["stop_reason"].take())?;
-                let usage: TokenUsage = from_value(part("usage"))?;
-                self.usage.output_tokens = usage.output_tokens.or(self.usage.output_tokens);
+                self.usage = most(self.usage, used(part("usage"))?);
             }
             _ => return Ok(false),
         }
@@ -109,7 +97,7 @@ impl ApiAnswer for MessagesAnswer {
 impl ApiAnswer for Completion {
     fn add(&mut self, event: Value) -> serde_json::Result<bool> {
         let Self { choices, usage } = from_value(event)?;
-        self.usage = usage.or(self.usage.take());
+        self.usage = most(self.usage, usage);
         let Some(part) = choices.into_iter().next() else {
             return Ok(false);
         };
@@ -154,11 +142,7 @@ impl MessagesAnswer {
             Some("refusal") => StopReason::Refused,
             _ => StopReason::Whole,
         };
-        let usage = self.usage;
-        let cached = usage.cache_creation_input_tokens.unwrap_or(0);
-        let cached = cached.saturating_add(usage.cache_read_input_tokens.unwrap_or(0));
-        let input = cached.saturating_add(usage.input_tokens.unwrap_or(0));
-        let spent = ModelCost::new(input, usage.output_tokens.unwrap_or(0), 0.0);
+        let spent = self.usage;
         (ModelReply { text, spent }, end)
     }
 }
@@ -174,10 +158,8 @@ impl Completion {
             Some("length") => StopReason::Cut,
             _ => StopReason::Whole,
         };
-        let usage = self.usage.unwrap_or_default();
         let text = refusal.unwrap_or_else(|| plain(message.content));
-        let [input, output] = [usage.prompt_tokens, usage.completion_tokens];
-        let spent = ModelCost::new(input.unwrap_or(0), output.unwrap_or(0), 0.0);
+        let spent = self.usage;
         (ModelReply { text, spent }, end)
     }
 }
@@ -191,4 +173,32 @@ fn plain(content: Value) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// Reads what an answer took: tokens under the names of both APIs, and dollars as OpenRouter reports them. What is no number is
+/// unknown: a paid answer is not lost for it.
+fn used<'de, D: Deserializer<'de>>(usage: D) -> Result<ModelCost, D::Error> {
+    let usage = Value::deserialize(usage)?;
+    let number = |name: &str| -> Option<f64> {
+        let value = &usage[name];
+        let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
+        number.filter(|number| number.is_finite() && *number >= 0.0)
+    };
+    // A whole number is written without a point.
+    let count = |name| number(name)?.to_string().parse::<u64>().ok();
+    let cached = ["cache_creation_input_tokens", "cache_read_input_tokens"];
+    let parts = cached.into_iter().chain(["input_tokens"]).filter_map(count);
+    let input = count("prompt_tokens").unwrap_or_else(|| parts.fold(0, u64::saturating_add));
+    let output = count("completion_tokens").or_else(|| count("output_tokens"));
+    let cost = number("cost").unwrap_or(0.0);
+    Ok(ModelCost::new(input, output.unwrap_or(0), cost))
+}
+
+/// Returns the later of two states of what an answer took: within a stream it only grows.
+fn most(one: ModelCost, other: ModelCost) -> ModelCost {
+    ModelCost::new(
+        one.input_tokens.max(other.input_tokens),
+        one.output_tokens.max(other.output_tokens),
+        one.cost_usd.max(other.cost_usd),
+    )
 }

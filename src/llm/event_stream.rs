@@ -66,8 +66,16 @@ impl Endpoint {
                 "" => {}
                 DONE => return Ok(answer),
                 data => {
-                    let part = answer.add(self.json(data.as_bytes())?);
-                    if part.map_err(|error| self.unexpected(&error))? {
+                    let part = self.json(data.as_bytes()).and_then(|event| {
+                        let part = answer.add(event);
+                        part.map_err(|error| self.unexpected(&error))
+                    });
+                    let part = match part {
+                        // Only its count of tokens can follow.
+                        Err(_) if answer.is_whole() => return Ok(answer),
+                        part => part?,
+                    };
+                    if part {
                         heard = Instant::now();
                         let text = answer.text();
                         if text.len() >= looked + STEP {

@@ -38,6 +38,8 @@ pub enum Answer {
     Html,
     /// Status 200 and this body.
     Raw(String),
+    /// These events of a stream.
+    Events(String),
     /// Fewer bytes than announced.
     CutBody,
     /// Bytes without end.
@@ -272,6 +274,7 @@ impl Shared {
                 "",
             ),
             Answer::Raw(body) => send(stream, 200, json, &body, ""),
+            Answer::Events(events) => send(stream, 200, EVENTS, &events, ""),
             Answer::Redirect(to) => send(stream, 302, json, "", &format!("location: {to}\r\n")),
             Answer::CutBody => half(stream, &reply(asked, "{}", End::Whole)),
             Answer::Endless => {
