@@ -14,7 +14,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use crate::common::env::{has, lacks};
-use crate::common::llm::{Answer, LlmServer, Then};
+use crate::common::llm::{Answer, LlmServer, SILENT, THINKS, Then};
 
 const CANARY: &str = "sk-canary-0123456789";
 
@@ -249,13 +249,10 @@ async fn every_llm_fault_is_classified() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn silent_llm_server_times_out() {
-    for (answer, expected) in [
-        (Answer::Hang, "TimedOut"),
-        (Answer::HangInBody, "TimedOut"),
-        (Answer::Begun(Then::Hang), "TimedOut"),
-        // What only shows that the server lives is silence, too.
-        (Answer::Begun(Then::Pings), "TimedOut"),
-    ] {
+    let hangs = [Answer::Hang, Answer::HangInBody, Answer::Begun(Then::Hang)];
+    // What only shows that the server lives is silence, too.
+    let lives = SILENT.map(|events| Answer::Begun(Then::Repeats(events)));
+    for answer in hangs.into_iter().chain(lives) {
         for api in APIS {
             let server = LlmServer::replying(vec![answer.clone()]);
             let endpoint = endpoint(&server, api);
@@ -263,9 +260,9 @@ async fn silent_llm_server_times_out() {
                 HttpModel::new(&endpoint, "test-model", Duration::from_millis(300)).unwrap();
             let error = hasty.exchange(&request()).await.unwrap_err();
             let fault = format!("{:?}", error.fault);
-            assert!(fault.starts_with(expected), "{api:?} {answer:?}: {fault}");
+            assert!(fault.starts_with("TimedOut"), "{api:?} {answer:?}: {fault}");
             assert!(error.retryable());
-            assert!(matches!(answer, Answer::Begun(Then::Pings)) || server.client_left());
+            assert!(matches!(answer, Answer::Begun(Then::Repeats(_))) || server.client_left());
         }
     }
 }
@@ -281,6 +278,22 @@ async fn silence_is_limited_not_length() {
         let begun = std::time::Instant::now();
         let reply = model.exchange(&request()).await.unwrap();
         assert_eq!(reply.text, r#"{"a": 1, "b": 2}"#);
+        assert!(begun.elapsed() > silence);
+    }
+}
+
+/// Thoughts are no silence, but they have an end.
+#[tokio::test]
+async fn thoughts_that_repeat_themselves_are_ended() {
+    for api in APIS {
+        let server = LlmServer::replying(vec![Answer::Begun(Then::Repeats(THINKS))]);
+        let endpoint = endpoint(&server, api);
+        let silence = Duration::from_secs(2);
+        let model = HttpModel::new(&endpoint, "test-model", silence).unwrap();
+        let begun = std::time::Instant::now();
+        let error = model.exchange(&request()).await.unwrap_err();
+        assert_eq!(error.fault, Fault::Endless);
+        assert!(error.spent.output_tokens >= 1_000, "{error:?}");
         assert!(begun.elapsed() > silence);
     }
 }
@@ -355,6 +368,17 @@ async fn odd_usage_loses_no_answer() {
     );
     let reply = exchange(Api::OpenAi, Answer::Events(events)).await.unwrap();
     assert_eq!(reply.text, "hi");
+}
+
+#[tokio::test]
+async fn event_that_is_no_object_is_an_error() {
+    for (api, event) in APIS
+        .into_iter()
+        .flat_map(|api| [(api, "[1]"), (api, "\"x\"")])
+    {
+        let outcome = exchange(api, Answer::Events(format!("data: {event}\n\n"))).await;
+        assert!(outcome.unwrap_err().retryable(), "{api:?} {event}");
+    }
 }
 
 #[tokio::test]

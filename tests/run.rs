@@ -70,7 +70,7 @@ use crate::common::agent::{Act, Agent, Command, Exchange};
 use crate::common::env::{
     Args, DEADLINE, Parts, Ran, Running, TestEnv, begins, has, lacks, lives, skip, wait_until,
 };
-use crate::common::llm::{Answer, Asked, LlmServer, Then};
+use crate::common::llm::{Answer, Asked, LlmServer, SILENT, Then};
 
 /// Three tasks, one after the other.
 const CHAIN: &str = "\

@@ -7,6 +7,9 @@ use serde_json::{Error, Value, from_value};
 use super::{ApiAnswer, ModelReply};
 use crate::plan::ModelCost;
 
+/// The fields of a part of an answer that only name something.
+const NAMES: [&str; 5] = ["role", "type", "id", "name", "format"];
+
 /// Why the model stopped.
 pub(super) enum StopReason {
     Whole,
@@ -57,10 +60,10 @@ struct CompletionMessage {
 }
 
 impl ApiAnswer for MessagesAnswer {
-    fn add(&mut self, mut event: Value) -> serde_json::Result<bool> {
-        let kind = event["type"].take();
-        let mut part = |name: &str| event[name].take();
-        match kind.as_str() {
+    fn add(&mut self, mut event: Value) -> serde_json::Result<String> {
+        let words = words(&event["content_block"]) + &words(&event["delta"]);
+        let mut part = |name: &str| event.get_mut(name).map(Value::take).unwrap_or_default();
+        match part("type").as_str() {
             Some("message_start") => *self = from_value(part("message"))?,
             Some("content_block_start") => self.content.push(from_value(part("content_block"))?),
             Some("content_block_delta") => {
@@ -71,22 +74,12 @@ impl ApiAnswer for MessagesAnswer {
                 *block.text.get_or_insert_default() += &delta.text.unwrap_or_default();
             }
             Some("message_delta") => {
-                self.stop_reason = from_value(part("delta")["stop_reason"].take())?;
+                self.stop_reason = from_value(part("delta")["stop_reason"].clone())?;
                 self.usage = most(self.usage, used(part("usage"))?);
             }
-            _ => return Ok(false),
+            _ => {}
         }
-        Ok(true)
-    }
-
-    fn text(&self) -> &str {
-        match self.content.last() {
-            Some(block) if block.partial_json.is_empty() => {
-                block.text.as_deref().unwrap_or_default()
-            }
-            Some(block) => &block.partial_json,
-            None => "",
-        }
+        Ok(words)
     }
 
     fn is_whole(&self) -> bool {
@@ -95,28 +88,24 @@ impl ApiAnswer for MessagesAnswer {
 }
 
 impl ApiAnswer for Completion {
-    fn add(&mut self, event: Value) -> serde_json::Result<bool> {
+    fn add(&mut self, event: Value) -> serde_json::Result<String> {
+        let first = &event["choices"][0];
+        let words = words(&first["delta"]) + &words(&first["message"]);
         let Self { choices, usage } = from_value(event)?;
         self.usage = most(self.usage, usage);
         let Some(part) = choices.into_iter().next() else {
-            return Ok(false);
+            return Ok(words);
         };
         let Some(so_far) = self.choices.first_mut() else {
             self.choices.push(part);
-            return Ok(true);
+            return Ok(words);
         };
         so_far.finish_reason = part.finish_reason.or(so_far.finish_reason.take());
         let (message, more) = (&mut so_far.message, part.message);
         let content = plain(message.content.take()) + &plain(more.content);
         message.content = Value::String(content);
         *message.refusal.get_or_insert_default() += &more.refusal.unwrap_or_default();
-        Ok(true)
-    }
-
-    fn text(&self) -> &str {
-        let first = self.choices.first();
-        let text = first.and_then(|choice| choice.message.content.as_str());
-        text.unwrap_or_default()
+        Ok(words)
     }
 
     fn is_whole(&self) -> bool {
@@ -175,13 +164,30 @@ fn plain(content: Value) -> String {
     }
 }
 
+/// Returns what a part of an answer says or thinks, whatever the server calls it: all of its texts that are no names.
+fn words(part: &Value) -> String {
+    match part {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().map(words).collect(),
+        Value::Object(fields) => {
+            let said = fields
+                .iter()
+                .filter(|(name, _)| !NAMES.contains(&name.as_str()));
+            said.map(|(_, part)| words(part)).collect()
+        }
+        _ => String::new(),
+    }
+}
+
 /// Reads what an answer took: tokens under the names of both APIs, and dollars as OpenRouter reports them. What is no number is
 /// unknown: a paid answer is not lost for it.
 fn used<'de, D: Deserializer<'de>>(usage: D) -> Result<ModelCost, D::Error> {
     let usage = Value::deserialize(usage)?;
     let number = |name: &str| -> Option<f64> {
         let value = &usage[name];
-        let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
+        let number = value
+            .as_f64()
+            .or_else(|| value.as_str()?.trim().parse().ok());
         number.filter(|number| number.is_finite() && *number >= 0.0)
     };
     // A whole number is written without a point.

@@ -1,5 +1,6 @@
-//! An answer that comes in parts, as server-sent events: what bounds it, and how it ends. A server that sends nothing of the
-//! answer for too long is silent, also where it shows that it lives; how long a whole answer takes is not limited.
+//! An answer that comes in parts, as server-sent events: what bounds it, and how it ends. A server that sends no words for too
+//! long is silent, also where it shows that it lives; thoughts are words, blanks are none. How long a whole answer takes is not
+//! limited.
 
 use std::io;
 
@@ -27,19 +28,18 @@ const TIMES: usize = 60;
 /// The most bytes of such words, and those that are compared to find them.
 const WORDS: usize = 400;
 const BEGIN: usize = 80;
+/// The bytes at the end of an answer that are compared, without digits: numbers may differ.
+const END: usize = WORDS * (TIMES + 1);
 /// So many bytes come before the end of an answer is compared again.
 const STEP: usize = 512;
 
 /// An answer of an API: one JSON body, or put together from the events of a stream.
 pub(super) trait ApiAnswer: Default + DeserializeOwned {
-    /// Adds an event of a stream; returns whether it was part of the answer.
+    /// Adds an event of a stream; returns what it says or thinks.
     ///
     /// # Errors
     /// It does not have the form of an event of this API.
-    fn add(&mut self, event: Value) -> serde_json::Result<bool>;
-
-    /// Returns the text so far.
-    fn text(&self) -> &str;
+    fn add(&mut self, event: Value) -> serde_json::Result<String>;
 
     /// Returns whether nothing but the count of the tokens can follow.
     fn is_whole(&self) -> bool;
@@ -50,7 +50,9 @@ impl Endpoint {
     pub(super) async fn stream<A: ApiAnswer>(&self, response: Response) -> Result<A, LlmError> {
         let body = Body::from(response).map_err(reqwest::Error::without_url);
         let mut events = SseStream::new(Limited::new(body, MAX_STREAM).map_err(io::Error::other));
-        let (mut answer, mut heard, mut looked) = (A::default(), Instant::now(), 0);
+        let (mut answer, mut heard) = (A::default(), Instant::now());
+        // The end of what was said and thought, how many bytes that were, and how many when it was last compared.
+        let (mut said, mut bytes, mut looked) = (Vec::new(), 0, 0);
         loop {
             let left = self.timeout.saturating_sub(heard.elapsed());
             let event = match timeout(left, events.try_next()).await {
@@ -66,28 +68,31 @@ impl Endpoint {
                 "" => {}
                 DONE => return Ok(answer),
                 data => {
-                    let part = self.json(data.as_bytes()).and_then(|event| {
-                        let part = answer.add(event);
-                        part.map_err(|error| self.unexpected(&error))
+                    let was_whole = answer.is_whole();
+                    let words = self.json(data.as_bytes()).and_then(|event| {
+                        let words = answer.add(event);
+                        words.map_err(|error| self.unexpected(&error))
                     });
-                    let part = match part {
+                    let words = match words {
                         // Only its count of tokens can follow.
-                        Err(_) if answer.is_whole() => return Ok(answer),
-                        part => part?,
+                        Err(_) if was_whole => return Ok(answer),
+                        words => words?,
                     };
-                    if part {
+                    if !words.trim().is_empty() || answer.is_whole() != was_whole {
                         heard = Instant::now();
-                        let text = answer.text();
-                        if text.len() >= looked + STEP {
-                            looked = text.len();
-                            if repeats(text) {
-                                // A server counts only what it has ended. Four bytes are about a token.
-                                let tokens = u64::try_from(text.len() / 4).unwrap_or(u64::MAX);
-                                return Err(LlmError {
-                                    spent: ModelCost::new(0, tokens, 0.0),
-                                    ..self.error(Fault::Endless)
-                                });
-                            }
+                    }
+                    bytes += words.len();
+                    said.extend(words.bytes().filter(|byte| !byte.is_ascii_digit()));
+                    if bytes >= looked + STEP {
+                        looked = bytes;
+                        said.drain(..said.len().saturating_sub(END));
+                        if repeats(&said) {
+                            // A server counts only what it has ended. Four bytes are about a token.
+                            let tokens = u64::try_from(bytes / 4).unwrap_or(u64::MAX);
+                            return Err(LlmError {
+                                spent: ModelCost::new(0, tokens, 0.0),
+                                ..self.error(Fault::Endless)
+                            });
                         }
                     }
                 }
@@ -103,10 +108,9 @@ impl Endpoint {
     }
 }
 
-/// Returns whether a text ends with the same words again and again; numbers may differ.
-fn repeats(text: &str) -> bool {
-    let bytes = text.bytes().rev().filter(|byte| !byte.is_ascii_digit());
-    let end: Vec<u8> = bytes.take(WORDS * (TIMES + 1)).collect();
+/// Returns whether a text without digits ends with the same words again and again.
+fn repeats(text: &[u8]) -> bool {
+    let end: Vec<u8> = text.iter().rev().take(END).copied().collect();
     let mut periods = (1..=WORDS).filter(|period| {
         let again = end.get(*period..period + BEGIN);
         again.is_some_and(|again| end.starts_with(again))
@@ -137,7 +141,8 @@ mod tests {
             (task.repeat(50), false),
             ("é".repeat(3_000), true),
         ] {
-            assert_eq!(repeats(&text), expected, "{text}");
+            let bytes: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_digit()).collect();
+            assert_eq!(repeats(&bytes), expected, "{text}");
         }
     }
 }

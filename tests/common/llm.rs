@@ -15,6 +15,20 @@ use super::env::DEADLINE;
 use super::http::{Request, Server, send};
 use super::llm_events::{EVENTS, events};
 
+/// Events of both APIs that say nothing.
+pub const SILENT: [&str; 4] = [
+    ": ping\n\nevent: ping\ndata: {\"type\": \"ping\", \"choices\": []}\n\n",
+    "data: {\"type\": \"content_block_delta\", \"delta\": {}, \"choices\": [{\"index\": 0, \"delta\": {}}]}\n\n",
+    "data: {\"type\": \"content_block_delta\", \"delta\": {\"type\": \"text_delta\", \"text\": \" \\n\"}, \
+     \"choices\": [{\"delta\": {\"role\": \"assistant\", \"content\": \" \\n\"}}]}\n\n",
+    "data: {\"type\": \"content_block_delta\", \"delta\": {\"type\": \"thinking_delta\", \"thinking\": \"\"}, \
+     \"choices\": [{\"delta\": {\"content\": null, \"reasoning_content\": \"\"}}]}\n\n",
+];
+
+/// An event of both APIs with a thought.
+pub const THINKS: &str = "data: {\"type\": \"content_block_delta\", \"delta\": {\"type\": \"thinking_delta\", \"thinking\": \"hmm, so \"}, \
+     \"choices\": [{\"delta\": {\"reasoning_content\": \"hmm, so \"}}]}\n\n";
+
 /// How the server answers one request.
 #[derive(Clone, Debug)]
 pub enum Answer {
@@ -63,8 +77,8 @@ pub enum Then {
     Close,
     /// Nothing, until the client disconnects; the server's `gone` is notified of that.
     Hang,
-    /// Only signs of life, until the client disconnects.
-    Pings,
+    /// Only these events, until the client disconnects.
+    Repeats(&'static str),
     /// More and more that is none of the answer.
     Floods,
     /// The server reports that it is overloaded.
@@ -310,10 +324,8 @@ impl Shared {
         match then {
             Then::Close => Ok(()),
             Then::Hang => self.hang(stream),
-            Then::Pings => loop {
-                stream.write_all(
-                    b": ping\n\nevent: ping\ndata: {\"type\": \"ping\", \"choices\": []}\n\n",
-                )?;
+            Then::Repeats(events) => loop {
+                stream.write_all(events.as_bytes())?;
                 thread::sleep(Duration::from_millis(5));
             },
             Then::Floods => loop {

@@ -118,7 +118,7 @@ fn lasting() -> Vec<Lasting> {
         Lasting::passing(passing(503), "status 503"),
         Lasting::hanging(Answer::Hang),
         Lasting::hanging(Answer::HangInBody),
-        Lasting::hanging(Answer::Begun(Then::Pings)),
+        Lasting::hanging(Answer::Begun(Then::Repeats(SILENT[2]))),
         Lasting::passing(Answer::Begun(Then::Close), "sent only part of its answer"),
         Lasting::passing(Answer::CutBody, "sent only part of its answer"),
         Lasting::passing(Answer::Close, "cannot be reached"),
