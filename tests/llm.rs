@@ -650,6 +650,10 @@ async fn unusable_answer_is_retried_with_problem() {
             Answer::Text("{\"name\": \"x\", \"tasks\": [{".to_owned()),
             "not valid JSON",
         ),
+        (
+            Answer::Text(format!("Draft: {{\"tasks\": []}} Final: {}", a_plan())),
+            "JSON objects that differ",
+        ),
     ] {
         let fenced = format!("Here you are:\n```json\n{}\n```", a_plan());
         let (server, outcome) = ask(vec![answer, Answer::Text(fenced)], &hasty()).await;

@@ -3,6 +3,7 @@
 //! before a parser sees it, and parsed directly into its type, so that no answer can take much time or memory.
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::wire::front_matter;
 
@@ -12,6 +13,9 @@ const MAX_ANSWER: usize = 256 << 10;
 const MAX_YAML: usize = 64 << 10;
 /// The most places at which an object may begin amid prose.
 const MAX_STARTS: usize = 16;
+
+/// The complaint about a draft beside the answer: which of them counts is not guessed.
+const SEVERAL: &str = "the answer holds JSON objects that differ: give one object only";
 
 /// The longest tag of a prompt, in bytes.
 const MAX_TAG: usize = 100;
@@ -23,11 +27,26 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     }
     let text = without_tags(text);
     let text = text.trim_start_matches('\u{feff}').trim();
-    let mut complaint = None;
+    // What is thought counts only where nothing follows it.
+    let thought = text.strip_prefix("<think>");
+    if let Some((_, rest)) = thought.and_then(|text| text.rsplit_once("</think>"))
+        && let Ok(value) = parse(rest)
+    {
+        return Ok(value);
+    }
+    let (mut complaint, mut found) = (None, None::<(T, Value)>);
     // Where JSON may be: the whole text, the fences, then the objects amid prose.
     for candidate in [vec![text], fences(text), objects(text)].concat() {
-        match serde_json::from_str(&with_escaped_breaks(candidate)) {
-            Ok(value) => return Ok(value),
+        let json = with_escaped_breaks(candidate);
+        match serde_json::from_str(&json) {
+            Ok(value) if candidate.len() == text.len() => return Ok(value),
+            Ok(value) => {
+                let json = serde_json::from_str(&json).unwrap_or_default();
+                if found.is_some_and(|(_, first)| first != json) {
+                    return Err(SEVERAL.to_owned());
+                }
+                found = Some((value, json));
+            }
             // JSON of the wrong shape gives a better error than text that is no JSON; the outermost object comes first.
             Err(error) if error.is_data() => {
                 complaint.get_or_insert_with(|| error.to_string());
@@ -37,6 +56,9 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
             }
             Err(_) => {}
         }
+    }
+    if let Some((value, _)) = found {
+        return Ok(value);
     }
     for candidate in fences(text).into_iter().chain([text]) {
         if let Ok(value) = front_matter::foreign(candidate, MAX_YAML) {
@@ -181,6 +203,33 @@ mod tests {
             format!("<think>{{x}} {{\"a\":1}}</think>\n{json}"),
         ] {
             assert_eq!(read(&text).as_ref(), Ok(&wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_of_several_answers_is_not_guessed() {
+        let [next, again] = ["next", "retry"].map(|decision| {
+            let json = format!("{{\"decision\": \"{decision}\", \"steps\": []}}");
+            (json.replace(' ', "\n"), json)
+        });
+        let fenced = |json: &str| format!("```json\n{json}\n```\n");
+        for text in [
+            format!("Draft: {}\nBut wait. Final answer: {}", next.1, again.1),
+            format!("{}But wait.\n{}", fenced(&next.1), fenced(&again.1)),
+            format!("{}\n{}", next.1, again.1),
+            format!("{} I mean:\n{}", next.1, fenced(&again.1)),
+        ] {
+            assert_eq!(read(&text).unwrap_err(), SEVERAL, "{text}");
+        }
+        for text in [
+            format!("Answer: {}\nOnce more: {}", again.1, again.0),
+            format!("<think>{}, no, {{</think>\n{}", next.1, again.1),
+            format!("<think>{}</think> That is all.", again.1),
+            // What is no answer is not one of them.
+            format!("Not {{\"decision\": \"next\"}}, but {}", again.1),
+        ] {
+            let decision = read(&text).unwrap().decision;
+            assert!(decision.starts_with("retry"), "{text}");
         }
     }
 
