@@ -678,7 +678,7 @@ async fn two_unusable_answers_fail() {
     assert_eq!(spent(&error.spent), (2, 22, 10));
     assert!(!error.retryable());
     assert!(matches!(&error.fault, Fault::Unusable { text, .. } if text == "no"));
-    insta::assert_snapshot!(error, @"model `test-model` gave no usable answer to `plan`: the answer holds no JSON object");
+    insta::assert_snapshot!(error, @"model `test-model` gave no usable answer to `plan`: the answer holds no JSON object, but says: no");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::own_words;
 use crate::wire::front_matter;
 
 /// The largest answer that is parsed, in bytes; the largest sensible plan has a fifth of that.
@@ -65,7 +66,14 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
             return Ok(value);
         }
     }
-    Err(complaint.unwrap_or_else(|| "the answer holds no JSON object".to_owned()))
+    // A model may refuse in plain words.
+    let said = || {
+        format!(
+            "the answer holds no JSON object, but says: {}",
+            own_words(text)
+        )
+    };
+    Err(complaint.unwrap_or_else(said))
 }
 
 /// Leaves out the tags of the prompt that a model has copied, `<data name="goal">` and the `</data>` that belongs to it: the
@@ -285,8 +293,14 @@ mod tests {
         let complaint = |text: &str| read(text).unwrap_err();
         insta::assert_snapshot!(complaint(r#"{"decision": "next"}"#), @"missing field `steps` at line 1 column 20");
         insta::assert_snapshot!(complaint(r#"{"decision": "next", "steps": ["#), @"not valid JSON: EOF while parsing a list at line 1 column 31");
-        insta::assert_snapshot!(complaint("I cannot do that."), @"the answer holds no JSON object");
-        insta::assert_snapshot!(complaint(""), @"the answer holds no JSON object");
+        insta::assert_snapshot!(complaint("I cannot do that."), @"the answer holds no JSON object, but says: I cannot do that.");
+        insta::assert_snapshot!(complaint(""), @"the answer holds no JSON object, but says: (nothing said)");
+        let long = complaint(&format!("No.\n\u{1b}[2J{}", "no ".repeat(1_000)));
+        assert!(
+            long.contains("says: No. ") && long.chars().count() < 400,
+            "{long}"
+        );
+        assert!(!long.contains(char::is_control), "{long}");
         insta::assert_snapshot!(complaint(r#"{"decision":"a","decision":"b","steps":[]}"#), @"duplicate field `decision` at line 1 column 26");
     }
 

@@ -11,6 +11,32 @@ const MAX_TEXT: usize = 8_000;
 /// Characters at which a reason is cut.
 pub(super) const MAX_REASON: usize = 2_000;
 
+/// What is wrong with an answer, all of it, so that one repair can mend it.
+#[derive(Default)]
+pub(super) struct Wrongs(Vec<String>);
+
+impl Wrongs {
+    /// Returns a value that was read; what is wrong is collected.
+    pub(super) fn take<T>(&mut self, read: Result<T>) -> Option<T> {
+        read.map_err(|wrong| self.0.push(wrong)).ok()
+    }
+
+    /// Returns what was read if nothing is wrong.
+    pub(super) fn sound<T>(self, read: T) -> Result<T> {
+        match self.0[..] {
+            [] => Ok(read),
+            _ => Err(cut(&self.0.join("; "), MAX_REASON)),
+        }
+    }
+}
+
+/// Returns all values that were read, or all that is wrong with them.
+pub(super) fn all<T>(read: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
+    let mut wrongs = Wrongs::default();
+    let read = read.filter_map(|one| wrongs.take(one)).collect();
+    wrongs.sound(read)
+}
+
 pub(super) fn name(text: &str, place: &str) -> Result<String> {
     match one_line(text, MAX_NAME) {
         name if name.is_empty() => Err(format!("{place}: `name` is empty")),

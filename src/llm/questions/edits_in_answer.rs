@@ -7,8 +7,8 @@ use std::ops::Range;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::tasks_in_answer::produced;
-use super::{MAX_NAME, MAX_REASON, NO_CHECK, Result, TaskNames, at_most, bounded, cut};
+use super::tasks_in_answer::{produced, says_none};
+use super::{MAX_NAME, MAX_REASON, Result, TaskNames, all, at_most, bounded, cut};
 use crate::llm::prompt_context::editable;
 use crate::llm::{Schema, one_line};
 use crate::plan::{
@@ -98,22 +98,21 @@ impl ReplanScope {
         let added = &(first..first + added);
         let mut seen = BTreeSet::new();
         let mut own = 0..;
-        let mut edits = Vec::with_capacity(answers.len());
-        for (number, answer) in (1..).zip(answers) {
+        let edit = |(number, answer): (usize, EditAnswer)| {
             let place = format!("edit {number}");
             if answer.is("add") {
-                edits.push(self.add(answer, &place, added, own.next())?);
-                continue;
+                return self.add(answer, &place, added, own.next());
             }
             let id = self.target(&answer, &place)?;
             if !seen.insert(id) {
                 return Err(format!("{place}: task {id} has an edit already"));
             }
-            edits.push(match answer.is("skip") {
-                true => skip(answer, id)?,
-                false => self.update(answer, id, &place, added)?,
-            });
-        }
+            match answer.is("skip") {
+                true => skip(answer, id),
+                false => self.update(answer, id, &place, added),
+            }
+        };
+        let edits = all((1..).zip(answers).map(edit))?;
         self.refuse_cycle(&edits)?;
         Ok(edits)
     }
@@ -298,5 +297,5 @@ fn changed(text: String) -> Option<String> {
 /// Returns a changed list, which is empty after the one word `none`.
 fn chosen(list: Option<Vec<String>>) -> Option<Vec<String>> {
     let list = list.filter(|list| !list.is_empty())?;
-    Some(list.into_iter().filter(|word| word != NO_CHECK).collect())
+    Some(list.into_iter().filter(|word| !says_none(word)).collect())
 }

@@ -15,14 +15,14 @@ mod workflow_in_answer;
 
 use minijinja::value::Value;
 
-use self::answer_fields::{MAX_NAME, MAX_REASON, bounded, cut, name, pair, pairs};
+use self::answer_fields::{MAX_NAME, MAX_REASON, Wrongs, all, bounded, cut, name, pair, pairs};
 use self::edits_in_answer::{ReplanAnswer, ReplanScope, edit_schema};
 pub use self::goal_audit::{Audit, audit};
 pub use self::judgement::judge;
 use self::planning::PlanAnswer;
 pub use self::planning::{plan, replan};
 pub use self::summary::summarise;
-use self::tasks_in_answer::{NO_CHECK, TaskNames, at_most};
+use self::tasks_in_answer::{TaskNames, at_most};
 use self::workflow_in_answer::PlanOrWorkflow;
 use super::answer_extraction;
 pub use super::command_file_text::command_body;

@@ -71,15 +71,19 @@ pub(super) struct PlanAnswer {
 
 impl PlanAnswer {
     pub(super) fn planned(self, words: &TaskNames) -> Result<PlanSpec> {
-        let mut plan = PlanSpec {
-            name: name(&self.name, "the plan")?,
-            description: bounded(&self.description, "description", "the plan")?,
+        let mut wrongs = Wrongs::default();
+        let description = bounded(&self.description, "description", "the plan");
+        let tasks = match &self.tasks[..] {
+            [] => Err("`tasks` is empty: a plan needs at least one task".to_owned()),
+            _ => words.tasks(self.tasks),
+        };
+        let plan = PlanSpec {
+            name: (wrongs.take(name(&self.name, "the plan"))).unwrap_or_default(),
+            description: wrongs.take(description).unwrap_or_default(),
+            tasks: wrongs.take(tasks).unwrap_or_default(),
             ..PlanSpec::default()
         };
-        if self.tasks.is_empty() {
-            return Err("`tasks` is empty: a plan needs at least one task".to_owned());
-        }
-        plan.tasks = words.tasks(self.tasks)?;
+        let mut plan = wrongs.sound(plan)?;
         plan.problems = plan_problems::problems(&plan.tasks);
         Ok(plan)
     }

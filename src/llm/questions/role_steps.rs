@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    LONG_ANSWER, MAX_NAME, MAX_REASON, Result, SHORT_ANSWER, Unrendered, bounded, cut, name, pair,
-    pairs, unrendered,
+    LONG_ANSWER, MAX_NAME, MAX_REASON, Result, SHORT_ANSWER, Unrendered, all, bounded, cut, name,
+    pair, pairs, unrendered,
 };
 use crate::llm::prompt_context::role as view;
 pub use crate::llm::prompt_context::{DoneStep, Offer, OfferKind, RoleContext};
@@ -85,13 +85,13 @@ pub fn steps<S: 'static>(
             let given = answer.steps.len();
             return Err(format!("{given} steps are too many: at most {most}"));
         }
-        let mut planned = Vec::with_capacity(answer.steps.len());
-        for (number, step) in (first..).zip(answer.steps) {
+        let planned = |(number, step): (usize, StepAnswer)| {
             let place = format!("step {number}");
             let step = step.read(&names, &place)?;
-            planned.push(understand(step, number).map_err(|wrong| format!("{place}: {wrong}"))?);
-        }
-        let (reason, steps) = (cut(&answer.reason, MAX_REASON), planned);
+            understand(step, number).map_err(|wrong| format!("{place}: {wrong}"))
+        };
+        let steps = all((first..).zip(answer.steps).map(planned))?;
+        let reason = cut(&answer.reason, MAX_REASON);
         Ok(PlannedSteps { reason, steps })
     };
     let view = view(context);

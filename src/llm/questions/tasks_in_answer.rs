@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{MAX_NAME, MAX_REASON, Result, bounded, cut, name};
+use super::{MAX_NAME, MAX_REASON, Result, Wrongs, all, bounded, cut, name};
 use crate::llm::{Schema, one_line};
 use crate::plan::{
     Criteria, Criterion, Origin, Proof, TaskRef, TaskSpec, cycle_among, within_workspace,
@@ -15,7 +15,7 @@ use crate::wire::{Team, joined};
 const MAX_TASKS: usize = 50;
 
 /// The word of an answer for a criterion that no check proves.
-pub(super) const NO_CHECK: &str = "none";
+const NO_CHECK: &str = "none";
 
 /// The most criteria of a task of an answer.
 const MAX_CRITERIA: usize = 20;
@@ -90,7 +90,7 @@ impl TaskNames {
                 Some(Proof::Check(check)) => Some(check.trim()),
                 Some(Proof::File(_)) | None => None,
             };
-            let check = check.filter(|check| !["", NO_CHECK].contains(check));
+            let check = check.filter(|check| !check.is_empty() && !says_none(check));
             if let Some(check) = check {
                 self.check(check, place)?;
             }
@@ -98,8 +98,7 @@ impl TaskNames {
             let proof = check.map(|check| Proof::Check(check.to_owned()));
             Ok(Criterion { text, proof })
         };
-        let list = answer.list().iter().map(criterion);
-        Ok(Criteria::new(list.collect::<Result<Vec<_>>>()?))
+        all(answer.list().iter().map(criterion)).map(Criteria::new)
     }
 
     /// Checks the tasks of an answer, and makes its numbers references from one to another.
@@ -109,7 +108,7 @@ impl TaskNames {
         let linked = |first| {
             let each = (1..).zip(&answers);
             let each = each.map(|(own, task)| dependencies(&task.dependencies, own, first, total));
-            each.collect::<Result<Vec<_>, _>>()
+            all(each)
         };
         let mut named = answers.iter().flat_map(|task| &task.dependencies);
         // A model that counts from 0 is understood if all of its numbers fit so.
@@ -117,46 +116,55 @@ impl TaskNames {
         let linked = linked(1).or_else(|wrong| match from_zero {
             true => linked(0).map_err(|_| wrong),
             false => Err(wrong),
-        })?;
-        let tasks = (1..).zip(answers.into_iter().zip(linked));
-        let tasks = tasks.map(|(number, (answer, dependencies)): (usize, _)| {
-            let mut task = self.task(answer, &format!("task {number}"))?;
-            task.dependencies = dependencies;
-            Ok(task)
         });
-        let tasks = tasks.collect::<Result<Vec<_>>>()?;
-        let Some(cycle) = cycle_among(&tasks) else {
-            return Ok(tasks);
-        };
-        let way = joined(cycle.iter().map(|index| (index + 1).to_string()), " → ");
-        Err(format!("the tasks depend on each other in a circle: {way}"))
+        let mut wrongs = Wrongs::default();
+        let linked = wrongs.take(linked).unwrap_or_default();
+        let tasks = (1..).zip(answers).map(|(number, answer): (usize, _)| {
+            let task = self.task(answer, &format!("task {number}"));
+            wrongs.take(task).unwrap_or_default()
+        });
+        let mut tasks: Vec<TaskSpec> = tasks.collect();
+        for (task, dependencies) in tasks.iter_mut().zip(linked) {
+            task.dependencies = dependencies;
+        }
+        if let Some(cycle) = cycle_among(&tasks) {
+            let way = joined(cycle.iter().map(|index| (index + 1).to_string()), " → ");
+            let wrong = format!("the tasks depend on each other in a circle: {way}");
+            wrongs.take::<()>(Err(wrong));
+        }
+        wrongs.sound(tasks)
     }
 
     /// Checks one task of an answer, except for its dependencies.
     pub(super) fn task(&self, answer: TaskSpec, place: &str) -> Result<TaskSpec> {
-        let description = bounded(&answer.description, "description", place)?;
-        if description.is_empty() {
-            return Err(format!("{place}: `description` is empty"));
-        }
-        let criteria = self.criteria(&answer.criteria, place)?;
-        if criteria.is_empty() {
-            let way = "say what can be verified then";
-            return Err(format!("{place}: `expected_output` is empty: {way}"));
-        }
-        for check in &answer.checks {
-            self.check(check, place)?;
-        }
-        Ok(TaskSpec {
-            assignee: self.new_assignee(answer.assignee, place)?,
-            name: name(&answer.name, place)?,
-            description,
-            constraints: bounded(&answer.constraints, "constraints", place)?,
-            criteria,
+        let mut wrongs = Wrongs::default();
+        let description = match bounded(&answer.description, "description", place) {
+            Ok(text) if text.is_empty() => Err(format!("{place}: `description` is empty")),
+            read => read,
+        };
+        let criteria = match self.criteria(&answer.criteria, place) {
+            Ok(criteria) if criteria.is_empty() => {
+                let way = "say what can be verified then";
+                Err(format!("{place}: `expected_output` is empty: {way}"))
+            }
+            read => read,
+        };
+        let checks = answer.checks.iter().map(|check| self.check(check, place));
+        wrongs.take(all(checks));
+        let constraints = bounded(&answer.constraints, "constraints", place);
+        let assignee = self.new_assignee(answer.assignee, place);
+        let task = TaskSpec {
+            assignee: wrongs.take(assignee).flatten(),
+            name: wrongs.take(name(&answer.name, place)).unwrap_or_default(),
+            description: wrongs.take(description).unwrap_or_default(),
+            constraints: wrongs.take(constraints).unwrap_or_default(),
+            criteria: wrongs.take(criteria).unwrap_or_default(),
             reasoning: cut(&answer.reasoning, MAX_REASON),
-            produces: produced(&answer.produces, place)?,
+            produces: (wrongs.take(produced(&answer.produces, place))).unwrap_or_default(),
             origin: Origin::Model,
             ..answer
-        })
+        };
+        wrongs.sound(task)
     }
 
     /// Reads the role of a task.
@@ -183,6 +191,11 @@ impl TaskNames {
             (role, _) => Ok(role),
         }
     }
+}
+
+/// Returns whether a word of an answer stands for no check.
+pub(super) fn says_none(word: &str) -> bool {
+    word.eq_ignore_ascii_case(NO_CHECK)
 }
 
 /// Refuses an answer with too many tasks or edits.
@@ -237,6 +250,6 @@ fn dependencies(words: &[TaskRef], own: usize, first: usize, total: usize) -> Re
             }
         }
     };
-    let found: BTreeSet<usize> = words.iter().map(index).collect::<Result<_, _>>()?;
+    let found = BTreeSet::from_iter(all(words.iter().map(index))?);
     Ok(found.into_iter().map(TaskRef::New).collect())
 }

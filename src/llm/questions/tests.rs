@@ -101,6 +101,43 @@ fn invalid_plan_answer_is_explained_to_model() {
     assert!(ask_plan(&runaway).unwrap().name.chars().count() < 200);
 }
 
+/// One repair has to mend all of it.
+#[test]
+fn all_problems_of_an_answer_are_told_together() {
+    let mut empty = task(&json!([1]));
+    empty["description"] = json!(" ");
+    empty["name"] = json!("");
+    empty["expected_output"] = json!([{"text": "a", "check": "x"}, {"text": "b", "check": "y"}]);
+    let tasks = json!([
+        task(&json!([])),
+        task(&json!([2, 7])),
+        task(&json!([9])),
+        empty
+    ]);
+    insta::assert_snapshot!(ask_plan(&json!({"name": "", "tasks": tasks})).unwrap_err(), @"the plan: `name` is empty; task 2 depends on itself: leave 2 out of its `depends_on`; task 2 depends on `7`, but the tasks are numbered from 1 to 4; task 3 depends on `9`, but the tasks are numbered from 1 to 4; task 4: `name` is empty; task 4: `description` is empty; task 4: there is no check `x`; task 4: there is no check `y`");
+    let circle = json!([task(&json!([2])), task(&json!([1])), {"name": "x", "description": ""}]);
+    let refusal = ask_plan(&json!({"name": "x", "tasks": circle})).unwrap_err();
+    has_reason(&refusal, "task 3: `description` is empty");
+    has_reason(&refusal, "in a circle: 1 → 2 → 1");
+
+    let edits = json!([
+        {"action": "add", "name": "a", "description": "a", "expected_output": "a", "depends_on": ["99"]},
+        {"action": "skip", "task": 98, "reason": "r"},
+    ]);
+    let refusal = ask_replan(&edits).unwrap_err();
+    insta::assert_snapshot!(refusal, @"edit 1: there is no task `99`; edit 2: there is no task 98");
+}
+
+#[test]
+fn none_is_no_check_however_it_is_written() {
+    for word in [json!("none"), json!("None"), json!(" NONE "), json!(null)] {
+        let mut task = task(&json!([]));
+        task["expected_output"] = json!([{"text": "it prints 3", "check": word}]);
+        let planned = ask_plan(&json!({"name": "x", "tasks": [task]})).unwrap();
+        assert_eq!(planned.tasks[0].criteria.list()[0].proof, None, "{word}");
+    }
+}
+
 fn has_reason(refusal: &str, reason: &str) {
     assert!(refusal.contains(reason), "{refusal}");
 }
@@ -739,7 +776,7 @@ fn edits_and_missing_tasks_use_team_roles() {
     };
     assert_eq!(added.assignee.as_deref(), Some("tester"));
     assert_eq!(changes.assignee, Some(Some("tester".to_owned())));
-    insta::assert_snapshot!(edits("boss").unwrap_err(), @"edit 1: there is no role `boss`");
+    insta::assert_snapshot!(edits("boss").unwrap_err(), @"edit 1: there is no role `boss`; edit 2: there is no role `boss`");
     let missing = |role: &str| {
         let question = audit(&plan, &[], Some(&team)).render(&PROMPTS).unwrap();
         assert!(question.request.prompt.contains("- coder: Writes code."));
