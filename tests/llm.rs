@@ -594,6 +594,14 @@ async fn transient_faults_are_retried() {
 }
 
 #[tokio::test]
+async fn tokens_of_failed_answers_count() {
+    let empty = Answer::Text(" \n".to_owned());
+    let answers = vec![empty.clone(), empty, Answer::Json(a_plan())];
+    let (_server, outcome) = ask(answers, &hasty()).await;
+    assert_eq!(spent(&outcome.unwrap().spent), (3, 33, 15));
+}
+
+#[tokio::test]
 async fn tries_are_counted_and_bounded() {
     let (server, outcome) = ask(vec![Answer::error(500, "x")], &hasty()).await;
     let error = outcome.unwrap_err();

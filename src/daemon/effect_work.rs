@@ -9,8 +9,8 @@ use jiff::tz::TimeZone;
 use super::apply_input::apply_model_answer;
 use super::{BY, DaemonSettings, Gathering, ProofRuns, draw_question_ids, worktrees};
 use crate::exec::{self, CarriedFiles, CheckFolder};
-use crate::llm::LlmError;
 use crate::llm::questions::{self, Audit, Unrendered};
+use crate::llm::{BoxFuture, LlmError};
 use crate::plan::{
     AskId, Attempt, AttemptState, CheckResult, CommandId, Draft, FileProperty, ModelCost,
     ModelQuestionKind, PendingMerge, Plan, PlanSpec, Refusal, ReplanEdit, Task, Time, Verdict,
@@ -123,11 +123,23 @@ pub(super) async fn ask(
     if was_away {
         model = model.without_retries();
     }
-    let (spent, said) = match model.ask(&question.render(&settings.prompts)?).await {
+    let question = question.render(&settings.prompts)?;
+    let keep = |spent| Box::pin(count(settings, ask.clone(), spent)) as BoxFuture<'_, _>;
+    let (spent, said) = match model.ask_keeping(&question, &keep).await {
         Ok(answered) => (answered.spent, Ok((answered.value, answered.text))),
         Err(error) => (error.spent, Err(error)),
     };
     Ok(Some(ModelOutcome { ask, spent, said }))
+}
+
+/// Counts what a question has taken while it goes on.
+async fn count(settings: &DaemonSettings, ask: AskId, spent: ModelCost) {
+    // One call is left out, as it is counted when the question begins: here it is the next one's.
+    let calls = spent.calls + 1;
+    let count = move |draft: &mut Draft<'_>| draft.count_ask(&ask, ModelCost { calls, ..spent });
+    if let Err(error) = settings.change("a model is asked again", count).await {
+        tracing::warn!(%error, "what a question has taken is not counted");
+    }
 }
 
 fn question(

@@ -85,7 +85,11 @@ impl AgentModel {
             }
             other => self.fault(other),
         };
-        Err(self.error(fault))
+        let error = self.error(fault);
+        Err(LlmError {
+            spent: read.usage,
+            ..error
+        })
     }
 
     async fn run(&self, request: &Request) -> Result<RunReading, Fault> {

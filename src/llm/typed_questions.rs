@@ -8,7 +8,7 @@ use std::time::Duration;
 use backon::{ExponentialBuilder, Retryable};
 use tokio::time::Instant;
 
-use super::{Fault, LanguageModel, LlmError, ModelReply, Request, quote};
+use super::{BoxFuture, Fault, LanguageModel, LlmError, ModelReply, Request, quote};
 use crate::config::LlmConfig;
 use crate::plan::ModelCost;
 
@@ -64,6 +64,9 @@ pub struct Answered<A> {
     pub text: String,
     pub spent: ModelCost,
 }
+
+/// Keeps what a question has taken while it goes on.
+type Keep<'a> = dyn Fn(ModelCost) -> BoxFuture<'a, ()> + Send + Sync + 'a;
 
 /// The longest wait between two exchanges, unless the server asks for a longer one or the first wait is longer.
 const MAX_DELAY: Duration = Duration::from_secs(30);
@@ -130,10 +133,33 @@ impl Model {
     /// That of the last exchange, permanently or after the retries; or that the model answered twice, and neither answer could be
     /// used. It has the cost of all exchanges.
     pub async fn ask<A>(&self, question: &TypedQuestion<A>) -> Result<Answered<A>, LlmError> {
+        self.asking(question, None).await
+    }
+
+    /// Gets an answer as [`Self::ask`] does. What was taken is kept before more is asked, so that it is not lost where that is
+    /// cut off; the outcome has the cost of the rest.
+    ///
+    /// # Errors
+    /// Those of [`Self::ask`].
+    pub async fn ask_keeping<'a, A>(
+        &'a self,
+        question: &'a TypedQuestion<A>,
+        keep: &'a Keep<'a>,
+    ) -> Result<Answered<A>, LlmError> {
+        self.asking(question, Some(keep)).await
+    }
+
+    async fn asking<'a, A>(
+        &'a self,
+        question: &'a TypedQuestion<A>,
+        keep: Option<&'a Keep<'a>>,
+    ) -> Result<Answered<A>, LlmError> {
         let mut asking = Asking {
             model: self,
             question,
+            keep,
             spent: ModelCost::default(),
+            calls: 0,
             divisor: 1,
         };
         let answer = asking.answer().await;
@@ -149,8 +175,11 @@ impl Model {
 struct Asking<'a, A> {
     model: &'a Model,
     question: &'a TypedQuestion<A>,
-    /// What it has taken so far.
+    keep: Option<&'a Keep<'a>>,
+    /// What it has taken so far, without what is kept.
     spent: ModelCost,
+    /// All exchanges so far.
+    calls: u32,
     /// The part to which its texts and lists are cut.
     divisor: u32,
 }
@@ -186,7 +215,7 @@ impl<A> Asking<'_, A> {
     }
 
     fn may_go_on(&self) -> bool {
-        self.spent.calls < self.model.most
+        self.calls < self.model.most
     }
 
     /// Returns an answer that was read, with its text.
@@ -237,9 +266,12 @@ impl<A> Asking<'_, A> {
     }
 
     async fn exchange(&mut self, request: &Request) -> Result<ModelReply, LlmError> {
+        if let Some(keep) = self.keep.filter(|_| self.spent.calls > 0) {
+            keep(std::mem::take(&mut self.spent)).await;
+        }
         let (model, calls) = (self.model, AtomicU32::new(0));
-        let left = model.most.saturating_sub(self.spent.calls);
-        let begun = Instant::now();
+        let left = model.most.saturating_sub(self.calls);
+        let (begun, mut failed) = (Instant::now(), ModelCost::default());
         let outcome = (|| async {
             calls.fetch_add(1, Ordering::Relaxed);
             model.llm.exchange(request).await
@@ -248,9 +280,15 @@ impl<A> Asking<'_, A> {
         .sleep(tokio::time::sleep)
         .when(|error| error.retryable() && calls.load(Ordering::Relaxed) < left)
         .adjust(|error, proposed| wait(error.retry_after(), proposed, begun.elapsed()))
-        .notify(|error, wait| tracing::warn!(%error, ?wait, "asking the model again"))
+        .notify(|error: &LlmError, wait| {
+            failed.add(error.spent);
+            tracing::warn!(%error, ?wait, "asking the model again");
+        })
         .await;
-        self.spent.calls += calls.into_inner();
+        let calls = calls.into_inner();
+        self.calls += calls;
+        self.spent.calls += calls;
+        self.spent.add(failed);
         self.spent.add(match &outcome {
             Ok(reply) => reply.spent,
             Err(error) => error.spent,

@@ -217,6 +217,35 @@ fn wall_time_stops_while_only_human_is_awaited() {
     drop(daemon);
 }
 
+/// The answer that had to be asked for again was paid, whatever becomes of the next one.
+#[test]
+fn tokens_of_an_answer_count_where_its_repair_is_cut_off() {
+    let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
+        ("plan", _) => planned(&[("Only", &[])]),
+        ("judge", 0) => Answer::Text("I had rather not".to_owned()),
+        ("judge", 1 | 2) => Answer::Hang,
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Messages, "");
+    let _agent = scene.agent(|_| Act::success("done"));
+    let daemon = scene.leave("run 'Do it'");
+    let used = || {
+        let usage = &scene.status()["usage"];
+        ["llm_calls", "llm_input_tokens", "llm_output_tokens"].map(|name| usage[name].as_u64())
+    };
+    wait_until("the judge is asked again", || server.count("judge") == 2);
+    kill(&scene, daemon);
+    assert_eq!(used(), [Some(3), Some(22), Some(10)]);
+    let daemon = scene.leave("resume");
+    wait_until("the judge is asked anew", || server.count("judge") == 3);
+    scene.works("stop");
+    drop(daemon);
+    assert_eq!(used(), [Some(4), Some(22), Some(10)]);
+    scene.exits(0, "resume");
+    let calls = u64::try_from(server.asked().len()).unwrap();
+    assert_eq!(used()[0], Some(calls));
+}
+
 #[test]
 fn killed_llm_call_still_counts() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
