@@ -213,6 +213,12 @@ impl Field {
         self.daemons.iter().position(is)
     }
 
+    /// Returns whether a daemon has a plan, or has noted what the plan waits for.
+    fn is_seen(&self, plan: &str) -> bool {
+        let seen = "SELECT id FROM plans WHERE id = $1 AND holder <> ''";
+        !history::rows(&self.url, seen, &[&plan]).is_empty()
+    }
+
     fn status(&self, plan: &str) -> Value {
         self.person.json(format!("status {plan} --json"))
     }

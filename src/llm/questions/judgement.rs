@@ -111,7 +111,11 @@ impl Shown {
         // Each of the two fields is for one side only; models that must fill every field write text into both.
         let (feedback, result_summary) = match decision {
             Decision::Next => (None, answer.result_summary),
-            _ => (answer.feedback, None),
+            // Why is what the agent has to know, where the model says no more.
+            _ => {
+                let said = answer.feedback.filter(|said| !said.trim().is_empty());
+                (said.or(Some(answer.reason.clone())), None)
+            }
         };
         let verdict = Verdict {
             decision,
@@ -131,9 +135,6 @@ impl Shown {
             }
             (Decision::Next, ..) if verdict.result_summary.is_empty() => {
                 "`next` needs a `result_summary`".to_owned()
-            }
-            (Decision::Retry, ..) if verdict.feedback.is_empty() => {
-                "`retry` needs `feedback` that says what to do differently".to_owned()
             }
             _ if verdict.reason.is_empty() => "`reason` is empty".to_owned(),
             _ => {

@@ -127,11 +127,8 @@ impl Draft<'_> {
         let ask = question.ask.as_ref().and_then(|id| self.plan.ask(id));
         let error = ask.and_then(|ask| ask.error.clone());
         if ask.is_some_and(|ask| ask.subject == ModelQuestionKind::Replan) && !note.is_empty() {
-            self.change_head(|head| {
-                if let Some(replan) = &mut head.replan {
-                    replan.why += &format!("\nThe person says: {note}");
-                }
-            });
+            let why = format!("The person says: {note}");
+            self.open_replan(ReplanRequest { task: None, why });
         }
         let same = self.plan.open_asks().filter(|ask| ask.error == error);
         for ask in same.cloned().collect::<Vec<_>>() {

@@ -105,7 +105,7 @@ fn idle_daemon_says_each_trouble_with_its_server_once() {
         assert!(troubles.windows(2).all(|two| two[0] != two[1]), "{said}");
         cluster.start();
         let plan = field.queue(1);
-        wait_until("it is there again", || field.holder(&plan).is_some());
+        wait_until("it is there again", || field.is_seen(&plan));
     }
 }
 
