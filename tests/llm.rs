@@ -723,7 +723,7 @@ async fn answer_that_repeats_itself_is_ended_and_asked_for_again() {
 
 #[tokio::test]
 async fn overflow_makes_question_smaller() {
-    let goal = "a long goal ".repeat(1_000);
+    let goal = "a long goal ".repeat(5_000);
     let context = PlanContext {
         goal: &goal,
         ..PlanContext::default()
