@@ -285,9 +285,9 @@ pub async fn discard(args: &OnPlan, app: &App) -> Result {
     let results = Results::of(app, args.plan.as_deref(), false).await?;
     let (project, plan) = (&results.project, &results.head.id);
     results.ended(app)?;
-    if let Some(commit) = results.commit().await?
-        && project.is_taken_over(&commit).await?
-    {
+    let (tip, base) = (&results.line.tip, &results.line.base);
+    let there = project.git().resolve(&format!("{tip}^{{commit}}")).await?;
+    if there.is_some() && tip != base && project.is_taken_over(tip).await? {
         let error = anyhow!(
             "the results of plan `{plan}` are taken over already: to discard its branch would not undo that"
         );

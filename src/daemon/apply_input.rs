@@ -5,8 +5,8 @@ use super::{
     QuickInspection,
 };
 use crate::plan::{
-    AnswerChoice, AppliedReport, Draft, HumanQuestion, IN_FILE, PlanHead, PlanState, QuestionId,
-    Refusal, Verdict,
+    AnswerChoice, AppliedReport, Draft, HumanQuestion, IN_FILE, ModelQuestion, PlanHead, PlanState,
+    QuestionId, Refusal, Verdict,
 };
 use crate::volumes::{ReportDisposition, Withdrawal, machine};
 use crate::wire::question_file::in_file;
@@ -180,6 +180,10 @@ pub(super) fn apply_model_answer(
     asked: ModelOutcome,
 ) -> Result<(), Refusal> {
     draft.count_ask(&asked.ask, asked.spent)?;
+    let settled = |ask: &ModelQuestion| ask.answered.is_some();
+    if draft.plan().ask(&asked.ask).is_some_and(settled) {
+        return Ok(());
+    }
     let (said, text) = match asked.said {
         Ok(said) => said,
         Err(error) => return draft.failed_ask(&asked.ask, &error.told(), error.away()),

@@ -31,9 +31,9 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     // What is thought counts only where nothing follows it.
     let thought = text.strip_prefix("<think>");
     if let Some((_, rest)) = thought.and_then(|text| text.rsplit_once("</think>"))
-        && let Ok(value) = parse(rest)
+        && rest.contains('{')
     {
-        return Ok(value);
+        return parse(rest);
     }
     let (mut complaint, mut found) = (None, None::<(T, Value)>);
     // Where JSON may be: the whole text, the fences, then the objects amid prose.

@@ -436,11 +436,17 @@ impl DueSearch<'_> {
     fn await_sign(&mut self, attempt: &Attempt, claimed: Time) {
         let (plan, world) = (self.plan, self.world);
         let of_request = |q: &HumanQuestion| q.task == Some(attempt.task) && q.request.is_some();
-        let mut waits = attempt.waits.iter();
-        if plan.open_questions().any(of_request) || waits.any(|it| it.limited_until.is_some()) {
-            // The attempt cannot continue before a person has answered, or the limit has ended.
+        if plan.open_questions().any(of_request) {
+            // The attempt cannot continue before a person has answered.
             return;
         }
+        // Nor before the limit of a role that is asked has ended.
+        let limits = attempt.waits.iter().filter_map(|it| it.limited_until);
+        let limited = limits.max().unwrap_or_default();
+        if !self.reached(limited) {
+            return;
+        }
+        let claimed = claimed.max(limited);
         let timeout = plan.head().policy.task_timeout;
         let sign = world.signs.get(&attempt.id).copied().unwrap_or(claimed);
         let silent = world.after(sign.max(claimed).max(world.started), timeout);

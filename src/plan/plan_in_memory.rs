@@ -416,9 +416,18 @@ impl Plan {
         self.questions.open()
     }
 
-    /// Returns whether an answer about a task is awaited.
+    /// Returns whether an answer about a task is awaited: one about it, or one about a model that fails at its result as well.
     pub fn asks_about(&self, task: TaskId) -> bool {
-        self.open_questions().any(|open| open.task == Some(task))
+        let reported =
+            |attempt: &Attempt| attempt.task == task && attempt.state == AttemptState::Reported;
+        let fails = |ask: &ModelQuestion| match &ask.subject {
+            ModelQuestionKind::Judge(id) if ask.error.is_some() => {
+                self.attempt(id).is_some_and(reported)
+            }
+            _ => false,
+        };
+        let asked = self.open_questions().any(|open| open.task == Some(task));
+        asked || self.open_asks().any(fails)
     }
 
     /// Returns whether a person has to say how to go on after a question to the model that failed: not where facts settle the result

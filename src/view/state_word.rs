@@ -58,14 +58,13 @@ impl StateWord {
 
     /// Returns the state of a task.
     pub fn of_task(plan: &Plan, task: &Task) -> Self {
-        let asked = || plan.open_questions().any(|q| q.task == Some(task.number));
         let replaced = |reason: &String| reason.starts_with(REPLACED);
         let attempt = || plan.current_attempt(task).map(|attempt| attempt.state);
         match task.status {
             TaskState::Completed => Self::Completed,
             TaskState::Skipped if task.result.as_ref().is_some_and(replaced) => Self::Replaced,
             TaskState::Skipped => Self::Skipped,
-            _ if asked() => Self::AsksYou,
+            _ if plan.asks_about(task.number) => Self::AsksYou,
             TaskState::Failed => Self::Failed,
             TaskState::InProgress if attempt() == Some(AttemptState::Reported) => Self::Checking,
             TaskState::InProgress => Self::InProgress,

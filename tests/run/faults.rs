@@ -559,6 +559,21 @@ fn model_that_fails_in_one_way_is_asked_about_once() {
     assert_eq!(states, ["completed", "completed", "skipped"]);
 }
 
+/// A task whose result waits for the answer to another one's question leaves its lane to others.
+#[test]
+fn results_that_wait_for_one_answer_hold_no_lane() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => planned(&[("First", &[]), ("Second", &[]), ("Third", &[])]),
+        _ => Answer::error(401, "the key has expired"),
+    });
+    let scene = Scene::with_model(&server, Shape::Chat, "run.max_parallel = 1\n");
+    let agent = scene.agent(|_| Act::success("done"));
+    scene.exits(4, "run 'Do it' --no-input");
+    assert_eq!(agent.attempts(), [(1, 1), (2, 1), (3, 1)]);
+    assert_eq!(scene.questions().len(), 1);
+    has(scene.works("status"), "3 asks you");
+}
+
 /// `next` is not possible where a check fails, whatever the model says: the facts are enough to try again.
 #[test]
 fn facts_decide_where_model_insists_on_next() {

@@ -173,12 +173,10 @@ impl Project {
         let words = [&*contains, "refs/heads", "refs/remotes", SQUASHED];
         let list = "for-each-ref --format=%(refname)";
         let found = self.git.line(list, &words).await?;
-        let ours = |name: &str| {
-            let remote = || name.strip_prefix("refs/remotes/")?.split_once('/');
-            let branch = name.split_once("/heads/").or_else(remote);
-            branch.is_some_and(|(_, branch)| branch.starts_with("plan-agent"))
-        };
-        Ok(found.lines().any(|name| !ours(name)))
+        // `refs/heads/plan-agent/…`, or behind the name of a remote.
+        let ours = |name: &str| name.split('/').any(|part| part.starts_with("plan-agent"));
+        let counts = |name: &str| name.starts_with(SQUASHED) || !ours(name);
+        Ok(found.lines().any(counts))
     }
 
     /// Keeps a commit under a name that is no branch.

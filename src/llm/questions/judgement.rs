@@ -112,10 +112,11 @@ impl Shown {
         let (feedback, result_summary) = match decision {
             Decision::Next => (None, answer.result_summary),
             // Why is what the agent has to know, where the model says no more.
-            _ => {
+            Decision::Retry => {
                 let said = answer.feedback.filter(|said| !said.trim().is_empty());
                 (said.or(Some(answer.reason.clone())), None)
             }
+            _ => (answer.feedback, None),
         };
         let verdict = Verdict {
             decision,

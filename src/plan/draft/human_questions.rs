@@ -159,7 +159,9 @@ impl Draft<'_> {
         if let Some(reason) = &question.closed {
             return Err(Refusal::QuestionClosed(id.clone(), reason.clone()));
         }
-        if !question.choices.contains(&choice) {
+        // It was asked when a model could still do that.
+        let no_model = choice == Replan && !self.plan.head().policy.model;
+        if no_model || !question.choices.contains(&choice) {
             return Err(Refusal::NotOffered(choice, question.choices));
         }
         if by == IN_FILE && question.is_grant(choice) {

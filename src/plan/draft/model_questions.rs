@@ -37,12 +37,12 @@ impl Draft<'_> {
         Ok(id)
     }
 
-    /// Records what a question to the model used, beyond the call already counted.
+    /// Records what a question to the model used, beyond the call already counted. One that was settled meanwhile has used it, too.
     ///
     /// # Errors
     /// Nothing was asked under that id.
     pub fn count_ask(&mut self, id: &AskId, spent: ModelCost) -> Result {
-        let mut ask = self.open_ask(id)?;
+        let mut ask = self.plan.ask(id).cloned().ok_or(Refusal::UnknownAsk)?;
         ask.calls += spent.calls.saturating_sub(1);
         ask.input_tokens = ask.input_tokens.saturating_add(spent.input_tokens);
         ask.output_tokens = ask.output_tokens.saturating_add(spent.output_tokens);

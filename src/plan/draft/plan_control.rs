@@ -33,8 +33,9 @@ impl Draft<'_> {
     pub fn start(&mut self, policy: PlanPolicy, workspace: &str) -> Result<bool> {
         self.not_settled()?;
         let head = self.plan.head();
-        if head.status == PlanState::Running && head.policy == policy && head.workspace == workspace
-        {
+        let same = head.policy == policy && head.workspace == workspace;
+        let stuck = head.replan.is_some() && !policy.model;
+        if head.status == PlanState::Running && same && !stuck {
             return Ok(false);
         }
         if head.status != PlanState::Running {
@@ -46,8 +47,7 @@ impl Draft<'_> {
             workspace.clone_into(&mut head.workspace);
         });
         self.close_budget_questions();
-        if !self.plan.head().policy.model {
-            // Nothing could change it.
+        if stuck {
             self.drop_replan();
         }
         Ok(true)

@@ -101,7 +101,11 @@ fn usage_limit_of_asked_role_stops_timeouts() {
     draft.limit_wait(&CommandId::new("request-9"), at(1));
     assert!(!draft.has_changed(), "there is nothing to be written");
     draft.finish();
-    assert!(due(&plan, &scanned_at(at(80_000))).nothing());
+    let meanwhile = due(&plan, &scanned_at(at(80_000)));
+    assert_eq!(
+        (meanwhile.steps, meanwhile.look_again),
+        (vec![], Some(at(90_000)))
+    );
     let again = RoleRequestEnd::AskedAgain;
     let mut draft = Draft::new(&mut plan, at(90_000));
     draft.end_wait(&wait(1).request, again);
