@@ -39,7 +39,14 @@ fn expected(plan: &Plan) -> Vec<u32> {
         return Vec::new();
     }
     let role_of = |task: TaskId| plan.task(task).and_then(|task| task.assignee.clone());
-    let asked = |task: TaskId| plan.open_questions().any(|q| q.task == Some(task));
+    let asked = |task: TaskId| {
+        let reported = |it: &Attempt| it.task == task && it.state == AttemptState::Reported;
+        let mut failed = plan.open_asks().filter(|ask| ask.error.is_some());
+        let about = failed.any(|ask| {
+            matches!(&ask.subject, ModelQuestionKind::Judge(id) if plan.attempt(id).is_some_and(reported))
+        });
+        about || plan.open_questions().any(|q| q.task == Some(task))
+    };
     let waits = |attempt: &&Attempt| attempt.state == AttemptState::Reported && asked(attempt.task);
     let busy = plan.open_attempts().filter(|attempt| !waits(attempt));
     let mut busy: Vec<Option<String>> = busy.map(|attempt| role_of(attempt.task)).collect();
