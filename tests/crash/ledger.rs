@@ -230,8 +230,8 @@ impl PlanWatch {
                 lives.next();
                 in_this_life.clear();
             }
-            // One that took over from another in the same life.
-            if change.why == "the daemon starts" {
+            // One that took over from another in the same life: a daemon, or the `run` that followed it.
+            if ["the daemon starts", "carried out where it was begun"].contains(&&*change.why) {
                 in_this_life.clear();
             }
             for event in &change.delta.events {

@@ -199,7 +199,8 @@ impl Draft<'_> {
             (Retry, About::Model, _) => self.ask_again(question, note),
             (Approve, About::Review, _) => {
                 self.change_head(|head| head.review = ReviewPolicy::Approved);
-                for task in self.plan.tasks().cloned().collect::<Vec<_>>() {
+                let soft = self.plan.tasks().filter(|task| task.is_soft());
+                for task in soft.cloned().collect::<Vec<_>>() {
                     let reviewed = true;
                     self.insert(Task { reviewed, ..task });
                 }
