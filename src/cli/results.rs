@@ -107,7 +107,7 @@ impl Results {
     /// Returns the commit with all results; `None` if nothing was accepted that changes the project.
     async fn commit(&self) -> Result<Option<String>> {
         let (tip, git) = (&self.line.tip, self.project.git());
-        if git.resolve(&format!("{tip}^{{commit}}")).await?.is_none() {
+        if !git.has_commit(tip).await? {
             let (plan, short) = (&self.head.id, short_commit(tip));
             let error = anyhow!(
                 "the results of plan `{plan}` are gone: the repository has no commit `{short}` any more"
@@ -286,8 +286,8 @@ pub async fn discard(args: &OnPlan, app: &App) -> Result {
     let (project, plan) = (&results.project, &results.head.id);
     results.ended(app)?;
     let (tip, base) = (&results.line.tip, &results.line.base);
-    let there = project.git().resolve(&format!("{tip}^{{commit}}")).await?;
-    if there.is_some() && tip != base && project.is_taken_over(tip).await? {
+    let there = project.git().has_commit(tip).await?;
+    if there && tip != base && project.is_taken_over(tip).await? {
         let error = anyhow!(
             "the results of plan `{plan}` are taken over already: to discard its branch would not undo that"
         );

@@ -190,9 +190,8 @@ pub(super) async fn begin(settings: &DaemonSettings) -> Result<bool> {
         tracing::warn!(%error, "the folder of agents is not kept out of git");
     }
     if let Some(IntegrationBranch { tip, .. }) = &line {
-        let there = project.git().resolve(&format!("{tip}^{{commit}}")).await?;
         ensure!(
-            there.is_some(),
+            project.git().has_commit(tip).await?,
             "the results of the plan are gone: the repository has no commit `{}` any more. `git fetch` from where their branch was pushed to brings them back; `abort` ends the plan",
             short_commit(tip)
         );

@@ -307,6 +307,17 @@ impl Git {
         Ok((said.exit == 0 && !text.is_empty()).then(|| text.to_owned()))
     }
 
+    /// Returns whether the repository has a commit: git collects what no name leads to.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub async fn has_commit(&self, commit: &str) -> Result<bool> {
+        Ok(self
+            .resolve(&format!("{commit}^{{commit}}"))
+            .await?
+            .is_some())
+    }
+
     /// Writes the folder's files as a tree, except files that git ignores and the names in `left_out`. Returns the tree's id,
     /// and the paths that could not be added, as `add_all` does. The person's index does not change.
     ///

@@ -420,23 +420,24 @@ impl Plan {
     pub fn asks_about(&self, task: TaskId) -> bool {
         let reported =
             |attempt: &Attempt| attempt.task == task && attempt.state == AttemptState::Reported;
-        let fails = |ask: &ModelQuestion| match &ask.subject {
-            ModelQuestionKind::Judge(id) if ask.error.is_some() => {
-                self.attempt(id).is_some_and(reported)
-            }
-            _ => false,
-        };
+        let fails =
+            |ask: &ModelQuestion| ask.error.is_some() && self.judged(ask).is_some_and(reported);
         let asked = self.open_questions().any(|open| open.task == Some(task));
         asked || self.open_asks().any(fails)
+    }
+
+    /// Returns the attempt whose result a question to the model is to judge, if it is one of that kind.
+    pub fn judged(&self, ask: &ModelQuestion) -> Option<&Attempt> {
+        match &ask.subject {
+            ModelQuestionKind::Judge(command) => self.attempt(command),
+            _ => None,
+        }
     }
 
     /// Returns whether a person has to say how to go on after a question to the model that failed: not where facts settle the result
     /// that it was to judge, nor beside an open question about the same failure.
     pub fn needs_person(&self, ask: &ModelQuestion) -> bool {
-        let judged = match &ask.subject {
-            ModelQuestionKind::Judge(command) => self.attempt(command),
-            _ => None,
-        };
+        let judged = self.judged(ask);
         let settled = ask.away.is_none() && judged.is_some_and(|attempt| !acceptable(attempt));
         let asked = |question: &HumanQuestion| {
             let other = question.ask.as_ref().and_then(|id| self.ask(id));

@@ -238,7 +238,7 @@ fn verdict_needs_its_fields() {
     insta::assert_snapshot!(judged(&attempt, &verdict("mark all done")).unwrap_err(), @"`decision` must be next, retry, replan or abort");
     insta::assert_snapshot!(without("next", "result_summary").unwrap_err(), @"`next` needs a `result_summary`");
     without("next", "feedback").unwrap();
-    // Why it is not accepted is what the agent is told then.
+    // Why it is not accepted is the feedback then.
     let told = without("retry", "feedback").unwrap();
     assert_eq!(told.feedback, told.reason);
     without("retry", "result_summary").unwrap();

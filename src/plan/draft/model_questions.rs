@@ -100,11 +100,7 @@ impl Draft<'_> {
     pub fn ask_about_model(&mut self, id: &AskId) -> Result {
         let ask = self.open_ask(id)?;
         let error = ask.error.as_deref().ok_or(Refusal::UnknownAsk)?;
-        let judged = match &ask.subject {
-            ModelQuestionKind::Judge(command) => self.plan.attempt(command),
-            _ => None,
-        };
-        let task = judged.map(|attempt| attempt.task);
+        let task = self.plan.judged(&ask).map(|attempt| attempt.task);
         let what = word(&ask.subject);
         let reason = match ask.away {
             Some(_) => {
