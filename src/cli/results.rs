@@ -197,7 +197,7 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
     } else {
         let goal = one_line(&results.head.name, 60);
         let message = format!("Merge {branch}: {goal}\n\nThe results of plan {plan}.");
-        project.take_over(&commit, &message).await
+        project.take_over(&commit, &message, plan.as_str()).await
     };
     match taken.map_err(|error| locked(error, app, plan))? {
         TakeOver::Done { from, to } => {

@@ -388,7 +388,10 @@ async fn try_move(settings: &DaemonSettings, gathering: &Gathering) -> Result<Br
     let (project, line) = (gathering.project().await?, &gathering.line);
     let branch = IntegrationBranch::branch(&settings.plan);
     let shown = line.shown.as_deref();
-    let moved = project.move_branch(&branch, &line.tip, shown).await?;
+    let moved = match shown.filter(|_| line.moved_from.is_some()) {
+        Some(at) if project.git().has_commit(at).await? => BranchMove::Ahead(at.to_owned()),
+        _ => project.move_branch(&branch, &line.tip, shown).await?,
+    };
     let was = shown.map_or("not there".to_owned(), |at| format!("at `{at}`"));
     let (found, reason) = match moved {
         BranchMove::There => return Ok(BranchReport::There(line.tip.clone())),
@@ -409,7 +412,11 @@ async fn try_move(settings: &DaemonSettings, gathering: &Gathering) -> Result<Br
         BranchMove::Ahead(head) => {
             let (plan, onto) = (&settings.plan, line.tip.clone());
             let message = format!("Take in what was put onto {branch}\n\nPlan {plan}.");
-            match project.join(&onto, &head, &message).await? {
+            let joined = match &line.moved_from {
+                Some(was) => project.merge_since(was, &head, &onto, &message).await,
+                None => project.join(&onto, &head, &message).await,
+            };
+            match joined? {
                 Merged::Commit(commit) => {
                     let joined = PendingMerge {
                         onto,

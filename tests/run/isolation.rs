@@ -256,6 +256,51 @@ fn human_commits_on_branch_ask_and_are_kept() {
 }
 
 #[test]
+fn results_that_a_person_took_off_or_amended_stay_so() {
+    for amended in [false, true] {
+        let Some(scene) = isolated("") else { return };
+        let folder = scene.project.folder.clone();
+        let _agent = scene.agent(move |command| {
+            write(command, &format!("{}.txt", command.task()), "made\n");
+            if command.task() == 2 {
+                let branch = format!("plan-agent/{}", command.field("plan").unwrap());
+                wait_until("the first result is on the branch", || {
+                    git(&folder, ["ls-tree", "--name-only", &branch]).contains("1.txt")
+                });
+                let before = format!("{branch}~1");
+                let to = match amended {
+                    false => before,
+                    true => {
+                        git(&folder, ["switch", "--quiet", "--detach", &branch]);
+                        fs::write(folder.join("1.txt"), "amended\n").unwrap();
+                        git(&folder, "commit --quiet --all --amend -m amended");
+                        let amended = git(&folder, "rev-parse HEAD");
+                        git(&folder, "switch --quiet main");
+                        amended.trim().to_owned()
+                    }
+                };
+                git(&folder, ["branch", "--force", &branch, &to]);
+            }
+            Act::success("done")
+        });
+        scene.refuses(4, "run --plan chain.md", "somebody else moved the branch");
+        scene.works("answer accept");
+        scene.exits(0, "resume");
+        let branch = format!("plan-agent/{}", scene.plan());
+        let names = ["ls-tree", "--name-only", &branch];
+        let has_first = scene.project.git(names).contains("1.txt");
+        assert_eq!(has_first, amended);
+        if amended {
+            assert_eq!(scene.result("1.txt"), "amended\n");
+        }
+        for name in ["2.txt", "3.txt"] {
+            assert_eq!(scene.result(name), "made\n");
+        }
+        scene.project.sound();
+    }
+}
+
+#[test]
 fn checked_out_branch_is_not_moved_and_result_kept() {
     for answer in ["retry", "abort"] {
         let Some(scene) = isolated("") else { return };

@@ -362,6 +362,36 @@ fn squashed_results_are_one_commit_and_count_as_merged() {
 }
 
 #[test]
+fn results_that_go_on_after_a_squash_do_not_conflict_with_it() {
+    for again in ["merge", "merge --squash"] {
+        let Some(scene) = clean("") else { return };
+        scene.results();
+        scene.works("merge --squash");
+        let script = scene.env.read("agent.sh");
+        let changes = script.replace("echo made", "echo changed");
+        assert_ne!(changes, script);
+        scene.env.write("agent.sh", &changes);
+        scene.works("add More --after 1");
+        scene.exits(0, "resume --no-input");
+        has(scene.works(again), " are in `main`");
+        assert_eq!(scene.env.read("project/new/made.txt"), "changed\n");
+        has(scene.works(again), "`main` contains the results");
+        lacks(&scene.exits(0, "prune").stdout, "not merged");
+        scene.project.sound();
+    }
+}
+
+#[test]
+fn squash_that_was_taken_back_is_taken_over_again() {
+    let Some(scene) = clean("") else { return };
+    scene.results();
+    scene.works("merge --squash");
+    scene.project.git("reset --quiet --hard HEAD^");
+    has(scene.works("merge --squash"), " are in `main`");
+    assert_eq!(scene.env.read("project/new/made.txt"), "made\n");
+}
+
+#[test]
 fn merge_refuses_only_what_would_change_files_of_the_person() {
     type Prepare = fn(&Clean);
     let rows: [(&str, Prepare, &[&str]); 8] = [

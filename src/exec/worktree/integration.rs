@@ -59,8 +59,7 @@ impl Project {
             }
             _ => drop(self.git.bytes(merge, &[onto, head]).await?),
         }
-        let words = [&*tree, "-p", onto, "-p", head, "-m", message];
-        let commit = self.git.line("commit-tree", &words).await;
+        let commit = self.commit_tree(&tree, &[onto, head], message).await;
         commit.map(Merged::Commit)
     }
 
@@ -73,6 +72,48 @@ impl Project {
             return Ok(Merged::Commit(head.to_owned()));
         }
         self.merge(onto, head, message).await
+    }
+
+    /// As [`Self::merge`], of what was changed since `base`, a commit that `head` contains: the files of `onto` count as made from
+    /// it, whatever its history says.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`](crate::exec::Git::bytes).
+    pub async fn merge_since(
+        &self,
+        base: &str,
+        onto: &str,
+        head: &str,
+        message: &str,
+    ) -> Result<Merged> {
+        if self.git.has(head, onto).await? {
+            return Ok(Merged::Commit(onto.to_owned()));
+        }
+        let made_from_base = self.commit_tree(onto, &[base], message).await?;
+        match self.merge(&made_from_base, head, message).await? {
+            Merged::Commit(merged) => {
+                let commit = self.commit_tree(&merged, &[onto, head], message).await;
+                commit.map(Merged::Commit)
+            }
+            conflict => Ok(conflict),
+        }
+    }
+
+    /// Creates a commit with the files of another one, and returns it.
+    pub(super) async fn commit_tree(
+        &self,
+        files_of: &str,
+        parents: &[&str],
+        message: &str,
+    ) -> Result<String> {
+        let tree = format!("{files_of}^{{tree}}");
+        let parents = parents.iter().flat_map(|parent| ["-p", *parent]);
+        let words: Vec<&str> = [&*tree]
+            .into_iter()
+            .chain(parents)
+            .chain(["-m", message])
+            .collect();
+        self.git.line("commit-tree", &words).await
     }
 
     /// Returns the conflicting places of the files in a tree that was merged aside.

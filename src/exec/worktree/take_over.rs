@@ -9,6 +9,8 @@ use crate::exec::git::{GitError, Result, blocking};
 
 /// Names that are no branches, below which the results are kept that were taken over as one commit.
 const SQUASHED: &str = "refs/plan-agent/squashed";
+/// The same for the commits of the person that contain their changes.
+const SQUASHED_INTO: &str = "refs/plan-agent/squashed-into";
 
 /// What came of taking results over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,12 +31,12 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes), such as that another merge is unfinished.
-    pub async fn take_over(&self, commit: &str, message: &str) -> Result<TakeOver> {
+    pub async fn take_over(&self, commit: &str, message: &str, plan: &str) -> Result<TakeOver> {
         let from = self.git.line("rev-parse HEAD^{commit}", &[]).await?;
         if self.git.has(commit, &from).await? {
             return Ok(TakeOver::Already);
         }
-        let to = match self.join(&from, commit, message).await? {
+        let to = match self.join_results(&from, commit, message, plan).await? {
             Merged::Commit(to) => to,
             Merged::Conflict { files, .. } => return Ok(TakeOver::Conflict(files)),
         };
@@ -52,25 +54,49 @@ impl Project {
     /// As [`Self::take_over`].
     pub async fn squash(&self, commit: &str, message: &str, plan: &str) -> Result<TakeOver> {
         let from = self.git.line("rev-parse HEAD^{commit}", &[]).await?;
-        let joined = match self.join(&from, commit, message).await? {
+        let joined = match self.join_results(&from, commit, message, plan).await? {
             Merged::Commit(joined) => joined,
             Merged::Conflict { files, .. } => return Ok(TakeOver::Conflict(files)),
         };
-        let (before, tree) = (self.tree(&from).await?, self.tree(&joined).await?);
-        let taken = match before == tree {
+        let taken = match self.tree(&from).await? == self.tree(&joined).await? {
             true => TakeOver::Already,
             false => {
-                let words = [&*tree, "-p", &from, "-m", message];
-                let to = self.git.line("commit-tree", &words).await?;
-                self.move_to(from, to).await?
+                let to = self.commit_tree(&joined, &[&from], message).await?;
+                self.move_to(from.clone(), to).await?
             }
         };
+        let into = match &taken {
+            TakeOver::Done { to, .. } => to,
+            TakeOver::Already => &from,
+            _ => return Ok(taken),
+        };
         // Last: after a kill before it, a further call finds nothing to change, and does only this.
-        if let TakeOver::Done { .. } | TakeOver::Already = taken {
-            let name = format!("{SQUASHED}/{plan}");
-            self.keep_aside(&name, commit).await?;
+        let kept = [(SQUASHED_INTO, &**into), (SQUASHED, commit)];
+        for (names, commit) in kept {
+            self.keep_aside(&format!("{names}/{plan}"), commit).await?;
         }
         Ok(taken)
+    }
+
+    /// Joins results with a commit of the person. What was taken over of the plan as one commit before counts as known there:
+    /// else all that was changed again since would conflict with itself.
+    async fn join_results(
+        &self,
+        from: &str,
+        commit: &str,
+        message: &str,
+        plan: &str,
+    ) -> Result<Merged> {
+        let git = &self.git;
+        let squashed = git.resolve(&format!("{SQUASHED}/{plan}")).await?;
+        let into = git.resolve(&format!("{SQUASHED_INTO}/{plan}")).await?;
+        if let (Some(squashed), Some(into)) = (squashed, into)
+            && git.has(&into, from).await?
+            && git.has(&squashed, commit).await?
+        {
+            return self.merge_since(&squashed, from, commit, message).await;
+        }
+        self.join(from, commit, message).await
     }
 
     async fn tree(&self, commit: &str) -> Result<String> {

@@ -1,5 +1,7 @@
 //! Operations on the integration branch that collects a plan's results, for plans whose tasks have worktrees.
 
+use std::mem;
+
 use super::*;
 
 impl Draft<'_> {
@@ -27,6 +29,7 @@ impl Draft<'_> {
                 tip: base.to_owned(),
                 shown: None,
                 elsewhere: None,
+                moved_from: None,
                 folder: String::new(),
             },
         };
@@ -146,7 +149,7 @@ impl Draft<'_> {
     pub fn branch_joined(&mut self, merge: &PendingMerge) -> Result {
         refuse_if(self.line()?.tip != merge.onto, Refusal::Outdated)?;
         self.move_tip(merge.commit.clone());
-        Ok(())
+        self.change_line(|line| line.moved_from = None)
     }
 
     /// Records what a person did with the results. Where their branch is `gone` with that, a plan that goes on makes it again.
@@ -166,9 +169,11 @@ impl Draft<'_> {
     /// Reads the branch again, or continues from the commit to which it was moved.
     pub(super) fn release_branch(&mut self, go_on: bool) -> Result {
         self.change_line(|line| {
-            let found = line.elsewhere.take();
-            if go_on {
-                line.shown = found.filter(|found| !found.is_empty());
+            let found = line.elsewhere.take().filter(|found| !found.is_empty());
+            if go_on && line.shown != found {
+                let was = mem::replace(&mut line.shown, found);
+                let was = line.moved_from.take().or(was);
+                line.moved_from = was.filter(|_| line.shown.is_some());
             }
         })
     }

@@ -21,6 +21,9 @@ pub struct IntegrationBranch {
     /// The commit to which a person or another program has moved it, empty if it was deleted: it is not moved until a human has
     /// answered.
     pub elsewhere: Option<String>,
+    /// The commit at which it was before a human let it go on from elsewhere, until what was changed there is part of the results.
+    #[serde(default)]
+    pub moved_from: Option<String>,
     /// The folder of the plan's worktrees; absolute.
     pub folder: String,
 }
