@@ -424,7 +424,7 @@ pub async fn leftovers(app: &App, head: &PlanHead) -> Result<Vec<String>> {
     Ok(commands)
 }
 
-/// Returns how many worktrees and branches of a plan were removed, and how many were kept because they are not merged.
+/// Returns how many worktrees and branches of a plan were removed, and how many would be if they were named.
 async fn prune_plan(
     app: &App,
     plan: &PlanId,
@@ -433,7 +433,8 @@ async fn prune_plan(
     let Some(results) = Results::open(app, plan, false).await? else {
         return Ok((0, 0));
     };
-    let (project, mut gone, mut kept) = (&results.project, Vec::new(), 0);
+    let (project, mut gone) = (&results.project, Vec::new());
+    let (mut kept, mut stay) = (0, 0);
     project.remove_checks().await?;
     let mut named = |branch: &str| {
         let at = unmerged.iter().position(|name| name == branch);
@@ -448,10 +449,18 @@ async fn prune_plan(
             }
             let existed = place.folder.exists();
             if !project.remove_worktree(place, true).await? {
-                kept += 1;
                 let folder = shown_from_here(&place.folder);
                 let said = format!("kept: `{folder}` has work in no commit (`{branch}`)");
                 app.say(&said)?;
+                if force {
+                    stay += 1;
+                    let remove = format!("rm -rf {}", quoted(&folder));
+                    complain(&format!(
+                        "Hint: `{remove}` removes it, with all that is in it\n"
+                    ));
+                } else {
+                    kept += 1;
+                }
                 continue;
             }
             gone.extend(existed.then(|| format!("the worktree of `{branch}`")));
@@ -480,7 +489,7 @@ async fn prune_plan(
     if !gone.is_empty() {
         results.log(app, ResultsMove::Pruned, &removed).await?;
     }
-    if kept == 0 && project.at_branch(&results.branch).await?.is_none() {
+    if kept + stay == 0 && project.at_branch(&results.branch).await?.is_none() {
         remove_folder(results.line.folder.into()).await?;
     }
     Ok((gone.len(), kept))

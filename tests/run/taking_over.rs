@@ -582,6 +582,36 @@ fn prune_removes_only_what_is_merged_or_named() {
 }
 
 #[test]
+fn worktree_that_is_none_any_more_is_pruned_as_the_hint_says() {
+    let Some(scene) = clean("") else { return };
+    let script = scene.env.read("agent.sh");
+    let leaves = format!("mkdir built; echo x > built/out\n{script}");
+    scene.env.write("agent.sh", &leaves);
+    scene.results();
+    scene.works("merge");
+    let task = format!("plan-agent-task/{}/1", plan_id(&scene.scene));
+    let listed = scene.project.git("worktree list --porcelain");
+    let folder = listed
+        .lines()
+        .filter_map(|line| line.strip_prefix("worktree "));
+    let folder = folder.last().unwrap();
+    fs::remove_file(format!("{folder}/.git")).unwrap();
+    let ran = scene.exits(0, ["prune", "--unmerged", &task]);
+    ran.has_stdout("kept: ");
+    let (_, hint) = ran.stderr.split_once("Hint: `rm -rf ").unwrap();
+    let (shown, _) = hint.split_once('`').unwrap();
+    let shown = scene.env.path(shown);
+    assert_eq!(
+        shown.canonicalize().unwrap(),
+        Path::new(folder).canonicalize().unwrap()
+    );
+    lacks(&ran.stderr, "--unmerged NAME");
+    fs::remove_dir_all(shown).unwrap();
+    let removed = format!("removed `{task}`");
+    scene.exits(0, "prune").has_stdout(removed);
+}
+
+#[test]
 fn what_a_branch_has_beyond_the_plan_is_said_when_it_is_merged() {
     let Some(scene) = clean("") else { return };
     let branch = scene.results();

@@ -1,6 +1,8 @@
 //! How accepted results come together: histories are merged without a work tree, and a branch is moved only when no commit is
 //! lost by that.
 
+use std::path::Path;
+
 use super::{Project, list};
 use crate::exec::git::{Result, names};
 use crate::wire::text::clip;
@@ -180,7 +182,7 @@ impl Project {
         }
     }
 
-    /// Returns the folder in which a branch is checked out, if it is.
+    /// Returns the folder in which a branch is checked out, if it is. A worktree whose folder somebody has deleted does not count.
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).
@@ -193,7 +195,7 @@ impl Project {
                 folder = self.main_worktree();
             } else if let Some(path) = line.strip_prefix("worktree ") {
                 path.clone_into(&mut folder);
-            } else if line == name {
+            } else if line == name && Path::new(&folder).exists() {
                 return Ok(Some(folder));
             }
         }
