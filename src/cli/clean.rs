@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 
-use super::{App, Exit, Failure, Result, can_ask, complain, confirm, results, shown_from_here};
+use super::{App, Exit, Failure, Result, can_ask, confirm, results, shown_from_here};
 use crate::config::Layout;
 use crate::exec::remove_folder;
 use crate::plan::counted;
@@ -49,7 +49,13 @@ pub async fn clean(yes: bool, app: &App) -> Result {
                 left.retain(|line| !commands.contains(line));
                 left.extend(commands);
             }
-            Err(error) => complain(&error.text()),
+            Err(error) => {
+                let stay = format!(
+                    "the branches of plan `{}` and its worktrees, if it has any, are not listed",
+                    plan.head.id
+                );
+                error.complain(&stay);
+            }
         }
     }
     let program = &app.program;
