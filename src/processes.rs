@@ -16,6 +16,8 @@ pub struct Process {
     pub began: u64,
     /// It has ended, and its parent has not waited for it yet.
     pub ended: bool,
+    /// A signal keeps it from running, such as that of Ctrl-Z.
+    pub suspended: bool,
 }
 
 /// Ticks of the kernel in a second: this is 100 wherever Linux shows them to processes.
@@ -75,6 +77,7 @@ fn parse(pid: u32, stat: &str) -> Option<Process> {
         used: [11, 12, 13, 14].into_iter().filter_map(number).sum(),
         began: number(19)?,
         ended: matches!(fields.first(), Some(&("Z" | "X"))),
+        suspended: matches!(fields.first(), Some(&("T" | "t"))),
     })
 }
 
@@ -93,9 +96,11 @@ mod tests {
             used: 100,
             began: 500,
             ended: false,
+            suspended: false,
         };
         assert_eq!(process, expected);
         assert!(parse(42, &stat.replace(" S ", " Z ")).unwrap().ended);
+        assert!(parse(42, &stat.replace(" S ", " T ")).unwrap().suspended);
         assert!(parse(42, "42 (a").is_none());
     }
 

@@ -288,6 +288,47 @@ fn live_area_is_off_where_it_cannot_be_drawn_or_is_not_wanted() {
     lacks(&piped.stdout, ["\u{1b}", "\u{7}", "tasks done ·"]);
 }
 
+/// In the background of a shell the terminal is the shell's: nothing is drawn or read there, and the plan goes on.
+#[test]
+fn run_in_the_background_of_a_shell_goes_on() {
+    if Command::new("setsid").arg("--version").output().is_err() {
+        return skip("there is no `setsid`");
+    }
+    let mut env = with_lanes(100, 1);
+    env.set("PS1", "");
+    let waits = "until [ -e \"$GO\" ]; do sleep 0.02; done; exit 1";
+    let failing = FAILING.replace("echo cannot bind port 8081 >&2; exit 1", waits);
+    assert_ne!(failing, FAILING);
+    env.write("failing.md", &failing);
+    let (_shell, mut terminal) = env.start_shell_on_terminal();
+    terminal.type_keys("\"$1\" run --plan failing.md --agent shell\n");
+    terminal.await_shown("1 · Serve: dispatched");
+    terminal.await_shown("░");
+    terminal.type_keys("\u{1a}");
+    terminal.await_shown("Stopped");
+    for command in ["status", "plans"] {
+        env.exits(0, command)
+            .has_stderr(["is suspended", "Hint: `bg` or `fg`"]);
+    }
+    terminal.type_keys("bg\n");
+    wait_until("the plan goes on", || {
+        !env.run("plans").stderr.contains("is suspended")
+    });
+    let before = terminal.shown().len();
+    env.write("go", "");
+    wait_until("it asks", || env.run("questions").stdout.contains("skip"));
+    terminal.await_shown("? asks you about task 1");
+    // Keys are the shell's, and to read them would stop the plan.
+    terminal.type_keys("echo typed-$((40 + 2))\n");
+    terminal.await_shown("typed-42");
+    lacks(env.exits(0, "status").stderr, "is suspended");
+    let beside = terminal.shown()[before..].to_owned();
+    lacks(&beside, ["\u{1b}[J", "task 1 · Serve? "]);
+    terminal.type_keys("fg\n");
+    terminal.answer("task 1 · Serve? ", "skip not today");
+    terminal.await_shown("MISSION.md");
+}
+
 #[test]
 fn question_stands_alone_below_what_stays() {
     let env = with_lanes(100, 1);

@@ -4,14 +4,14 @@ use std::io::{BufRead as _, IsTerminal as _, Read as _, stderr, stdin};
 
 use anyhow::anyhow;
 
-use super::{Failure, Result, beside, complain};
+use super::{Failure, Result, beside, complain, in_foreground};
 
 /// The most bytes of an answer that are read.
 const MOST: u64 = 4096;
 
-/// Returns whether a person can be asked: both sides of the conversation are a terminal.
+/// Returns whether a person can be asked: both sides of the conversation are a terminal, in whose foreground this program is.
 pub fn can_ask() -> bool {
-    stdin().is_terminal() && stderr().is_terminal()
+    stdin().is_terminal() && stderr().is_terminal() && in_foreground()
 }
 
 /// Asks on the terminal; anything but yes is no.

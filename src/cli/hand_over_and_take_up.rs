@@ -169,6 +169,7 @@ impl Work {
         let (app, plan) = (&self.app, &head.id);
         let (offered, mut said) = (Instant::now(), None);
         let mut carried_out = Vec::new();
+        app.warn_of_suspended_daemon();
         loop {
             let daemon = app.volumes.running();
             let gone = daemon.is_none();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::sleep;
 
-use super::{App, Failure, Output, terminal_size};
+use super::{App, Failure, Output, in_foreground, terminal_size};
 use crate::plan::{CommandId, PlanId, Time};
 use crate::view::{AgentSays, AtWork, Screen, WorkRow};
 use crate::worker::AgentNow;
@@ -31,7 +31,7 @@ static DRAWN: Mutex<bool> = Mutex::new(false);
 /// Takes the area away, and keeps it away as long as the guard lives. It comes again with the next tick.
 pub fn put_aside() -> MutexGuard<'static, bool> {
     let mut drawn = DRAWN.lock();
-    if mem::take(&mut *drawn) {
+    if mem::take(&mut *drawn) && in_foreground() {
         // Whatever is printed next finds out that the terminal is gone.
         drop(io::stdout().write_all(b"\r\x1b[J"));
     }
@@ -100,8 +100,8 @@ impl LiveArea {
     }
 
     fn draw_once(&mut self, app: &App) -> Result<bool, Failure> {
-        let Some((columns, rows)) = terminal_size().filter(|(columns, _)| *columns >= NARROWEST)
-        else {
+        let size = terminal_size().filter(|(columns, _)| *columns >= NARROWEST);
+        let Some((columns, rows)) = size.filter(|_| in_foreground()) else {
             drop(put_aside());
             return Ok(true);
         };

@@ -72,7 +72,7 @@ use self::line_wrapping::{columns, wrap};
 use self::model_choice::{models, on_path};
 use self::new_plan::{NewPlan, Wanted};
 use self::opened_app::{Access, App, BY, CommandStart};
-use self::output::{Output, complain, shown_from_here, terminal_size};
+use self::output::{Output, complain, in_foreground, shown_from_here, terminal_size};
 use self::run_terminal::Foreground;
 use self::signals::{Ended, LentTerminal, beside, ended, lend_terminal, unless};
 use self::team_file::TeamFile;

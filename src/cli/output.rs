@@ -4,7 +4,8 @@
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
-use rustix::termios::tcgetwinsize;
+use rustix::process::getpgrp;
+use rustix::termios::{tcgetpgrp, tcgetwinsize};
 use serde::Serialize;
 
 use super::live_area::put_aside;
@@ -32,6 +33,13 @@ pub struct Output {
 pub fn terminal_size() -> Option<(usize, usize)> {
     let size = tcgetwinsize(io::stdout()).ok()?;
     Some((size.ws_col.into(), size.ws_row.into()))
+}
+
+/// Returns whether the terminal, if there is one, is this program's now. In the background of a shell (`&`, Ctrl-Z and `bg`) the
+/// shell writes there, and to read or set it would stop this process.
+pub fn in_foreground() -> bool {
+    let group = tcgetpgrp(io::stdin()).or_else(|_| tcgetpgrp(io::stdout()));
+    group.map_or(true, |group| group == getpgrp())
 }
 
 impl Output {

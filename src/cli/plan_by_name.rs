@@ -8,6 +8,7 @@ use crate::plan::{
 };
 use crate::store::ListedPlan;
 use crate::view::{ProgramName, StateWord};
+use crate::volumes::DaemonInfo;
 use crate::wire::one_line;
 
 /// The longest name in a list of candidates.
@@ -159,6 +160,17 @@ impl App {
     /// Returns the process that carries out plans here, if one does.
     pub fn daemon(&self) -> Option<u32> {
         self.volumes.running().map(|daemon| daemon.pid)
+    }
+
+    /// Says that the daemon here does nothing, if a signal keeps it from running.
+    pub fn warn_of_suspended_daemon(&self) {
+        if let Some(DaemonInfo { pid, .. }) =
+            self.volumes.running().filter(DaemonInfo::is_suspended)
+        {
+            complain(&format!(
+                "! the daemon (pid {pid}) is suspended, and its plans stand still\nHint: `bg` or `fg` in its terminal, or `kill -CONT {pid}`, lets it go on\n"
+            ));
+        }
     }
 }
 

@@ -5,13 +5,11 @@ use std::io::{self, ErrorKind, Write, stdin, stdout};
 
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
-use rustix::termios::{
-    LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr, ttyname,
-};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr, ttyname};
 use textwrap::core::display_width;
 use tokio::net::unix::pipe::Receiver;
 
-use super::{Output, Result, columns, wrap};
+use super::{Output, Result, columns, in_foreground, wrap};
 use crate::plan::unless_empty;
 
 /// The longest line that is taken, in bytes.
@@ -50,7 +48,7 @@ static ON_SCREEN: Mutex<String> = Mutex::new(String::new());
 /// Those of the stream.
 pub fn print_above(text: &str, stream: &mut impl Write) -> io::Result<()> {
     let line = ON_SCREEN.lock();
-    match line.is_empty() {
+    match line.is_empty() || !in_foreground() {
         true => stream.write_all(text.as_bytes()),
         false => stream.write_all(format!("{}{text}{line}", wiped(&line)).as_bytes()),
     }
@@ -134,7 +132,7 @@ impl Prompt {
     pub fn hide(&self, output: Output) -> Result {
         let mut shown = ON_SCREEN.lock();
         let line = std::mem::take(&mut *shown);
-        match line.is_empty() {
+        match line.is_empty() || !in_foreground() {
             true => Ok(()),
             false => output.text(&wiped(&line)),
         }
@@ -166,6 +164,10 @@ impl Prompt {
             };
             let mut bytes = [0; 4096];
             let readable = keys.readable().await;
+            if !in_foreground() {
+                // What is typed is the shell's.
+                return std::future::pending().await;
+            }
             let count = match readable.and_then(|()| keys.try_read(&mut bytes)) {
                 Ok(count @ 1..) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
@@ -201,9 +203,7 @@ impl Prompt {
         let Ok(now) = tcgetattr(&terminal) else {
             return;
         };
-        // To set the terminal in the background would stop this process.
-        let elsewhere = tcgetpgrp(&terminal).is_ok_and(|group| group != rustix::process::getpgrp());
-        if !now.local_modes.intersects(modes) || elsewhere {
+        if !now.local_modes.intersects(modes) || !in_foreground() {
             return;
         }
         let mut keys = now.clone();
@@ -214,7 +214,7 @@ impl Prompt {
     }
 
     fn give_back(&mut self) {
-        if let Some(before) = self.before.take() {
+        if let Some(before) = self.before.take().filter(|_| in_foreground()) {
             // A terminal that is gone needs nothing.
             tcsetattr(stdin(), OptionalActions::Now, &before).ok();
         }

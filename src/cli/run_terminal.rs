@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use self::super::{
-    App, CarryOut, Ended, Exit, Failure, Result, Work, complain, exit_of, live_area,
+    App, CarryOut, Ended, Exit, Failure, Result, Work, complain, exit_of, in_foreground, live_area,
     shown_from_here,
 };
 use super::edit_plan::PlanEdit;
@@ -49,7 +49,8 @@ const MOST: usize = 6;
 
 /// Returns whether a person sits at this terminal and may be asked.
 pub fn may_ask(how: &CarryOut) -> bool {
-    !how.no_input && !how.json && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+    let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    !how.no_input && !how.json && terminal && in_foreground()
 }
 
 /// Follows one plan.
@@ -187,6 +188,11 @@ impl<'a> Foreground<'a> {
         Ok(())
     }
 
+    /// Returns whether questions are put to the person on this terminal now.
+    fn asks_here(&self) -> bool {
+        self.asks && in_foreground()
+    }
+
     /// Shows every change, and then what is asked: a question never stands above the change that led to it.
     async fn show(&mut self) -> Result {
         loop {
@@ -213,8 +219,8 @@ impl<'a> Foreground<'a> {
                     }
                 }
             }
-            if !self.asks {
-                return Ok(());
+            if !self.asks_here() {
+                return self.ask(None);
             }
             let (asked, paint) = (self.asked.clone(), self.app.out.paint);
             let read = self.app.read(&self.plan, move |plan, seq| {
@@ -230,7 +236,8 @@ impl<'a> Foreground<'a> {
     /// Returns what is printed of a change for a person.
     async fn lines_of(&mut self, change: &Change) -> Result<Vec<String>> {
         let time = view::clock_time(change.at, &TimeZone::system());
-        let silent = self.how.json || self.how.quiet || self.asks;
+        let asks_here = self.asks_here();
+        let silent = self.how.json || self.how.quiet || asks_here;
         let mut lines = Vec::new();
         for row in &change.delta.rows {
             match row {
@@ -244,7 +251,7 @@ impl<'a> Foreground<'a> {
         }
         for event in change.delta.events.iter().filter(|_| !self.how.json) {
             // A question is put to the person in full.
-            let asked = self.asks && matches!(event, Event::Asked { .. });
+            let asked = asks_here && matches!(event, Event::Asked { .. });
             if asked || is_followed(event, &change.delta.events) {
                 continue;
             }
@@ -259,10 +266,9 @@ impl<'a> Foreground<'a> {
             let (time, text) = (paint.text(Style::Dim, &time), paint.text(style, &text));
             lines.push(format!("{time} {text}"));
             if let Event::Planned { .. } = event {
-                let asks = self.asks;
                 let tasks = self.app.read(&self.plan, move |plan, _| {
                     // A review shows them in full.
-                    match asks && plan.head().review == ReviewPolicy::Wanted {
+                    match asks_here && plan.head().review == ReviewPolicy::Wanted {
                         true => Vec::new(),
                         false => view::tasks(plan),
                     }

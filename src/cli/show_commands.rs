@@ -55,7 +55,9 @@ pub async fn plans(args: &PlansArgs, app: &App) -> Result {
     }
     let (now, paint) = (app.clock.now(), app.out.paint);
     let lines = plans.iter().map(|plan| plan.line(now, paint) + "\n");
-    app.out.prose(&lines.collect::<String>())
+    app.out.prose(&lines.collect::<String>())?;
+    app.warn_of_suspended_daemon();
+    Ok(())
 }
 
 /// Lists the open questions of all plans, those of the newest plan first.
@@ -122,6 +124,7 @@ pub async fn status(args: &StatusArgs, app: &App) -> Result {
             }
         }
         if last {
+            app.warn_of_suspended_daemon();
             return Ok(());
         }
         tokio::time::sleep(READ_EVERY).await;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{Cannot, Result, Volumes, VolumesError, machine, read_capped, replace};
 use crate::own_files::{self, FileId, remove_if_there};
 use crate::plan::PlanId;
-use crate::processes::has_ended;
+use crate::processes::{self, has_ended};
 use crate::wire::sha256;
 
 /// A process that only checks whether a daemon runs holds the lock for an instant; a start in that instant tries again.
@@ -51,6 +51,11 @@ impl DaemonInfo {
     pub fn carries_out(&self, plan: &PlanId) -> bool {
         let own = self.plans.as_ref();
         own.is_none_or(|own| own.iter().any(|own| own == plan.as_str()))
+    }
+
+    /// Returns whether a signal keeps its process from running; false where the system does not say.
+    pub fn is_suspended(&self) -> bool {
+        processes::of(self.pid).is_some_and(|process| process.suspended)
     }
 }
 

@@ -276,7 +276,7 @@ impl TestEnv {
 
     /// Runs the program to its end with its output on a terminal of 80 columns, without colours.
     pub fn run_on_terminal(&self, args: impl Args) -> Ran {
-        let (mut running, terminal) = self.on_terminal(args, |_| Stdio::null());
+        let (mut running, terminal) = self.on_terminal(self.command(args), |_| Stdio::null());
         let code = running.wait().code();
         let shown = terminal.ended.recv_timeout(DEADLINE);
         shown.unwrap();
@@ -289,12 +289,18 @@ impl TestEnv {
 
     /// Starts the program for a person at a terminal.
     pub fn start_on_terminal(&self, args: impl Args) -> (Running, Terminal) {
-        self.on_terminal(args, |terminal| terminal.into())
+        self.on_terminal(self.command(args), |terminal| terminal.into())
+    }
+
+    /// Starts an interactive shell on a terminal of its own, where `$1` is the program.
+    pub fn start_shell_on_terminal(&self) -> (Running, Terminal) {
+        let shell = self.command_under(&["setsid", "--ctty", "sh", "-i", "-s"], "");
+        self.on_terminal(shell, |terminal| terminal.into())
     }
 
     fn on_terminal(
         &self,
-        args: impl Args,
+        mut command: Command,
         stdin: impl FnOnce(File) -> Stdio,
     ) -> (Running, Terminal) {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
@@ -311,8 +317,7 @@ impl TestEnv {
             ws_ypixel: 0,
         };
         tcsetwinsize(&terminal, size).unwrap();
-        let child = self
-            .command(args)
+        let child = command
             .env("NO_COLOR", "1")
             .stdin(stdin(terminal.try_clone().unwrap()))
             .stdout(terminal.try_clone().unwrap())

@@ -591,10 +591,10 @@ fn worktree_that_is_none_any_more_is_pruned_as_the_hint_says() {
     scene.works("merge");
     let task = format!("plan-agent-task/{}/1", plan_id(&scene.scene));
     let listed = scene.project.git("worktree list --porcelain");
-    let folder = listed
+    let mut folders = listed
         .lines()
         .filter_map(|line| line.strip_prefix("worktree "));
-    let folder = folder.last().unwrap();
+    let folder = folders.next_back().unwrap();
     fs::remove_file(format!("{folder}/.git")).unwrap();
     let ran = scene.exits(0, ["prune", "--unmerged", &task]);
     ran.has_stdout("kept: ");
