@@ -85,7 +85,7 @@ pub async fn clean(yes: bool, app: &App) -> Result {
         app.forget_confirmed().ok();
     }
     let removed = match keeps {
-        [] => fs::remove_dir_all(what),
+        [] => remove_folder(what.to_owned()).await,
         keeps => empty(what, keeps).map(drop),
     };
     removed.with_context(|| format!("failed to remove all of `{shown}`"))?;

@@ -11,6 +11,7 @@ mod unmergeable_content;
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -510,11 +511,42 @@ async fn mark(git: &Git, name: &str) -> Result<()> {
 /// # Errors
 /// The error of the file system.
 pub async fn remove_folder(folder: PathBuf) -> io::Result<()> {
-    let removed = tokio::task::spawn_blocking(|| fs::remove_dir_all(folder)).await?;
-    match removed {
+    let remove = move || with_rights(&folder, || fs::remove_dir_all(&folder));
+    match tokio::task::spawn_blocking(remove).await? {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Moves or removes a folder. Where agents have made it or folders in it read-only, as Go does with its cache, it is made writable
+/// first; one that cannot be read stays.
+fn with_rights(folder: &Path, act: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    let done = match act() {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            make_writable(folder).and_then(|()| act())
+        }
+        done => done,
+    };
+    let named = |error: io::Error| {
+        let named = format!("`{}`: {error}", folder.display());
+        io::Error::new(error.kind(), named)
+    };
+    done.map_err(named)
+}
+
+fn make_writable(folder: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(folder)?;
+    // What a link leads to is not ours.
+    if !found.is_dir() {
+        return Ok(());
+    }
+    let mut rights = found.permissions();
+    rights.set_mode(rights.mode() | 0o200);
+    fs::set_permissions(folder, rights)?;
+    for entry in fs::read_dir(folder)? {
+        make_writable(&entry?.path())?;
+    }
+    Ok(())
 }
 
 /// The extent of a difference.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::{AGENT_FOLDER, Merged, Project, REMOVED, TaskWorktree, own_repositories};
-use crate::exec::git::{GitError, Result, blocking};
+use super::{AGENT_FOLDER, Merged, Project, REMOVED, TaskWorktree, own_repositories, with_rights};
+use crate::exec::git::{GitError, Result, blocking, names};
 
 /// Names that are no branches, below which the results are kept that were taken over as one commit.
 const SQUASHED: &str = "refs/plan-agent/squashed";
@@ -156,7 +156,11 @@ impl Project {
         let own = format!("! {AGENT_FOLDER}/");
         let on = format!("# branch.head {}", place.branch);
         let status = "status --porcelain=v2 --branch -z";
-        let status = git.names(status, ignored).await?;
+        let said = git.run(status, ignored).await?;
+        if said.exit != 0 || said.err.contains("could not open directory") {
+            return Ok(false);
+        }
+        let status = names(&said.out);
         let is_kept = !status.contains(&on) || git.own_path("locked").exists();
         let mut files = status.iter().filter(|line| !line.starts_with("# "));
         let is_more = files.any(|line| *line != own);
@@ -169,9 +173,9 @@ impl Project {
         let remove = move || {
             fs::create_dir_all(&removed)?;
             let aside = removed.join(folder.file_name().unwrap_or_default());
-            fs::rename(folder, &aside)?;
+            with_rights(&folder, || fs::rename(&folder, &aside))?;
             fs::remove_dir_all(git_dir)?;
-            fs::remove_dir_all(aside)?;
+            with_rights(&aside, || fs::remove_dir_all(&aside))?;
             // What else is in it was cut off by a kill.
             fs::remove_dir(removed).ok();
             Ok(true)

@@ -283,6 +283,44 @@ async fn only_merged_clean_worktree_is_removed() {
     assert_eq!(known, 0, "git knows it no more");
 }
 
+/// Who may do everything, as in a container, meets no such rights.
+#[tokio::test]
+async fn read_only_folders_are_removed_and_unreadable_ones_stay() {
+    let Some((given, place)) = Given::with_worktree().await else {
+        return;
+    };
+    let rights = |folder: &Path, mode: u32| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        fs::set_permissions(folder, mode).unwrap();
+    };
+    let read_only = |folder: &Path| {
+        let cache = folder.join("built/cache");
+        fs::create_dir_all(&cache).unwrap();
+        fs::write(cache.join("file"), "x").unwrap();
+        for folder in [&*cache, &folder.join("built"), folder] {
+            rights(folder, 0o555);
+        }
+    };
+    let unread = place.folder.join("unread");
+    fs::create_dir(&unread).unwrap();
+    fs::write(unread.join("work"), "x").unwrap();
+    rights(&unread, 0);
+    let removed = async || given.project.remove_worktree(&place, true).await.unwrap();
+    assert!(!removed().await, "git cannot see what is in it");
+    rights(&unread, 0o700);
+    fs::remove_dir_all(unread).unwrap();
+    read_only(&place.folder);
+    assert!(removed().await && !place.folder.exists());
+    // What an earlier try has left.
+    let left = given.project.folder.join(REMOVED);
+    read_only(&left.join("task-2"));
+    given.project.remove_checks().await.unwrap();
+    assert!(!left.exists());
+    fs::write(&left, "").unwrap();
+    let error = remove_folder(left.clone()).await.unwrap_err().to_string();
+    assert!(error.contains(left.to_str().unwrap()), "{error}");
+}
+
 #[tokio::test]
 async fn removal_survives_kill_at_any_point() {
     for killed_behind_data in [false, true] {
