@@ -297,24 +297,33 @@ pub async fn discard(args: &OnPlan, app: &App) -> Result {
         );
         return Err(Failure::usage(error).hint(hint));
     }
-    let aside = format!("{ASIDE}/{plan}");
-    let (mut kept, mut last) = (0, String::new());
+    let (aside, git) = (format!("{ASIDE}/{plan}"), project.git());
+    let (mut found, mut stay) = (false, false);
     for (branch, place) in results.branches() {
-        let mut name = "results";
+        let (mut name, mut whole) = ("results", true);
         if let Some(place) = &place {
-            keep_work(project, place).await?;
+            whole = keep_work(project, place).await?;
             name = branch.rsplit('/').next().unwrap_or(name);
         }
+        stay |= !whole;
         let Some(at) = project.at_branch(&branch).await? else {
             continue;
         };
+        found = true;
         // Kept first: a kill between the two loses nothing, and a further call does the rest.
-        project.keep_aside(&format!("{aside}/{name}"), &at).await?;
-        kept += 1;
-        name.clone_into(&mut last);
+        if !git.has(&at, base).await? {
+            project.keep_aside(&format!("{aside}/{name}"), &at).await?;
+        }
         if let Some(place) = &place
             && !project.remove_worktree(place, true).await?
         {
+            if whole {
+                let folder = shown_from_here(&place.folder);
+                complain(&format!(
+                    "! `{folder}` stays: it is locked, or not all of it can be read\n"
+                ));
+            }
+            stay = true;
             continue;
         }
         match project.checked_out(&branch).await? {
@@ -324,32 +333,49 @@ pub async fn discard(args: &OnPlan, app: &App) -> Result {
             None => project.delete_branch(&branch, &at).await?,
         }
     }
-    if kept == 0 {
+    if !found && !stay {
         return app.say(&format!("plan {plan} has no branches"));
     }
     results.log(app, ResultsMove::Discarded, &aside).await?;
-    let said = format!("the results of plan {plan} are discarded; they are kept as `{aside}/…`");
-    app.say(&said)?;
-    complain(&format!(
-        "Hint: `git branch NAME {aside}/{last}` brings them back\n"
-    ));
+    let list = ["--format=%(objectname) %(refname)", &aside];
+    let kept = git.line("for-each-ref", &list).await?;
+    let kept: Vec<_> = kept.lines().filter_map(|it| it.split_once(' ')).collect();
+    let kept_as = format!("they are kept as `{aside}/…`");
+    let how = match (kept.is_empty(), stay) {
+        (false, false) => kept_as,
+        (false, true) => kept_as + ", except what is only in the worktrees that stay",
+        (true, true) => "what was done is only in the worktrees that stay".to_owned(),
+        (true, false) => "nothing of them was in a commit".to_owned(),
+    };
+    app.say(&format!("the results of plan {plan} are discarded; {how}"))?;
+    if kept.is_empty() {
+        return Ok(());
+    }
+    // The name of the one with everything that is kept, if there is one.
+    let commits: Vec<&str> = kept.iter().map(|(at, _)| *at).collect();
+    let last = git.line("merge-base --independent", &commits).await?;
+    let hint = match kept.iter().rfind(|(at, _)| *at == last) {
+        Some((_, name)) => format!("`git branch NAME {name}` brings them back"),
+        None => format!("`git for-each-ref {aside}` lists what `git branch NAME REF` brings back"),
+    };
+    complain(&format!("Hint: {hint}\n"));
     Ok(())
 }
 
-/// Commits what lies in a task's worktree on its branch, if it can be committed.
-async fn keep_work(project: &Project, place: &TaskWorktree) -> Result {
+/// Commits what lies in a task's worktree on its branch. Returns whether it could be committed.
+async fn keep_work(project: &Project, place: &TaskWorktree) -> Result<bool> {
     if !place.folder.exists() {
-        return Ok(());
+        return Ok(true);
     }
     let message = "What was left in the worktree";
     match project.commit_work(place, message).await {
         Err(GitError::Unclear(why)) => {
             let (folder, why) = (shown_from_here(&place.folder), one_line(&why, 200));
             complain(&format!("! `{folder}` stays as it is: {why}\n"));
+            Ok(false)
         }
-        kept => drop(kept?),
+        kept => Ok(kept.map(|_| true)?),
     }
-    Ok(())
 }
 
 /// Removes worktrees whose work is committed, and branches that are merged, of all plans that have ended.

@@ -774,6 +774,7 @@ fn discard_keeps_results_aside() {
     let ran = scene.exits(0, "discard");
     let aside = format!("refs/plan-agent/discarded/{plan}");
     ran.has_stdout(&aside);
+    ran.has_stderr(format!("`git branch NAME {aside}/1`"));
     let half = format!("{aside}/1:half.txt");
     assert_eq!(scene.project.git(["show", &half]), "half\n");
     assert_eq!(scene.project.git("branch --list plan-agent*"), "");
@@ -783,10 +784,36 @@ fn discard_keeps_results_aside() {
         format!("results discarded, kept as {aside}"),
     );
     // Nothing brings them back by accident, and nothing says that they are on the branch.
-    let hint = format!("`git merge {aside}/results`");
+    let hint = format!("`git for-each-ref {aside}`");
     scene.refuses(2, "merge", ["are discarded", &hint]);
     lacks(scene.works("status"), "Results: the branch");
     scene.project.sound();
+}
+
+#[test]
+fn discard_says_what_it_does_not_keep() {
+    let rows = [
+        "rm .git",
+        "git add . && git -c core.hooksPath=/dev/null checkout -q --orphan o && git -c core.hooksPath=/dev/null -c user.name=a -c user.email=a commit -q -m o",
+        "git init --quiet sub; echo x > sub/x",
+    ];
+    for leaves in rows {
+        row(leaves);
+        let Some(scene) = clean("run.max_attempts = 1\n") else {
+            return;
+        };
+        let script = format!("echo half > half.txt\n{leaves}\nexit 1\n");
+        scene.env.write("agent.sh", &script);
+        scene.exits(4, format!("run --no-input --plan one.md {}", scene.agent));
+        let plan = plan_id(&scene.scene);
+        scene.works(["abort", &plan]);
+        let ran = scene.exits(0, "discard");
+        ran.has_stdout("only in the worktrees that stay");
+        ran.has_stderr("stays as it is: ");
+        ran.lacks_stderr("git branch NAME");
+        let kept = scene.project.git("for-each-ref refs/plan-agent");
+        assert_eq!(kept, "");
+    }
 }
 
 /// Files of a worktree keep their permissions.
