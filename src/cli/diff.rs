@@ -90,13 +90,14 @@ async fn of_all(plan: &PlanId, stat: bool, app: &App) -> Result {
         true => DiffDetail::Files,
         false => DiffDetail::Figures,
     };
-    let mut first = None;
+    let (mut first, mut gone) = (None, false);
     for (task, title, source) in tasks {
         let change = match source {
             DiffSource::Shared(attempts) if stat => attempts.join("\n"),
             DiffSource::Shared(mut attempts) => attempts.pop().unwrap_or_default(),
             source => {
                 let change = diff_of(project.as_ref(), source, detail).await?;
+                gone |= change.is_none();
                 String::from_utf8_lossy(&change.unwrap_or_default().0).into_owned()
             }
         };
@@ -112,6 +113,7 @@ async fn of_all(plan: &PlanId, stat: bool, app: &App) -> Result {
         }
     }
     match first {
+        None if gone => complain("nothing is kept of what agents did, if they did anything\n"),
         None => complain("no task has changed a file\n"),
         Some(_) if shared => complain(ONLY_NAMES),
         Some(task) => complain(&format!(

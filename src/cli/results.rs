@@ -10,13 +10,11 @@ use super::{
     App, Failure, MergeArgs, OnPlan, PruneArgs, Result, can_ask, complain, confirm, shown_from_here,
 };
 use crate::exec::{
-    DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference, remove_folder, worktree_of,
+    DISCARDED, DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference, remove_folder,
+    worktree_of,
 };
 use crate::plan::{DAEMON, Draft, IntegrationBranch, Plan, PlanHead, PlanId, ResultsMove, TaskId};
 use crate::wire::{joined, one_line, printable, quoted, short_commit};
-
-/// Names that are no branches, below which discarded results are kept.
-const ASIDE: &str = "refs/plan-agent/discarded";
 
 /// The results of a plan in its project.
 struct Results {
@@ -172,10 +170,10 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
     let place = shown_from_here(Path::new(&results.head.workspace));
     if results.head.results == Some(ResultsMove::Discarded) {
         let error = anyhow!("the results of plan `{plan}` are discarded");
-        let kept = format!("{ASIDE}/{plan}/results");
+        let kept = format!("{DISCARDED}/{plan}/results");
         let hint = match project.git().resolve(&kept).await? {
             Some(_) => format!("`git merge {kept}` takes them over all the same"),
-            None => format!("`git for-each-ref {ASIDE}/{plan}` lists what is kept of the work"),
+            None => format!("`git for-each-ref {DISCARDED}/{plan}` lists what is kept of the work"),
         };
         return Err(Failure::usage(error).hint(hint));
     }
@@ -297,7 +295,7 @@ pub async fn discard(args: &OnPlan, app: &App) -> Result {
         );
         return Err(Failure::usage(error).hint(hint));
     }
-    let (aside, git) = (format!("{ASIDE}/{plan}"), project.git());
+    let (aside, git) = (format!("{DISCARDED}/{plan}"), project.git());
     let (mut found, mut stay) = (false, false);
     for (branch, place) in results.branches() {
         let (mut name, mut whole) = ("results", true);
@@ -442,7 +440,7 @@ pub async fn leftovers(app: &App, head: &PlanHead) -> Result<Vec<String>> {
         commands.push(format!("{git} branch -D {}", branches.join(" ")));
     }
     if head.results == Some(ResultsMove::Discarded) {
-        let aside = format!("{ASIDE}/{}", head.id);
+        let aside = format!("{DISCARDED}/{}", head.id);
         commands.push(format!(
             "{git} for-each-ref --format='delete %(refname)' {aside} | {git} update-ref --stdin"
         ));

@@ -37,7 +37,9 @@ pub use process_group::{
 pub use process_mark::{MarkKind, ProcessMark, end_left_behind, left_behind};
 pub use produced_files::{UNTOUCHED, changed_at, leads_out, produced, with_property};
 pub use repository_config::{Filters, examine, own_filters};
-pub use task_diff::{DiffSource, diff_of, diff_project, find_diff, find_diff_after, worktree_of};
+pub use task_diff::{
+    DISCARDED, DiffSource, diff_of, diff_project, find_diff, find_diff_after, worktree_of,
+};
 pub use test_summary::tests_failed;
 pub use transported_files::{CarriedFiles, LandingPlace};
 pub use worktree::{

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use super::{AGENT_FOLDER, DiffDetail, Filters, Project, TaskWorktree, difference, examine};
 use crate::plan::{Attempt, IntegrationBranch, Plan, PlanHead, PlanId, Task, TaskId};
 
+/// Names that are no branches, below which discarded results are kept.
+pub const DISCARDED: &str = "refs/plan-agent/discarded";
+
 /// Where the change of a task is found.
 #[derive(Debug)]
 pub enum DiffSource {
@@ -12,8 +15,12 @@ pub enum DiffSource {
     Accepted(String, String),
     /// Between the commit where the work left the first one, and its own last commit.
     Work(String, String),
-    /// In the task's worktree, or on its branch when that is gone.
-    Open { place: TaskWorktree, tip: String },
+    /// In the task's worktree, or when that is gone on its branch, or when it is discarded under the name `aside`.
+    Open {
+        place: TaskWorktree,
+        aside: String,
+        tip: String,
+    },
     /// Only the names of the files, a line for each attempt: agents share the workspace.
     Shared(Vec<String>),
 }
@@ -49,15 +56,20 @@ pub async fn diff_of(
         DiffSource::Shared(_) => return Ok(None),
         DiffSource::Accepted(from, to) => (from, to),
         DiffSource::Work(tip, head) => (git.line("merge-base", &[&tip, &head]).await?, head),
-        DiffSource::Open { place, tip } => match project.worktree(&place.folder).await? {
+        DiffSource::Open { place, aside, tip } => match project.worktree(&place.folder).await? {
             Some(worktree) => {
                 let from = worktree.line("merge-base", &[&tip, "HEAD"]).await?;
                 let (to, nested) = worktree.snapshot(&[AGENT_FOLDER]).await?;
                 left_out = nested;
                 (from, to)
             }
+            None if place.folder.exists() => return Err(place.is_none().into()),
             None => {
-                let Some(head) = project.at_branch(&place.branch).await? else {
+                let at = match project.at_branch(&place.branch).await? {
+                    None => git.resolve(&aside).await?,
+                    at => at,
+                };
+                let Some(head) = at else {
                     return Ok(None);
                 };
                 (git.line("merge-base", &[&tip, &head]).await?, head)
@@ -78,6 +90,7 @@ pub fn find_diff(plan: &Plan, task: &Task, shown: impl Fn(&Attempt) -> bool) -> 
         Some(merge) => DiffSource::Accepted(merge.onto.clone(), merge.commit.clone()),
         None => DiffSource::Open {
             place: worktree_of(plan.id(), line, task.number),
+            aside: format!("{DISCARDED}/{}/{}", plan.id(), task.number),
             tip: line.tip.clone(),
         },
     }

@@ -74,6 +74,16 @@ pub struct TaskWorktree {
     pub branch: String,
 }
 
+impl TaskWorktree {
+    /// Says that the folder is no worktree of the project.
+    pub(super) fn is_none(&self) -> GitError {
+        GitError::Unclear(format!(
+            "`{}` is no git worktree any more: its `.git` is not what it was, or its branch has no commit.",
+            self.folder.display()
+        ))
+    }
+}
+
 impl Project {
     /// Opens a project with its repository as recorded when the plan began, and the folder for its worktrees, which is created.
     ///
@@ -259,10 +269,7 @@ impl Project {
     /// As [`Git::bytes`], or it is unclear what the result is.
     pub async fn commit_work(&self, place: &TaskWorktree, message: &str) -> Result<String> {
         let Some(git) = self.worktree(&place.folder).await? else {
-            return Err(GitError::Unclear(format!(
-                "`{}` is no git worktree any more: its `.git` is not what it was.",
-                place.folder.display()
-            )));
+            return Err(place.is_none());
         };
         let (keeping, lock) = (git.own_path(KEEPING), git.own_path("index.lock"));
         if keeping.exists() {

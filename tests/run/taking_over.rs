@@ -787,17 +787,26 @@ fn discard_keeps_results_aside() {
     let hint = format!("`git for-each-ref {aside}`");
     scene.refuses(2, "merge", ["are discarded", &hint]);
     lacks(scene.works("status"), "Results: the branch");
+    has(scene.works("diff 1"), "+half");
+    has(scene.works("diff"), "1 file changed");
+    scene
+        .project
+        .git(["update-ref", "-d", &format!("{aside}/1")]);
+    scene.exits(0, "diff").has_stderr("nothing is kept of what");
     scene.project.sound();
 }
 
 #[test]
 fn discard_says_what_it_does_not_keep() {
     let rows = [
-        "rm .git",
-        "git add . && git -c core.hooksPath=/dev/null checkout -q --orphan o && git -c core.hooksPath=/dev/null -c user.name=a -c user.email=a commit -q -m o",
-        "git init --quiet sub; echo x > sub/x",
+        ("rm .git", "is no git worktree any more"),
+        (
+            "git add . && git -c core.hooksPath=/dev/null checkout -q --orphan o && git -c core.hooksPath=/dev/null -c user.name=a -c user.email=a commit -q -m o",
+            "",
+        ),
+        ("git init --quiet sub; echo x > sub/x", ""),
     ];
-    for leaves in rows {
+    for (leaves, no_diff) in rows {
         row(leaves);
         let Some(scene) = clean("run.max_attempts = 1\n") else {
             return;
@@ -805,6 +814,12 @@ fn discard_says_what_it_does_not_keep() {
         let script = format!("echo half > half.txt\n{leaves}\nexit 1\n");
         scene.env.write("agent.sh", &script);
         scene.exits(4, format!("run --no-input --plan one.md {}", scene.agent));
+        if !no_diff.is_empty() {
+            scene.refuses(1, "diff 1", no_diff);
+            let all = scene.exits(0, "diff");
+            all.has_stderr(["! 1 · ", no_diff]);
+            all.lacks_stderr("no task has changed");
+        }
         let plan = plan_id(&scene.scene);
         scene.works(["abort", &plan]);
         let ran = scene.exits(0, "discard");
