@@ -90,16 +90,22 @@ async fn of_all(plan: &PlanId, stat: bool, app: &App) -> Result {
         true => DiffDetail::Files,
         false => DiffDetail::Figures,
     };
-    let (mut first, mut gone) = (None, false);
+    let (mut first, mut gone, mut unknown) = (None, false, false);
     for (task, title, source) in tasks {
         let change = match source {
             DiffSource::Shared(attempts) if stat => attempts.join("\n"),
             DiffSource::Shared(mut attempts) => attempts.pop().unwrap_or_default(),
-            source => {
-                let change = diff_of(project.as_ref(), source, detail).await?;
-                gone |= change.is_none();
-                String::from_utf8_lossy(&change.unwrap_or_default().0).into_owned()
-            }
+            source => match diff_of(project.as_ref(), source, detail).await {
+                Ok(found) => {
+                    gone |= found.is_none();
+                    String::from_utf8_lossy(&found.unwrap_or_default().0).into_owned()
+                }
+                Err(error) => {
+                    unknown = true;
+                    Failure::from(error).complain(&title);
+                    continue;
+                }
+            },
         };
         if change.is_empty() {
             continue;
@@ -113,6 +119,7 @@ async fn of_all(plan: &PlanId, stat: bool, app: &App) -> Result {
         }
     }
     match first {
+        None if unknown => {}
         None if gone => complain("nothing is kept of what agents did, if they did anything\n"),
         None => complain("no task has changed a file\n"),
         Some(_) if shared => complain(ONLY_NAMES),

@@ -367,8 +367,9 @@ async fn keep_work(project: &Project, place: &TaskWorktree) -> Result<bool> {
     }
     let message = "What was left in the worktree";
     match project.commit_work(place, message).await {
-        Err(GitError::Unclear(why)) => {
-            let (folder, why) = (shown_from_here(&place.folder), one_line(&why, 200));
+        Err(error) if error.refused() || matches!(error, GitError::Unclear(_)) => {
+            let why = one_line(&error.to_string(), 400);
+            let folder = shown_from_here(&place.folder);
             complain(&format!("! `{folder}` stays as it is: {why}\n"));
             Ok(false)
         }

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{AGENT_FOLDER, DiffDetail, Filters, Project, TaskWorktree, difference, examine};
+use super::{
+    AGENT_FOLDER, DiffDetail, Filters, Git, GitError, Project, TaskWorktree, difference, examine,
+};
 use crate::plan::{Attempt, IntegrationBranch, Plan, PlanHead, PlanId, Task, TaskId};
 
 /// Names that are no branches, below which discarded results are kept.
@@ -55,10 +57,10 @@ pub async fn diff_of(
     let (from, to) = match source {
         DiffSource::Shared(_) => return Ok(None),
         DiffSource::Accepted(from, to) => (from, to),
-        DiffSource::Work(tip, head) => (git.line("merge-base", &[&tip, &head]).await?, head),
+        DiffSource::Work(tip, head) => (begin(git, &tip, &head).await?, head),
         DiffSource::Open { place, aside, tip } => match project.worktree(&place.folder).await? {
             Some(worktree) => {
-                let from = worktree.line("merge-base", &[&tip, "HEAD"]).await?;
+                let from = begin(&worktree, &tip, "HEAD").await?;
                 let (to, nested) = worktree.snapshot(&[AGENT_FOLDER]).await?;
                 left_out = nested;
                 (from, to)
@@ -72,11 +74,24 @@ pub async fn diff_of(
                 let Some(head) = at else {
                     return Ok(None);
                 };
-                (git.line("merge-base", &[&tip, &head]).await?, head)
+                (begin(git, &tip, &head).await?, head)
             }
         },
     };
     Ok(Some((difference(git, &from, &to, detail).await?, left_out)))
+}
+
+/// Returns the commit where work left the history of `tip`.
+async fn begin(git: &Git, tip: &str, head: &str) -> Result<String, GitError> {
+    match git.line("merge-base", &[tip, head]).await {
+        Err(GitError::Failed { folder, end, .. }) if end == "exit 1" => {
+            Err(GitError::Unclear(format!(
+                "the work shares no commit with the plan: `{head}` in `{}`",
+                folder.display()
+            )))
+        }
+        found => found,
+    }
 }
 
 /// Finds the change of a task; where only names are known, those of the attempts that are `shown`.

@@ -802,7 +802,7 @@ fn discard_says_what_it_does_not_keep() {
         ("rm .git", "is no git worktree any more"),
         (
             "git add . && git -c core.hooksPath=/dev/null checkout -q --orphan o && git -c core.hooksPath=/dev/null -c user.name=a -c user.email=a commit -q -m o",
-            "",
+            "shares no commit with the plan",
         ),
         ("git init --quiet sub; echo x > sub/x", ""),
     ];
@@ -829,6 +829,31 @@ fn discard_says_what_it_does_not_keep() {
         let kept = scene.project.git("for-each-ref refs/plan-agent");
         assert_eq!(kept, "");
     }
+}
+
+#[test]
+fn file_that_git_cannot_take_is_said_at_its_task() {
+    let Some(scene) = clean("run.max_attempts = 1\n") else {
+        return;
+    };
+    let script = scene.env.read("agent.sh");
+    // Git takes no pipe, as it takes no file that cannot be read.
+    let pipe = "case $PWD in *task-1) rm a.txt; mkfifo a.txt; exit 1;; esac\n";
+    scene.env.write("agent.sh", &format!("{pipe}{script}"));
+    let two =
+        "---\nname: Two\ngoal: Two files\n---\n\n## One\n\nMake it.\n\n## Other\n\nMake it.\n";
+    scene.write("two.md", two);
+    scene.exits(4, format!("run --no-input --plan two.md {}", scene.agent));
+    let ran = scene.exits(0, "diff");
+    ran.has_stdout("2 · Other: 2 files changed");
+    ran.has_stderr(["! 1 · One: ", "a.txt"]);
+    let plan = plan_id(&scene.scene);
+    scene.works(["abort", &plan]);
+    let ran = scene.exits(0, "discard");
+    ran.has_stdout("except what is only in the worktrees that stay");
+    let results = format!("`git branch NAME refs/plan-agent/discarded/{plan}/results`");
+    ran.has_stderr(["stays as it is: ", "a.txt", &results]);
+    scene.project.sound();
 }
 
 /// Files of a worktree keep their permissions.
