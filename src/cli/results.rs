@@ -264,17 +264,31 @@ async fn confirm_branch(results: &Results, onto: &str, into: Option<&str>, app: 
     let Some(expected) = expected.filter(|expected| *expected != onto) else {
         return Ok(());
     };
+    let (project, branch) = (&results.project, &results.branch);
+    let is_there = project.at_branch(expected).await?.is_some();
+    let elsewhere = project.checked_out(expected).await?;
     let (shown, expected) = (one_line(onto, 200), one_line(expected, 200));
-    let differs = match into {
-        Some(_) => format!("`{shown}` is checked out, not `{expected}`"),
-        None => format!("the plan began on `{expected}`, and `{shown}` is checked out"),
+    let differs = match (into, is_there) {
+        (Some(_), true) => format!("`{shown}` is checked out, not `{expected}`"),
+        (Some(_), false) => format!("there is no branch `{expected}`; `{shown}` is checked out"),
+        (None, true) => format!("the plan began on `{expected}`, and `{shown}` is checked out"),
+        (None, false) => format!(
+            "the plan began on `{expected}`, there is no branch `{expected}` any more, and `{shown}` is checked out"
+        ),
     };
     let question = format!("? {differs}: merge into `{shown}`?");
     if into.is_none() && can_ask() && confirm(&question).await? {
         return Ok(());
     }
-    let merge = app.merge_command(&results.head);
-    let hint = format!("`git switch {expected}` first, or `{merge} --into {shown}`");
+    let merge = format!("`{} --into {shown}`", app.merge_command(&results.head));
+    let hint = match elsewhere {
+        _ if !is_there => merge,
+        Some(folder) => format!(
+            "{merge}, or `git merge {branch}` in `{}`, where `{expected}` is checked out",
+            shown_from_here(Path::new(&folder))
+        ),
+        None => format!("`git switch {expected}` first, or {merge}"),
+    };
     Err(Failure::usage(anyhow!(differs)).hint(hint))
 }
 

@@ -505,6 +505,28 @@ fn merge_asks_if_another_branch_is_checked_out() {
 }
 
 #[test]
+fn merge_names_only_a_branch_that_can_be_switched_to() {
+    let Some(scene) = clean("") else { return };
+    let branch = scene.results();
+    scene.project.git("switch --quiet -c other");
+    let refused = |words: &str, said: [&str; 2]| {
+        let ran = scene.exits(2, words);
+        ran.has_stderr(said);
+        ran.has_stderr(format!("merge {} --into other`", plan_id(&scene.scene)));
+        ran.lacks_stderr("git switch");
+    };
+    let none = "there is no branch `nosuch`";
+    refused("merge --into nosuch", [none, "`other` is checked out"]);
+    scene.project.git("worktree add --quiet ../theirs main");
+    let theirs = format!("`git merge {branch}` in `");
+    refused("merge", [&theirs, "theirs`, where `main` is checked out"]);
+    scene.project.git("worktree remove ../theirs");
+    scene.project.git("branch -m main trunk");
+    let none = "there is no branch `main` any more";
+    refused("merge", ["the plan began on `main`", none]);
+}
+
+#[test]
 fn killed_merge_leaves_before_or_after() {
     for kill in 0..times(6, 60) {
         let Some(scene) = clean("run.worktrees = 'volumes/worktrees'\n") else {
