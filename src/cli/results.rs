@@ -202,7 +202,11 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
             let place = format!("`{onto}` at {}", short_commit(&to));
             results.log(app, ResultsMove::TakenOver, &place).await?;
             let figures = difference(project.git(), &from, &to, DiffDetail::Figures).await?;
-            let figures = String::from_utf8_lossy(&figures).trim().to_owned();
+            let figures = String::from_utf8_lossy(&figures);
+            let figures = match figures.trim() {
+                "" => "no file is changed",
+                figures => figures,
+            };
             let at = short_commit(&to);
             let said = format!("the results of plan {plan} are in `{onto}`, at {at}: {figures}");
             app.say(&said)?;

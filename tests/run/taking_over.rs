@@ -527,6 +527,17 @@ fn merge_names_only_a_branch_that_can_be_switched_to() {
 }
 
 #[test]
+fn merge_says_that_no_file_differs() {
+    let Some(scene) = clean("") else { return };
+    let script = scene.env.read("agent.sh").replace(WORK, "");
+    let commit = "git -c core.hooksPath=/dev/null -c user.name=a -c user.email=a commit -q --allow-empty -m x\n";
+    scene.env.write("agent.sh", &format!("{commit}{script}"));
+    scene.results();
+    let ran = scene.exits(0, "merge");
+    ran.has_stdout([" are in `main`, at ", ": no file is changed\n"]);
+}
+
+#[test]
 fn killed_merge_leaves_before_or_after() {
     for kill in 0..times(6, 60) {
         let Some(scene) = clean("run.worktrees = 'volumes/worktrees'\n") else {
