@@ -20,7 +20,7 @@ use super::git::{Git, GitError, Result, blocking};
 use crate::foreign_files::git_link;
 use crate::plan::Repository;
 use crate::wire::text::joined;
-use unmergeable_content::{has_no_marks, nested, own_repositories};
+use unmergeable_content::{all_decided, has_no_marks, nested, own_repositories};
 
 pub use integration::{BranchMove, Merged};
 pub use project_check::{ProjectError, project_head};
@@ -336,8 +336,10 @@ impl Project {
 
     async fn commit_all(git: &Git, place: &TaskWorktree, message: &str) -> Result<String> {
         Self::back_on_branch(git, place).await?;
-        let unmerged = git.names("diff --name-only --diff-filter=U -z", &[]);
-        has_no_marks(&place.folder, unmerged.await?).await?;
+        let unmerged = "diff --name-only --diff-filter=U -z";
+        let unmerged = git.names(unmerged, &[]).await?;
+        has_no_marks(&place.folder, unmerged.clone()).await?;
+        all_decided(git, &unmerged).await?;
         let empty = git.add_all(&[AGENT_FOLDER]).await?;
         let nested = nested(git).await?;
         if !nested.is_empty() {

@@ -168,6 +168,86 @@ fn unresolved_conflict_asks_human() {
     scene.project.sound();
 }
 
+/// A conflict without marks, or with such that are not the usual ones.
+#[test]
+fn untouched_conflict_is_not_accepted_whatever_is_in_it() {
+    type Change = fn(&Command);
+    let kinds: [(&str, Change, &str); 4] = [
+        (
+            "* -merge",
+            |command| {
+                write(
+                    command,
+                    "a.txt",
+                    ["left", "right"][command.task() as usize - 1],
+                )
+            },
+            "still in conflict: `a.txt`",
+        ),
+        (
+            "* conflict-marker-size=15",
+            |command| {
+                write(
+                    command,
+                    "a.txt",
+                    ["left", "right"][command.task() as usize - 1],
+                )
+            },
+            "marks of a conflict: `a.txt`",
+        ),
+        (
+            "# one removes it, the other changes it",
+            |command| match command.task() {
+                1 => fs::remove_file(folder(command).join("a.txt")).unwrap(),
+                _ => write(command, "a.txt", "changed\n"),
+            },
+            "still in conflict: `a.txt`",
+        ),
+        (
+            "# one makes a link of it",
+            |command| {
+                let path = folder(command).join("new");
+                match command.task() {
+                    1 => std::os::unix::fs::symlink("a.txt", path).unwrap(),
+                    _ => fs::write(path, "a file\n").unwrap(),
+                }
+            },
+            "still in conflict: ",
+        ),
+    ];
+    for (attributes, change, said) in kinds {
+        let Some(scene) = isolated("") else { return };
+        let path = scene.project.folder.join(".gitattributes");
+        fs::write(path, format!("{attributes}\n")).unwrap();
+        scene.project.git("add .");
+        scene.project.git("commit --quiet --message attributes");
+        let agent = scene.agent(move |command| {
+            match command.attempt() {
+                1 => change(command),
+                // It looks at the conflict only in its last attempt.
+                3 => drop(git(folder(command), "add --all")),
+                _ => {}
+            }
+            Act::success("done")
+        });
+        let ran = scene.run("run --plan two.md");
+        let &(task, attempt) = agent.attempts().last().unwrap();
+        assert_eq!(attempt, 3, "{attributes}: {ran:?}");
+        has(agent.command(task, 3).body(), said);
+        if said.starts_with("still") {
+            assert_eq!(ran.code, Some(0), "{attributes}: {ran:?}");
+            assert_eq!(scene.accepted().len(), 2);
+        } else {
+            assert_eq!(
+                ran.code,
+                Some(4),
+                "marks that are added stay marks: {ran:?}"
+            );
+        }
+        scene.project.sound();
+    }
+}
+
 #[test]
 fn checks_run_on_merged_result() {
     let Some(scene) = isolated(

@@ -10,7 +10,7 @@ use crate::exec::tree_changes::tree_changes;
 use crate::foreign_files::read_beginning;
 
 /// The most bytes of a file that are searched for conflict marks.
-const MARKED: u64 = 4 * 1024 * 1024;
+const MARKED: u64 = 64 * 1024 * 1024;
 
 impl Project {
     /// Checks the links that are added or changed from one commit to another.
@@ -81,13 +81,53 @@ pub(super) async fn has_no_marks(folder: &Path, names: Vec<String>) -> Result<()
     )))
 }
 
-/// Returns whether a file has a line with which git begins a conflict, and one with which it ends one. Only plain files are
-/// read.
+/// Checks that each of these conflicts of an unfinished merge was decided: a file that is as the merge left it was not. Without
+/// marks, as in binary files, only git knows that one is to stay as it is.
+///
+/// # Errors
+/// As [`Git::bytes`], or it is unclear what the result is: a conflict is undecided.
+pub(super) async fn all_decided(git: &Git, conflicts: &[String]) -> Result<()> {
+    let theirs = git.resolve("MERGE_HEAD").await?;
+    let Some(theirs) = theirs.filter(|_| !conflicts.is_empty()) else {
+        return Ok(());
+    };
+    let merge = "merge-tree --write-tree --no-messages --name-only -z";
+    let left = names(&git.run(merge, &["HEAD", &theirs]).await?.out);
+    let mut undecided = Vec::new();
+    for name in conflicts {
+        let is_decided = match git.folder().join(name).symlink_metadata() {
+            Ok(file) if file.is_file() => {
+                let was = format!("{}:{name}", left.first().map_or("", String::as_str));
+                let now = git.line("hash-object --", &[name]).await?;
+                git.resolve(&was).await? != Some(now)
+            }
+            Ok(other) => other.is_dir(),
+            // One whose name is no UTF-8 is not found either.
+            Err(_) => !name.contains(char::REPLACEMENT_CHARACTER),
+        };
+        if !is_decided {
+            undecided.push(name.clone());
+        }
+    }
+    if undecided.is_empty() {
+        return Ok(());
+    }
+    Err(GitError::Unclear(format!(
+        "These files are still in conflict: {}.\nBoth sides changed them, and they are as the merge left them. Write what belongs there, or remove them; `git add` says that one is to stay as it is.",
+        list(&undecided)
+    )))
+}
+
+/// Returns whether a file has a line with which git begins a conflict, and one with which it ends one: seven signs, or more where
+/// the project wants that. Only plain files are read.
 fn has_marks(path: &Path) -> io::Result<bool> {
     let bytes = read_beginning(path, MARKED)?;
-    let has = |mark: &[u8]| {
+    let has = |sign: u8| {
         let mut lines = bytes.split(|byte| *byte == b'\n');
-        lines.any(|line| line.starts_with(mark))
+        lines.any(|line| {
+            let signs = line.iter().take_while(|byte| **byte == sign).count();
+            signs >= 7 && line.get(signs) == Some(&b' ')
+        })
     };
-    Ok(has(b"<<<<<<< ") && has(b">>>>>>> "))
+    Ok(has(b'<') && has(b'>'))
 }
