@@ -51,6 +51,8 @@ pub(super) struct WorktreeLayout {
     place: TaskWorktree,
     /// The last result conflicts with the accepted ones, which are to be merged in.
     merge: bool,
+    /// The last result was accepted, and others may have been since.
+    forward: bool,
 }
 
 /// Where the results of a plan are gathered, and the project's repository as it was when the plan began.
@@ -100,6 +102,7 @@ impl WorktreeLayout {
             place: worktree_of(plan.id(), &gathering.line, task),
             gathering,
             merge: last.is_some_and(Attempt::clashed),
+            forward: last.is_some_and(Attempt::is_accepted),
         })
     }
 
@@ -123,6 +126,9 @@ impl WorktreeLayout {
     async fn make(&self) -> Result<Option<CheckFolder>, GitError> {
         let (project, tip) = (self.gathering.project().await?, &self.gathering.line.tip);
         project.lay_out(&self.place, tip).await?;
+        if self.forward {
+            project.bring_forward(&self.place, tip).await?;
+        }
         if self.merge {
             project.begin_merge(&self.place, tip).await?;
         }

@@ -212,6 +212,20 @@ impl Project {
         Ok(git.resolve("HEAD").await?.is_some().then_some(git))
     }
 
+    /// Brings a task's worktree, all of whose work is in a commit, to that commit. Nothing is done where it has other work.
+    ///
+    /// # Errors
+    /// As [`Git::run`].
+    pub async fn bring_forward(&self, place: &TaskWorktree, commit: &str) -> Result<()> {
+        if let Some(git) = self.worktree(&place.folder).await? {
+            let said = git.run("merge --ff-only --quiet", &[commit]).await?;
+            if said.exit != 0 {
+                tracing::warn!(folder = %place.folder.display(), said = said.err, "what was accepted meanwhile is not there");
+            }
+        }
+        Ok(())
+    }
+
     /// Merges a commit into a task's worktree, so that its agent can resolve conflicts; does nothing if it is already merged or
     /// being merged, or if the worktree is not on the task's branch.
     ///

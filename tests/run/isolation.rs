@@ -248,6 +248,38 @@ fn untouched_conflict_is_not_accepted_whatever_is_in_it() {
     }
 }
 
+/// A task that is done again begins with all that was accepted meanwhile, and only what it changes then counts as changed.
+#[test]
+fn task_that_is_done_again_has_only_its_own_changes() {
+    // What git ignores keeps a worktree as it was.
+    for keeps in [false, true] {
+        let Some(scene) = isolated("") else { return };
+        let _agent = scene.agent(move |command| {
+            match (command.task(), command.attempt()) {
+                (1, 2) => {
+                    let third = folder(command).join("3.txt");
+                    assert_eq!(fs::read_to_string(third).unwrap(), "made\n");
+                }
+                (task, _) => write(command, &format!("{task}.txt"), "made\n"),
+            }
+            if keeps {
+                write(command, "built", "ignored\n");
+            }
+            Act::success("done")
+        });
+        scene.exits(0, "run --plan chain.md");
+        let tip = scene.result("3.txt");
+        scene.works("retry 1 --yes");
+        scene.exits(0, "resume");
+        let why = scene.works("why 1");
+        let (_, second) = why.split_once("\n  2  ").unwrap();
+        has(second, "no file changed");
+        lacks(second, [".txt"]);
+        assert_eq!(scene.result("3.txt"), tip);
+        scene.project.sound();
+    }
+}
+
 #[test]
 fn checks_run_on_merged_result() {
     let Some(scene) = isolated(

@@ -68,13 +68,15 @@ fn agent_reports_on_no_task_but_its_own() {
     let first = scene.take_any();
     scene.succeed(&first, "done");
     let second = scene.take_task(2);
-    scene.env.set("PLAN_AGENT_COMMAND", &first.id);
     let others = "nother agent works on task `2`";
     let failed = json!({"task_id": 2, "error_message": "no disk"});
-    for (tool, words) in [("TaskUpdate", done(2)), ("failTask", failed)] {
-        let ran = scene.tool(tool, &words);
-        assert_eq!(ran.code, Some(1), "{ran:?}");
-        ran.has_stdout(others);
+    for command in [&*first.id, "task-of-another-plan"] {
+        scene.env.set("PLAN_AGENT_COMMAND", command);
+        for (tool, words) in [("TaskUpdate", done(2)), ("failTask", failed.clone())] {
+            let ran = scene.tool(tool, &words);
+            assert_eq!(ran.code, Some(1), "{ran:?}");
+            ran.has_stdout(others);
+        }
     }
     scene.env.set("PLAN_AGENT_COMMAND", &second.id);
     scene.tool_works("TaskUpdate", &done(2));

@@ -87,7 +87,9 @@ impl Draft<'_> {
             attempt.told = task.told.take();
             if let Some(line) = &self.plan.head().line {
                 // No other task works in a task's own worktree.
-                attempt.tree = Some(begins_with(before.as_ref(), line));
+                // A task that is done anew has no current one.
+                let last = self.plan.attempts_of(id).next_back();
+                attempt.tree = Some(begins_with(last, line));
             } else {
                 attempt.tree.clone_from(&self.plan.head().tree);
                 attempt.beside = self.join_others(id);
@@ -610,8 +612,9 @@ fn uses(report: &Report) -> bool {
 }
 
 /// Returns the commit in a task's worktree when an attempt begins: the integration branch, if no attempt has worked in the
-/// worktree or if the branch is merged in for the agent to resolve; else what the last attempt left.
+/// worktree, if it has the last result or if it is merged in for the agent to resolve; else what the last attempt left.
 fn begins_with(before: Option<&Attempt>, line: &IntegrationBranch) -> String {
+    let before = before.filter(|before| !before.is_accepted());
     let left = before.and_then(|before| match &before.merge {
         Some(merge) => Some(merge.head.clone()),
         None if before.clashed() => None,

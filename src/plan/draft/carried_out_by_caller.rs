@@ -281,8 +281,9 @@ impl Draft<'_> {
     /// ends by itself; a file that it writes later no longer counts. Repeating the same statement changes nothing.
     fn report_by_hand(&mut self, id: TaskId, status: ReportStatus, text: &str) -> Result {
         let task = self.task_in(id, TaskState::InProgress)?;
-        let own = self.agent.as_ref().and_then(|own| self.plan.attempt(own));
-        let works_elsewhere = own.is_some_and(|own| own.task != id);
+        // A command that is not of this plan is one of another plan, or a role's request to another one.
+        let is_own = |own| self.plan.attempt(own).is_some_and(|own| own.task == id);
+        let works_elsewhere = self.agent.as_ref().is_some_and(|own| !is_own(own));
         refuse_if(works_elsewhere, Refusal::AnothersTask(id))?;
         let attempt = self.plan.current_attempt(&task).cloned();
         let attempt = attempt.ok_or_else(|| Refusal::not_editable(&task))?;
