@@ -188,14 +188,23 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
     };
     confirm_branch(&results, &onto, args.into.as_deref(), app).await?;
     let onto = one_line(&onto, 200);
-    let taken = if args.squash {
+    let base = &results.line.base;
+    let has_base = project.git().has(base, "HEAD").await?;
+    if !has_base && !args.squash {
+        complain(&format!(
+            "! `{onto}` does not have the commit any more that the plan began at: what was changed since then is taken over, as one commit\n"
+        ));
+    }
+    let taken = if args.squash || !has_base {
         let goal = one_line(&results.head.goal, 72);
         let message = format!("{goal}\n\nThe results of plan {plan}.");
-        project.squash(&commit, &message, plan.as_str()).await
+        project.squash(&commit, &message, plan.as_str(), base).await
     } else {
         let goal = one_line(&results.head.name, 60);
         let message = format!("Merge {branch}: {goal}\n\nThe results of plan {plan}.");
-        project.take_over(&commit, &message, plan.as_str()).await
+        project
+            .take_over(&commit, &message, plan.as_str(), base)
+            .await
     };
     match taken.map_err(|error| locked(error, app, plan))? {
         TakeOver::Done { from, to } => {
@@ -228,6 +237,14 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
             let error = anyhow!("{what} of yours would change, and nothing was touched:{files}");
             let again = app.merge_command(&results.head);
             let hint = format!("commit or move them away, then `{again}`");
+            return Err(Failure::failed(error).hint(hint));
+        }
+        TakeOver::Halfway { error, files } => {
+            let files = joined(files.iter().map(|file| quoted(file)), " ");
+            let error = anyhow!("{error}\nOf your files these are not as they were: {files}");
+            let hint = format!(
+                "`git restore --source=HEAD --staged --worktree -- {files}` in `{place}` puts them back"
+            );
             return Err(Failure::failed(error).hint(hint));
         }
         TakeOver::Conflict(files) => {

@@ -382,13 +382,91 @@ fn results_that_go_on_after_a_squash_do_not_conflict_with_it() {
 }
 
 #[test]
-fn squash_that_was_taken_back_is_taken_over_again() {
+fn squash_that_was_taken_back_counts_as_not_taken_over() {
     let Some(scene) = clean("") else { return };
-    scene.results();
+    let branch = scene.results();
     scene.works("merge --squash");
     scene.project.git("reset --quiet --hard HEAD^");
+    has(
+        scene.works("prune"),
+        format!("kept: `{branch}` is not merged"),
+    );
     has(scene.works("merge --squash"), " are in `main`");
     assert_eq!(scene.env.read("project/new/made.txt"), "made\n");
+    scene.project.git("reset --quiet --hard HEAD^");
+    has(scene.works("discard"), " are discarded");
+}
+
+/// What a person took off their branch stays off, in its files and in its history.
+#[test]
+fn branch_that_was_amended_meanwhile_gets_only_what_the_plan_changed() {
+    for how in ["merge", "merge --squash"] {
+        let Some(scene) = clean("") else { return };
+        scene.env.write("project/secret.txt", "hunter2\n");
+        scene.project.git("add secret.txt");
+        scene.project.git("commit --quiet --amend --no-edit");
+        let before = scene.project.git("rev-parse HEAD");
+        scene.results();
+        scene.project.git("rm --quiet secret.txt");
+        scene.project.git("commit --quiet --amend --no-edit");
+        let ran = scene.exits(0, how);
+        let said = "`main` does not have the commit any more that the plan began at";
+        assert_eq!(ran.stderr.contains(said), how == "merge", "{ran:?}");
+        assert!(!scene.env.path("project/secret.txt").exists());
+        assert_eq!(scene.env.read("project/new/made.txt"), "made\n");
+        lacks(scene.project.git("rev-list main"), before.trim());
+        has(scene.works(how), "`main` contains the results");
+        lacks(scene.exits(0, "prune").stdout, "not merged");
+        assert_eq!(scene.project.git("status --porcelain"), "");
+        scene.project.sound();
+    }
+}
+
+#[test]
+fn branch_of_a_person_may_have_the_name_of_the_program() {
+    let Some(scene) = clean("") else { return };
+    scene.project.git("switch --quiet -c fix/plan-agent-docs");
+    scene.results();
+    scene.works("merge");
+    lacks(scene.exits(0, "prune").stdout, "not merged");
+    assert_eq!(scene.project.git("branch --list plan-agent*"), "");
+}
+
+/// Where git gives up when it has written files, the project is as before.
+#[test]
+fn merge_that_fails_on_the_way_puts_all_back() {
+    let Some(scene) = clean("") else { return };
+    // It fails for what the agent makes of the file, where another one is missing.
+    let filter = "text=$(cat)\ncase $text in *TWO*) [ -e \"$1\" ] || exit 1;; esac\nprintf '%s\\n' \"$text\"\n";
+    scene.env.write("smudge.sh", filter);
+    let (filter, works) = (scene.env.path("smudge.sh"), scene.env.path("works"));
+    let filter = format!("sh '{}' '{}'", filter.display(), works.display());
+    for (name, value) in [("smudge", &*filter), ("clean", "cat"), ("required", "true")] {
+        scene
+            .project
+            .git(["config", &format!("filter.f.{name}"), value]);
+    }
+    scene
+        .env
+        .write("project/.gitattributes", "a.txt filter=f\n");
+    scene.project.git("add .");
+    scene.project.git("commit --quiet -m filtered");
+    fs::write(&works, "").unwrap();
+    scene.results();
+    fs::remove_file(&works).unwrap();
+    let is_as_before = || {
+        scene.exits(1, "merge");
+        assert_eq!(scene.project.git("status --porcelain"), "");
+        assert_eq!(scene.env.read("project/a.txt"), "one\ntwo\nthree\n");
+    };
+    is_as_before();
+    fs::write(works, "").unwrap();
+    let lock = scene.project.folder.join(".git/refs/heads/main.lock");
+    fs::write(&lock, "").unwrap();
+    is_as_before();
+    fs::remove_file(lock).unwrap();
+    scene.works("merge");
+    assert_eq!(scene.env.read("project/a.txt"), "one\nTWO\nthree\n");
 }
 
 #[test]

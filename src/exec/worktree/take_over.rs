@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::{AGENT_FOLDER, Merged, Project, REMOVED, TaskWorktree, own_repositories, with_rights};
+use super::{
+    AGENT_FOLDER, AT_ONCE, Merged, Project, REMOVED, TaskWorktree, literal, own_repositories,
+    with_rights,
+};
 use crate::exec::git::{GitError, Result, blocking, names};
 
 /// Names that are no branches, below which the results are kept that were taken over as one commit.
@@ -23,6 +26,8 @@ pub enum TakeOver {
     Changed(Vec<String>),
     /// Both sides changed the same places of these files; nothing was touched.
     Conflict(String),
+    /// Git gave up on the way, and these files are not as they were.
+    Halfway { error: String, files: Vec<String> },
 }
 
 impl Project {
@@ -31,12 +36,19 @@ impl Project {
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes), such as that another merge is unfinished.
-    pub async fn take_over(&self, commit: &str, message: &str, plan: &str) -> Result<TakeOver> {
+    pub async fn take_over(
+        &self,
+        commit: &str,
+        message: &str,
+        plan: &str,
+        base: &str,
+    ) -> Result<TakeOver> {
         let from = self.git.line("rev-parse HEAD^{commit}", &[]).await?;
         if self.git.has(commit, &from).await? {
             return Ok(TakeOver::Already);
         }
-        let to = match self.join_results(&from, commit, message, plan).await? {
+        let known = self.known_to(&from, commit, plan, base).await?;
+        let to = match self.join_since(known, &from, commit, message).await? {
             Merged::Commit(to) => to,
             Merged::Conflict { files, .. } => return Ok(TakeOver::Conflict(files)),
         };
@@ -48,13 +60,21 @@ impl Project {
     }
 
     /// As [`Self::take_over`], as one commit that does not have the results' own ones behind it. They are kept for
-    /// [`Self::is_taken_over`] below a name of that `plan`.
+    /// [`Self::is_taken_over`] below a name of that `plan`. Where the branch does not have the commit any more that the plan began
+    /// at, its `base`, what the person took off the branch stays off.
     ///
     /// # Errors
     /// As [`Self::take_over`].
-    pub async fn squash(&self, commit: &str, message: &str, plan: &str) -> Result<TakeOver> {
+    pub async fn squash(
+        &self,
+        commit: &str,
+        message: &str,
+        plan: &str,
+        base: &str,
+    ) -> Result<TakeOver> {
         let from = self.git.line("rev-parse HEAD^{commit}", &[]).await?;
-        let joined = match self.join_results(&from, commit, message, plan).await? {
+        let known = self.known_to(&from, commit, plan, base).await?;
+        let joined = match self.join_since(known, &from, commit, message).await? {
             Merged::Commit(joined) => joined,
             Merged::Conflict { files, .. } => return Ok(TakeOver::Conflict(files)),
         };
@@ -78,15 +98,16 @@ impl Project {
         Ok(taken)
     }
 
-    /// Joins results with a commit of the person. What was taken over of the plan as one commit before counts as known there:
-    /// else all that was changed again since would conflict with itself.
-    async fn join_results(
+    /// Returns up to which commit results are known to a commit of the person, where its history does not say so: what was taken
+    /// over of the plan as one commit would conflict with all that was changed again since, and what the person took off the
+    /// branch since the plan began would come back.
+    async fn known_to(
         &self,
         from: &str,
         commit: &str,
-        message: &str,
         plan: &str,
-    ) -> Result<Merged> {
+        base: &str,
+    ) -> Result<Option<String>> {
         let git = &self.git;
         let squashed = git.resolve(&format!("{SQUASHED}/{plan}")).await?;
         let into = git.resolve(&format!("{SQUASHED_INTO}/{plan}")).await?;
@@ -94,9 +115,23 @@ impl Project {
             && git.has(&into, from).await?
             && git.has(&squashed, commit).await?
         {
-            return self.merge_since(&squashed, from, commit, message).await;
+            return Ok(Some(squashed));
         }
-        self.join(from, commit, message).await
+        let is_off = git.has(base, commit).await? && !git.has(base, from).await?;
+        Ok(is_off.then(|| base.to_owned()))
+    }
+
+    async fn join_since(
+        &self,
+        known: Option<String>,
+        from: &str,
+        commit: &str,
+        message: &str,
+    ) -> Result<Merged> {
+        match known {
+            Some(known) => self.merge_since(&known, from, commit, message).await,
+            None => self.join(from, commit, message).await,
+        }
     }
 
     async fn tree(&self, commit: &str) -> Result<String> {
@@ -110,10 +145,58 @@ impl Project {
         if !changed.is_empty() {
             return Ok(TakeOver::Changed(changed));
         }
-        // What git finds in the way itself, such as a file that has appeared just now, it refuses before it writes anything.
+        // What git finds in the way itself, such as a file that has appeared just now, it refuses before it writes anything. A
+        // filter that fails, a full disk, or the lock of a branch stop it on the way.
         let merge = "merge --ff-only --no-overwrite-ignore --no-autostash --quiet";
-        self.git.bytes(merge, &[&to]).await?;
-        Ok(TakeOver::Done { from, to })
+        let Err(error) = self.git.bytes(merge, &[&to]).await else {
+            return Ok(TakeOver::Done { from, to });
+        };
+        let now = self.git.line("rev-parse HEAD", &[]).await?;
+        if now != from {
+            return Err(error);
+        }
+        let files = self.put_files_back(&from, &to).await?;
+        match files.is_empty() {
+            true => Err(error),
+            false => Ok(TakeOver::Halfway {
+                error: error.to_string(),
+                files,
+            }),
+        }
+    }
+
+    /// Makes the files that differ in two commits as they are in the first one, as far as git can, and returns those that are
+    /// not. None of them had changes of the person.
+    async fn put_files_back(&self, from: &str, to: &str) -> Result<Vec<String>> {
+        let git = &self.git;
+        let diff = "diff --name-only --no-renames -z";
+        let changed = git.names(diff, &[from, to, "--"]).await?;
+        let changed: Vec<String> = changed.iter().map(|path| literal(path)).collect();
+        let changed: Vec<&str> = changed.iter().map(String::as_str).collect();
+        let source = format!("--source={from}");
+        let restore = async |paths: &[&str]| {
+            let words = [&[&*source, "--staged", "--worktree", "--"], paths].concat();
+            let said = git.run("restore --quiet", &words).await?;
+            Ok::<bool, GitError>(said.exit == 0)
+        };
+        for paths in changed.chunks(AT_ONCE) {
+            if !restore(paths).await? {
+                // Where one cannot be written, the others can.
+                for path in paths {
+                    restore(&[*path]).await?;
+                }
+            }
+        }
+        for path in self.in_the_way(from, to).await? {
+            // Added, and not in the index yet. One that is not whole may be somebody else's.
+            let whole = git.resolve(&format!("{to}:{path}")).await?;
+            let there = git.run("hash-object --", &[&path]).await?;
+            let is_added = git.resolve(&format!("{from}:{path}")).await?.is_none();
+            if is_added && whole.is_some_and(|it| there.out.trim_ascii() == it.as_bytes()) {
+                fs::remove_file(git.folder().join(&path))?;
+            }
+        }
+        self.in_the_way(from, to).await
     }
 
     /// Returns the files of the person that a move from a commit to another would change.
@@ -203,10 +286,26 @@ impl Project {
         let words = [&*contains, "refs/heads", "refs/remotes", SQUASHED];
         let list = "for-each-ref --format=%(refname)";
         let found = self.git.line(list, &words).await?;
-        // `refs/heads/plan-agent/…`, or behind the name of a remote.
-        let ours = |name: &str| name.split('/').any(|part| part.starts_with("plan-agent"));
-        let counts = |name: &str| name.starts_with(SQUASHED) || !ours(name);
-        Ok(found.lines().any(counts))
+        for name in found.lines() {
+            let Some(plan) = name.strip_prefix(SQUASHED) else {
+                match is_of_a_plan(name) {
+                    true => continue,
+                    false => return Ok(true),
+                }
+            };
+            // What was taken over as one commit counts as long as a branch has that one.
+            let into = format!("{SQUASHED_INTO}{plan}");
+            let Some(into) = self.git.resolve(&into).await? else {
+                return Ok(true);
+            };
+            let contains = format!("--contains={into}");
+            let words = [&*contains, "refs/heads", "refs/remotes"];
+            let there = self.git.line(list, &words).await?;
+            if there.lines().any(|name| !is_of_a_plan(name)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Keeps a commit under a name that is no branch.
@@ -217,6 +316,14 @@ impl Project {
         let update = "update-ref --no-deref";
         self.git.bytes(update, &[name, commit]).await.map(drop)
     }
+}
+
+/// Returns whether a branch, here or on a server, is one that plans make.
+fn is_of_a_plan(name: &str) -> bool {
+    let on_server = || name.strip_prefix("refs/remotes/")?.split_once('/');
+    let own = name.strip_prefix("refs/heads/");
+    let own = own.or_else(|| Some(on_server()?.1)).unwrap_or(name);
+    own.starts_with("plan-agent/") || own.starts_with("plan-agent-task/")
 }
 
 /// Returns the first part of a path that exists and is no folder.
