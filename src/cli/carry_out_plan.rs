@@ -219,19 +219,19 @@ impl App {
     }
 
     /// Chooses what carries a plan out as it was begun, in a process that another one started; `confirmed` is the fingerprint of
-    /// what that one made sure of.
+    /// what that one made sure of, and whether what was confirmed since counts, too.
     ///
     /// # Errors
     /// As [`App::recall`], [`App::require_same`] and [`App::with_workers`].
     pub async fn recalled(
         mut self,
         plan: &PlanId,
-        confirmed: &str,
+        (confirmed, may_be_newer): (&str, bool),
         mut how: CarryOut,
     ) -> Result<Work> {
         self.recall(plan, &mut how).await?;
         self.load_team(&how.team).await?;
-        self.require_same(confirmed).await?;
+        self.require_same(confirmed, may_be_newer).await?;
         let workers = TeamWorkers::choose(&how.agent, &mut self).await?;
         self.work(workers, how)
     }

@@ -393,7 +393,9 @@ impl App {
             ..CarryOut::default()
         };
         let marks = app.require_queued(&head.id, &entry)?;
-        let work = app.recalled(&head.id, &entry.confirmed, how).await?;
+        let work = app
+            .recalled(&head.id, (&entry.confirmed, true), how)
+            .await?;
         let app = &work.app;
         let mut found = app.found(&head.id).await?;
         app.check_found(&found).await?;
@@ -414,6 +416,10 @@ impl App {
         };
         let mut app = Self::open(&start, Access::Run).await?;
         (app.clock, app.by) = (self.clock, QUEUE);
+        if start.file.as_deref() == self.config.file() {
+            // A hint that names the file would confirm it, whatever is in it by then.
+            app.program.clone_from(&self.program);
+        }
         app.use_store(self.store().await?.clone());
         Ok(app)
     }

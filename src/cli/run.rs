@@ -269,7 +269,9 @@ pub async fn daemon(args: DaemonArgs, start: &CommandStart, mut ended: Ended) ->
             return Ok((app, lock, None));
         };
         let plan = app.plan_to_carry_out(Some(plan)).await?;
-        let work = app.clone().recalled(&plan, confirmed, CarryOut::default());
+        let work = app
+            .clone()
+            .recalled(&plan, (confirmed, false), CarryOut::default());
         let work = work.await?;
         let found = work.app.found(&plan).await?;
         work.app.check_team(&found)?;

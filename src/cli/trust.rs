@@ -139,16 +139,23 @@ impl App {
     }
 
     /// As [`App::require_trust`] in a process that another one started; `handed` is the fingerprint of what that one made sure of.
+    /// What a person has confirmed since then counts, too, if it `may_be_newer`.
     ///
     /// # Errors
     /// It has changed meanwhile.
-    pub async fn require_same(&mut self, handed: &str) -> Result {
+    pub async fn require_same(&mut self, handed: &str, may_be_newer: bool) -> Result {
         self.read_prompts().await?;
-        if self.fingerprint() == handed {
+        if self.fingerprint() == handed || may_be_newer && self.unconfirmed(false).is_empty() {
             return Ok(());
         }
         let error = anyhow!("the configuration has changed since it was confirmed");
-        Err(Failure::new(error, Exit::Waiting))
+        let hint = format!("if you want that, `{} trust` confirms it", self.program);
+        let failure = Failure::new(error, Exit::Waiting);
+        Err(if may_be_newer {
+            failure.hint(hint)
+        } else {
+            failure
+        })
     }
 
     /// Returns what stands for everything here that has to be confirmed.

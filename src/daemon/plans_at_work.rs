@@ -27,8 +27,8 @@ use crate::wire::one_line;
 /// The longest reason that is kept with a plan that waits.
 const REASON: usize = 400;
 
-/// Where plans are shared with other daemons, one that could not be carried out is tried again so many looks later: whoever had it
-/// may be gone, and nobody else is there to change it.
+/// A plan that could not be opened is tried again so many looks later: what was wrong, such as its configuration, may be mended.
+/// Where plans are shared with other daemons, so is one that could not be carried out: the daemon that had it may be gone.
 const LOOKS: u32 = 20;
 
 /// The plans of a daemon.
@@ -239,8 +239,8 @@ impl PlansAtWork {
             || self.opened_by.values().any(|head| head.id == *id);
         let again = self.folder.config.timing.scan * LOOKS;
         let left = self.left.get(id).is_some_and(|left| {
-            let again =
-                left.failed && self.folder.store.is_shared() && left.since.elapsed() > again;
+            let changes_elsewhere = self.folder.store.is_shared() || !left.reason.is_empty();
+            let again = left.failed && changes_elsewhere && left.since.elapsed() > again;
             left.seq == listed.seq && !again
         });
         !at_work && !left
@@ -386,7 +386,7 @@ impl PlansAtWork {
                 tracing::error!(plan = %head.id, reason, "a queued plan cannot begin");
                 let noted = match self.folder.store.require_home(&head) {
                     Ok(()) => {
-                        let waits = format!("it cannot begin: {reason}");
+                        let waits = format!("until it can begin: {reason}");
                         self.note_wait(&head, waits).await.map(|()| reason)
                     }
                     Err(_) => self.note_not_adopted(&head.id, reason).await,

@@ -64,6 +64,9 @@ pub struct DayGrant {
     /// What was used at the last stop: an answer adds to this.
     #[serde(default)]
     pub used: Granted,
+    /// When a person allowed more last.
+    #[serde(default)]
+    pub more_at: Option<Time>,
 }
 
 impl Plan {
@@ -103,6 +106,19 @@ impl Plan {
         Ok(left.map_or(u32::MAX, |left| left.saturating_sub(1)))
     }
 
+    /// Returns whether a person allowed more of a limit of the day, and the plan has begun nothing since: what other plans used
+    /// meanwhile does not count against that.
+    fn used_nothing_of_more(&self, limit: BudgetLimit, ends: Time) -> bool {
+        let grant = self.head().day_grant.as_ref();
+        let grant = grant.filter(|grant| grant.ends == ends && grant.amounts.contains_key(&limit));
+        let more_at = grant.and_then(|grant| grant.more_at);
+        more_at.is_some_and(|at| {
+            let attempts = self.attempts().map(|attempt| attempt.issued);
+            let mut begun = attempts.chain(self.asks().map(|ask| ask.asked));
+            begun.all(|begun| begun <= at)
+        })
+    }
+
     /// Returns whether a human is asked for more of the day's budget.
     pub fn asks_for_day(&self) -> bool {
         self.open_questions().any(is_of_day)
@@ -125,6 +141,12 @@ impl Draft<'_> {
         let (used, ends) = (day.used(limit), day.ends);
         let allowed = self.plan().day_allowed(limit, ends).unwrap_or(0.0);
         let portion = self.plan().head().policy.day.set(limit).unwrap_or(0.0);
+        if self.plan().used_nothing_of_more(limit, ends) {
+            self.change_day_grant(|grant| {
+                grant.amounts.insert(limit, used + portion);
+            });
+            return Ok(());
+        }
         let (amount, counted) = (limit.amount(used), limit.counted(allowed));
         let reason = format!(
             "{REASON} {amount} of {counted} used by all plans; it goes on at {}",
@@ -149,11 +171,19 @@ impl Draft<'_> {
     /// Allows the day's amount once more, counted from what was used at the stop.
     pub(super) fn allow_more_of_day(&mut self, limit: BudgetLimit) {
         let portion = self.plan().head().policy.day.set(limit).unwrap_or(0.0);
-        self.change_head(|head| {
-            if let Some(grant) = &mut head.day_grant
-                && let Some(used) = grant.used.get(&limit)
-            {
+        let now = self.now();
+        self.change_day_grant(|grant| {
+            if let Some(used) = grant.used.get(&limit) {
                 grant.amounts.insert(limit, used + portion);
+                grant.more_at = Some(now);
+            }
+        });
+    }
+
+    fn change_day_grant(&mut self, change: impl FnOnce(&mut DayGrant)) {
+        self.change_head(|head| {
+            if let Some(grant) = &mut head.day_grant {
+                change(grant);
             }
         });
     }

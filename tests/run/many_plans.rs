@@ -495,8 +495,9 @@ fn lanes_are_shared_between_plans() {
 
 #[test]
 fn daemon_takes_up_nothing_that_no_person_confirmed() {
-    let scene = Scene::by_rules("");
+    let mut scene = Scene::by_rules("");
     scene.works("run --queue --plan one.md");
+    scene.env.confirm_nothing();
     scene.write(
         "config.toml",
         "llm.provider = 'none'\n[checks.evil]\nrun = ['touch', 'evil']\n",
@@ -513,6 +514,9 @@ fn daemon_takes_up_nothing_that_no_person_confirmed() {
                 .contains("has changed since it was confirmed")
     });
     assert_eq!(scene.pending().len(), 0);
+    // What a person confirms afterwards counts, without a new start.
+    scene.works("trust");
+    scene.take_any();
     daemon.interrupted();
 }
 

@@ -75,7 +75,7 @@ impl Draft<'_> {
             text: issue.text,
             ..Attempt::new(issue.id.clone(), id, task.attempts, self.now)
         };
-        if let Some(mut garbled) = before.clone().filter(|_| repair) {
+        if let Some(mut garbled) = before.filter(|_| repair) {
             garbled.state = AttemptState::Garbled;
             attempt.rejections = garbled.rejections;
             attempt.tree.clone_from(&garbled.tree);

@@ -342,4 +342,11 @@ fn day_allows_what_is_set_until_a_person_allows_more() {
     });
     assert!(plan.day_reached(&day(23_400_000)).is_none());
     assert!(plan.day_reached(&day(23_500_000)).is_some());
+    // Other plans used that up before this one began anything: it has its own amount all the same, once.
+    let why = stop(&mut plan, 30_000_000);
+    assert_eq!(why, "");
+    assert!(plan.day_reached(&day(39_900_000)).is_none());
+    apply_at(&mut plan, Time(2), |draft| draft.issue(TaskId(1), issue(1)));
+    let why = stop(&mut plan, 40_000_000);
+    assert!(why.contains("$40 of $40 used"), "{why}");
 }
