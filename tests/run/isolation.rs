@@ -172,27 +172,15 @@ fn unresolved_conflict_asks_human() {
 #[test]
 fn untouched_conflict_is_not_accepted_whatever_is_in_it() {
     type Change = fn(&Command);
+    let differ: Change = |command| {
+        let word = ["left", "right"][command.task() as usize - 1];
+        write(command, "a.txt", word);
+    };
     let kinds: [(&str, Change, &str); 4] = [
-        (
-            "* -merge",
-            |command| {
-                write(
-                    command,
-                    "a.txt",
-                    ["left", "right"][command.task() as usize - 1],
-                )
-            },
-            "still in conflict: `a.txt`",
-        ),
+        ("* -merge", differ, "still in conflict: `a.txt`"),
         (
             "* conflict-marker-size=15",
-            |command| {
-                write(
-                    command,
-                    "a.txt",
-                    ["left", "right"][command.task() as usize - 1],
-                )
-            },
+            differ,
             "marks of a conflict: `a.txt`",
         ),
         (
