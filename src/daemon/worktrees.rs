@@ -15,8 +15,8 @@ use crate::exec::{
 };
 use crate::own_files;
 use crate::plan::{
-    Attempt, CheckResult, CommandId, Draft, IntegrationBranch, MERGE_CHECK, PendingMerge, Plan,
-    PlanHead, PlanId, Repository, Task, TaskId,
+    Attempt, CONFLICT, CheckResult, CommandId, Draft, IntegrationBranch, MERGE_CHECK, PendingMerge,
+    Plan, PlanHead, PlanId, Repository, Task, TaskId,
 };
 use crate::volumes::keep_out_of_git;
 use crate::wire::short_commit;
@@ -258,7 +258,7 @@ pub(super) async fn merge(
         Merged::Commit(commit) => commit,
         Merged::Conflict { files, text } => {
             return Ok(Err(failed(
-                &format!("conflict in {files}"),
+                &format!("{CONFLICT}{files}"),
                 &format!(
                     "{text}\nThe accepted results are being merged into your folder: resolve the conflicts in these files, so that both sides' work is kept. If there are none to be seen, begin with `git merge {}`.",
                     line.tip

@@ -241,7 +241,7 @@ fn stage(current: Option<&CurrentAttempt>, attempts: u32, language: Language) ->
     let (en, zh) = match current {
         None => ("", ""),
         Some(attempt) if attempt.reported => (" is reported", "已报告"),
-        Some(attempt) if attempt.claimed.is_some() => (" is being worked on", "正在执行"),
+        Some(attempt) if attempt.claimed.is_some() => (" has an agent", "已有智能体"),
         Some(_) => (" waits for an agent", "等待智能体领取"),
     };
     let number = current.map_or(attempts, |attempt| attempt.number);

@@ -39,7 +39,7 @@ impl PlanView {
         let (earlier, later) = self.hidden;
         lines.extend(more(earlier, "earlier"));
         for task in &self.tasks {
-            let stopped = self.plan.state == StateWord::Stopped;
+            let stopped = self.daemon.is_none();
             lines.push(task.line(&head.status, stopped, now, paint));
             lines.extend(task.waits.iter().map(|wait| wait_text(wait, now)));
         }

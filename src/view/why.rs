@@ -238,7 +238,7 @@ fn under_way(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -> 
         }
         (AttemptState::Open, Some(since)) => {
             let worked = span(now.since(since));
-            format!("{} has worked on it for {worked}", worker(task))
+            format!("{} took it {worked} ago", worker(task))
         }
         (AttemptState::Reported, _) => "its report is being checked and judged".to_owned(),
         _ => not_started(plan, task, now, program),
@@ -395,7 +395,7 @@ mod tests {
         "#);
         insta::assert_snapshot!(said(4), @r"
         4 · Test: in progress
-          an agent has worked on it for 5 min
+          an agent took it 5 min ago
 
         Attempts
           1  task-4a is under way
@@ -426,7 +426,7 @@ mod tests {
         ");
         insta::assert_snapshot!(said(4), @r"
         4 · Test: in progress
-          `coder` has worked on it for 5 min
+          `coder` took it 5 min ago
 
         Attempts
           1  task-4a is under way
@@ -445,7 +445,7 @@ mod tests {
         );
         insta::assert_snapshot!(said.unwrap(), @r"
         4 · Test: in progress
-          `coder` has worked on it for 5 min
+          `coder` took it 5 min ago
           coder waits for tester · 60 s: Does it count? (task-4b)
 
         Attempts

@@ -103,7 +103,10 @@ fn parallel_results_merge_into_one_branch() {
 
 #[test]
 fn merge_conflict_is_given_to_agent() {
-    let Some(scene) = isolated("") else { return };
+    // Nobody is to blame that the other one was first.
+    let Some(scene) = isolated("run.max_attempts = 1") else {
+        return;
+    };
     let before = scene.project.of_the_person();
     let agent = scene.agent(|command| {
         let word = ["LEFT", "RIGHT"][command.task() as usize - 1];
@@ -144,8 +147,8 @@ fn unresolved_conflict_asks_human() {
     });
     scene.exits(4, "run --plan two.md");
     let &(task, attempt) = agent.attempts().last().unwrap();
-    assert_eq!(attempt, 3);
-    let last = agent.command(task, 3);
+    assert_eq!(attempt, 4, "the conflict itself is no failure");
+    let last = agent.command(task, 4);
     has(last.body(), "still have the marks of a conflict: `a.txt`");
     let question = scene.status()["questions"][0].clone();
     assert_eq!(question["task"], task);
@@ -220,9 +223,10 @@ fn untouched_conflict_is_not_accepted_whatever_is_in_it() {
         });
         let ran = scene.run("run --plan two.md");
         let &(task, attempt) = agent.attempts().last().unwrap();
-        assert_eq!(attempt, 3, "{attributes}: {ran:?}");
         has(agent.command(task, 3).body(), said);
-        if said.starts_with("still") {
+        let marks = said.starts_with("marks");
+        assert_eq!(attempt, if marks { 4 } else { 3 }, "{attributes}: {ran:?}");
+        if !marks {
             assert_eq!(ran.code, Some(0), "{attributes}: {ran:?}");
             assert_eq!(scene.accepted().len(), 2);
         } else {

@@ -147,7 +147,7 @@ fn daemon_that_stood_still_does_nothing_any_more() {
     wait_until("the claim is on the page", || {
         here.scene
             .read("volumes/MISSION.md")
-            .contains("is being worked on")
+            .contains("has an agent")
     });
     daemon.freeze();
     // Its report would be the next thing to be judged there.

@@ -36,7 +36,7 @@ fn stopped_plan_is_called_stopped_everywhere() {
         });
         scene.take_any();
         scene.await_events("claimed", 1);
-        has(scene.works("why 1"), "an agent has worked on it for ");
+        has(scene.works("why 1"), "an agent took it ");
         if by_signal {
             kill_process(daemon.pid, Signal::KILL).unwrap();
         } else {

@@ -153,8 +153,12 @@ impl Draft<'_> {
             at: self.now,
             ..Verdict::default()
         });
+        // Each time something else was accepted, so that this comes to an end.
+        let line = self.plan.head().line.as_ref();
+        if !line.is_some_and(|line| attempt.was_overtaken(line)) {
+            task.failures += 1;
+        }
         self.insert_attempt(attempt);
-        task.failures += 1;
         task.note = Some(feedback.to_owned());
         let (failures, optional) = (task.failures, task.optional);
         self.insert(task);

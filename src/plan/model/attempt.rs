@@ -136,6 +136,14 @@ impl Attempt {
     pub fn clashed(&self) -> bool {
         self.failing().any(|check| check.name == MERGE_CHECK)
     }
+
+    /// Returns whether its result conflicts with one that was accepted since it began, or that its agent never saw.
+    pub fn was_overtaken(&self, line: &IntegrationBranch) -> bool {
+        let mut failing = self.failing();
+        let conflicts =
+            failing.any(|check| check.name == MERGE_CHECK && check.finding.starts_with(CONFLICT));
+        conflicts && self.tree.as_ref() != Some(&line.tip)
+    }
 }
 
 /// The state of an attempt.

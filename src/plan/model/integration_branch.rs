@@ -7,6 +7,9 @@ use super::{PlanId, TaskId};
 /// The check that a result can be merged with those accepted before it.
 pub const MERGE_CHECK: &str = "merge";
 
+/// Begins its finding where both changed the same places.
+pub const CONFLICT: &str = "conflict in ";
+
 /// Where the results of a plan are merged. The row is the truth; the branch in the project follows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntegrationBranch {
