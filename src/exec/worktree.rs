@@ -448,15 +448,19 @@ impl Project {
     /// As [`Git::bytes`].
     pub async fn remove(&self, places: &[TaskWorktree], tip: &str) -> Result<()> {
         let merged = format!("--merged={tip}");
-        let words = [&*merged, "--format=delete %(refname) %(objectname)"];
+        let format = "--format=delete %(refname) %(objectname) %(worktreepath)";
+        let words = [&*merged, format];
         let merged = self.git.line("for-each-ref refs/heads", &words).await?;
         let mut delete = String::new();
         for place in places {
             let name = format!("delete refs/heads/{} ", place.branch);
             if let Some(line) = merged.lines().find(|line| line.starts_with(&name))
                 && self.remove_worktree(place, false).await?
+                && let [_, _, commit, at] = *line.splitn(4, ' ').collect::<Vec<_>>()
+                // Somebody may have moved the worktree.
+                && (at.is_empty() || !Path::new(at).exists())
             {
-                delete.extend([line, "\n"]);
+                delete.extend([&*name, commit, "\n"]);
             }
         }
         let git = self.git.clone().with_input(delete.into_bytes());

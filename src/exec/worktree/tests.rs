@@ -277,6 +277,12 @@ async fn only_merged_clean_worktree_is_removed() {
     git(&place, &lock);
     assert!(!put_away(&head).await, "the person has locked it");
     git(&place, &["worktree", "unlock", lock[2]]);
+    let elsewhere = place.folder.with_file_name("elsewhere");
+    let [here, there] = [&place.folder, &elsewhere].map(|path| path.to_str().unwrap());
+    git(&place, &["worktree", "move", here, there]);
+    put_away(&head).await;
+    assert!(given.branch().await.is_some(), "it is checked out there");
+    person::git(&elsewhere, &["worktree", "move", there, here]).unwrap();
     assert!(put_away(&head).await);
     assert!(put_away(&head).await, "again, as after a kill");
     let known = given.project.worktrees.read_dir().unwrap().count();
