@@ -294,6 +294,12 @@ fn run_in_the_background_of_a_shell_goes_on() {
     if Command::new("setsid").arg("--version").output().is_err() {
         return skip("there is no `setsid`");
     }
+    for put_there in [" &", ""] {
+        run_goes_on_in_the_background(put_there);
+    }
+}
+
+fn run_goes_on_in_the_background(put_there: &str) {
     let mut env = with_lanes(100, 1);
     env.set("PS1", "");
     let waits = "until [ -e \"$GO\" ]; do sleep 0.02; done; exit 1";
@@ -301,19 +307,22 @@ fn run_in_the_background_of_a_shell_goes_on() {
     assert_ne!(failing, FAILING);
     env.write("failing.md", &failing);
     let (_shell, mut terminal) = env.start_shell_on_terminal();
-    terminal.type_keys("\"$1\" run --plan failing.md --agent shell\n");
+    let run = format!("\"$1\" run --plan failing.md --agent shell{put_there}\n");
+    terminal.type_keys(&run);
     terminal.await_shown("1 · Serve: dispatched");
-    terminal.await_shown("░");
-    terminal.type_keys("\u{1a}");
-    terminal.await_shown("Stopped");
-    for command in ["status", "plans"] {
-        env.exits(0, command)
-            .has_stderr(["is suspended", "Hint: `bg` or `fg`"]);
+    if put_there.is_empty() {
+        terminal.await_shown("░");
+        terminal.type_keys("\u{1a}");
+        terminal.await_shown("Stopped");
+        for command in ["status", "plans"] {
+            env.exits(0, command)
+                .has_stderr(["is suspended", "Hint: `bg` or `fg`"]);
+        }
+        terminal.type_keys("bg\n");
+        wait_until("the plan goes on", || {
+            !env.run("plans").stderr.contains("is suspended")
+        });
     }
-    terminal.type_keys("bg\n");
-    wait_until("the plan goes on", || {
-        !env.run("plans").stderr.contains("is suspended")
-    });
     let before = terminal.shown().len();
     env.write("go", "");
     wait_until("it asks", || env.run("questions").stdout.contains("skip"));
@@ -325,8 +334,22 @@ fn run_in_the_background_of_a_shell_goes_on() {
     let beside = terminal.shown()[before..].to_owned();
     lacks(&beside, ["\u{1b}[J", "task 1 · Serve? "]);
     terminal.type_keys("fg\n");
-    terminal.answer("task 1 · Serve? ", "skip not today");
+    terminal.await_shown("task 1 · Serve? ");
+    // Once more, with the question there: this shell does not set the terminal again itself.
+    terminal.type_keys("\u{1a}");
+    terminal.await_below("task 1 · Serve? ", "Stopped");
+    terminal.type_keys("bg\n");
+    wait_until("the plan goes on", || {
+        !env.run("plans").stderr.contains("is suspended")
+    });
+    // It finds itself in the background, and prints what happens.
+    env.exits(0, "answer retry");
+    terminal.await_below("answered retry", "? asks you about task 1");
+    terminal.type_keys("fg\n");
+    terminal.await_below("answered retry", "task 1 · Serve? ");
+    terminal.type_keys("skip not today\n");
     terminal.await_shown("MISSION.md");
+    wait_until("keys are shown again", || terminal.echoes());
 }
 
 #[test]

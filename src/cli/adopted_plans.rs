@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 
-use super::{App, CarryOut, Exit, Failure, Result, complain, confirm, run_terminal};
+use super::{App, CarryOut, Exit, Failure, Result, can_ask, complain, confirm, run_terminal};
 use crate::config::{Home, StoreConfig};
 use crate::exec::{CarriedFiles, LandingPlace, Project, project_head};
 use crate::plan::{CommandId, Draft, IntegrationBranch, NewHome, PlanHead, PlanId, TaskState};
@@ -52,7 +52,7 @@ impl App {
         let Some((home, held)) = self.elsewhere(plan).await? else {
             return Ok(());
         };
-        let may_ask = !held && run_terminal::may_ask(how);
+        let may_ask = !held && run_terminal::may_ask(how) && can_ask();
         let question = format!("Plan {plan} belongs to {home}, and no daemon has it. Go on here?");
         let over = head.status.settled();
         if over || !(here || may_ask && confirm(&question).await?) {
@@ -94,7 +94,7 @@ impl App {
         let [from, to] = [&head.workspace, &workspace].map(|folder| one_line(folder, 400));
         let moved = format!("the project of plan {plan} was moved: `{from}` is `{to}` now");
         let question = format!("{moved}.\nGo on there, and begin anew what was under way?");
-        if !(here || run_terminal::may_ask(how) && confirm(&question).await?) {
+        if !(here || run_terminal::may_ask(how) && can_ask() && confirm(&question).await?) {
             let hint = format!(
                 "`{program} resume {plan} --here` goes on there, and begins anew what was under way"
             );

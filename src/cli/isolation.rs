@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 
 use super::confirm::answer;
-use super::{App, Failure, FoundPlan, Result, Work, complain, run_terminal, shown_from_here};
+use super::{
+    App, Failure, FoundPlan, Result, Work, complain, in_foreground, run_terminal, shown_from_here,
+};
 use crate::agents::Agent;
 use crate::config::Isolation;
 use crate::exec::{Project, ProjectError, project_head};
@@ -130,7 +132,7 @@ impl Work {
             if uncommitted.is_empty() {
                 return Ok(true);
             }
-            if !run_terminal::may_ask(&self.how) {
+            if !(run_terminal::may_ask(&self.how) && in_foreground()) {
                 let files = list(&uncommitted);
                 if wanted == Isolation::Worktree {
                     complain(&format!(

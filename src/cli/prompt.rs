@@ -214,7 +214,9 @@ impl Prompt {
     }
 
     fn give_back(&mut self) {
-        if let Some(before) = self.before.take().filter(|_| in_foreground()) {
+        if in_foreground()
+            && let Some(before) = self.before.take()
+        {
             // A terminal that is gone needs nothing.
             tcsetattr(stdin(), OptionalActions::Now, &before).ok();
         }

@@ -187,24 +187,23 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
         return Err(Failure::usage(error).hint("`git switch BRANCH` there, then merge"));
     };
     confirm_branch(&results, &onto, args.into.as_deref(), app).await?;
+    let (base, git) = (results.line.base.as_str(), project.git());
+    // The person has amended or rebased the branch, or taken commits off it.
+    let is_left = results.line.began_on.as_ref() == Some(&onto)
+        && !git.has(base, "HEAD").await?
+        && !git.has("HEAD", base).await?;
     let onto = one_line(&onto, 200);
-    let base = &results.line.base;
-    let has_base = project.git().has(base, "HEAD").await?;
-    if !has_base && !args.squash {
-        complain(&format!(
-            "! `{onto}` does not have the commit any more that the plan began at: what was changed since then is taken over, as one commit\n"
-        ));
-    }
-    let taken = if args.squash || !has_base {
+    let taken = if args.squash || is_left {
         let goal = one_line(&results.head.goal, 72);
         let message = format!("{goal}\n\nThe results of plan {plan}.");
-        project.squash(&commit, &message, plan.as_str(), base).await
+        let known = is_left.then_some(base);
+        project
+            .squash(&commit, &message, plan.as_str(), known)
+            .await
     } else {
         let goal = one_line(&results.head.name, 60);
         let message = format!("Merge {branch}: {goal}\n\nThe results of plan {plan}.");
-        project
-            .take_over(&commit, &message, plan.as_str(), base)
-            .await
+        project.take_over(&commit, &message, plan.as_str()).await
     };
     match taken.map_err(|error| locked(error, app, plan))? {
         TakeOver::Done { from, to } => {
@@ -219,6 +218,11 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
             let at = short_commit(&to);
             let said = format!("the results of plan {plan} are in `{onto}`, at {at}: {figures}");
             app.say(&said)?;
+            if is_left && !args.squash {
+                complain(
+                    "! the branch does not have the commit any more that the plan began at: what was changed since is there as one commit\n",
+                );
+            }
         }
         TakeOver::Already => {
             if results.head.results.is_none() {
@@ -252,9 +256,12 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
                 "`{onto}` and the results changed the same places: {}",
                 printable(&files)
             );
-            return Err(Failure::failed(error).hint(format!(
-                "nothing was touched; `git merge {branch}` in `{place}` lets you resolve it"
-            )));
+            let way = match is_left {
+                true => format!("git diff --binary {base} {branch} | git apply --3way"),
+                false => format!("git merge {branch}"),
+            };
+            let hint = format!("nothing was touched; `{way}` in `{place}` lets you resolve it");
+            return Err(Failure::failed(error).hint(hint));
         }
     }
     // Commits of the person, or results of tasks that `restore` took out of the plan.

@@ -50,7 +50,7 @@ const MOST: usize = 6;
 /// Returns whether a person sits at this terminal and may be asked.
 pub fn may_ask(how: &CarryOut) -> bool {
     let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    !how.no_input && !how.json && terminal && in_foreground()
+    !how.no_input && !how.json && terminal
 }
 
 /// Follows one plan.

@@ -150,12 +150,7 @@ impl App {
         }
         let error = anyhow!("the configuration has changed since it was confirmed");
         let hint = format!("if you want that, `{} trust` confirms it", self.program);
-        let failure = Failure::new(error, Exit::Waiting);
-        Err(if may_be_newer {
-            failure.hint(hint)
-        } else {
-            failure
-        })
+        Err(Failure::new(error, Exit::Waiting).hint_if(may_be_newer, hint))
     }
 
     /// Returns what stands for everything here that has to be confirmed.

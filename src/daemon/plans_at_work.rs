@@ -126,7 +126,7 @@ impl PlansAtWork {
             let left = LeftPlan {
                 seq: run.view.seq,
                 since: Instant::now(),
-                failed: matches!(end, DaemonEnd::NoPlan),
+                failed: matches!(end, DaemonEnd::NoPlan) && self.folder.store.is_shared(),
                 reason: String::new(),
             };
             self.left.insert(id.clone(), left);
@@ -239,8 +239,7 @@ impl PlansAtWork {
             || self.opened_by.values().any(|head| head.id == *id);
         let again = self.folder.config.timing.scan * LOOKS;
         let left = self.left.get(id).is_some_and(|left| {
-            let changes_elsewhere = self.folder.store.is_shared() || !left.reason.is_empty();
-            let again = left.failed && changes_elsewhere && left.since.elapsed() > again;
+            let again = left.failed && left.since.elapsed() > again;
             left.seq == listed.seq && !again
         });
         !at_work && !left

@@ -51,8 +51,8 @@ pub(super) struct WorktreeLayout {
     place: TaskWorktree,
     /// The last result conflicts with the accepted ones, which are to be merged in.
     merge: bool,
-    /// The last result was accepted, and others may have been since.
-    forward: bool,
+    /// The last result was accepted, and others have been since, up to this commit.
+    forward: Option<String>,
 }
 
 /// Where the results of a plan are gathered, and the project's repository as it was when the plan began.
@@ -102,7 +102,8 @@ impl WorktreeLayout {
             place: worktree_of(plan.id(), &gathering.line, task),
             gathering,
             merge: last.is_some_and(Attempt::clashed),
-            forward: last.is_some_and(Attempt::is_accepted),
+            forward: (last.filter(|last| last.is_accepted()))
+                .and_then(|_| plan.attempts_of(task).next_back()?.tree.clone()),
         })
     }
 
@@ -126,8 +127,8 @@ impl WorktreeLayout {
     async fn make(&self) -> Result<Option<CheckFolder>, GitError> {
         let (project, tip) = (self.gathering.project().await?, &self.gathering.line.tip);
         project.lay_out(&self.place, tip).await?;
-        if self.forward {
-            project.bring_forward(&self.place, tip).await?;
+        if let Some(commit) = &self.forward {
+            project.bring_forward(&self.place, commit).await?;
         }
         if self.merge {
             project.begin_merge(&self.place, tip).await?;
@@ -395,7 +396,9 @@ async fn try_move(settings: &DaemonSettings, gathering: &Gathering) -> Result<Br
     let branch = IntegrationBranch::branch(&settings.plan);
     let shown = line.shown.as_deref();
     let moved = match shown.filter(|_| line.moved_from.is_some()) {
-        Some(at) if project.git().has_commit(at).await? => BranchMove::Ahead(at.to_owned()),
+        Some(at) if project.at_branch(&branch).await?.as_deref() == Some(at) => {
+            BranchMove::Ahead(at.to_owned())
+        }
         _ => project.move_branch(&branch, &line.tip, shown).await?,
     };
     let was = shown.map_or("not there".to_owned(), |at| format!("at `{at}`"));

@@ -41,7 +41,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Settings for every command, whatever the configuration of the repository is.
 const SETTINGS: &str = "core.hooksPath=/dev/null core.fsmonitor=false core.quotePath=false gc.auto=0 \
                         maintenance.auto=false commit.gpgSign=false protocol.allow=never user.name=plan-agent \
-                        user.email=plan-agent@localhost color.ui=never";
+                        user.email=plan-agent@localhost color.ui=never merge.directoryRenames=true";
 
 /// Environment variables for every command.
 const VARIABLES: &str =

@@ -65,7 +65,7 @@ pub async fn diff_of(
                 left_out = nested;
                 (from, to)
             }
-            None if place.folder.exists() => return Err(place.is_none().into()),
+            None if place.folder.exists() => return Err(place.no_worktree().into()),
             None => {
                 let at = match project.at_branch(&place.branch).await? {
                     None => git.resolve(&aside).await?,

@@ -76,7 +76,7 @@ pub struct TaskWorktree {
 
 impl TaskWorktree {
     /// Says that the folder is no worktree of the project.
-    pub(super) fn is_none(&self) -> GitError {
+    pub(super) fn no_worktree(&self) -> GitError {
         GitError::Unclear(format!(
             "`{}` is no git worktree any more: its `.git` is not what it was, or its branch has no commit.",
             self.folder.display()
@@ -212,18 +212,13 @@ impl Project {
         Ok(git.resolve("HEAD").await?.is_some().then_some(git))
     }
 
-    /// Brings a task's worktree, all of whose work is in a commit, to that commit. Nothing is done where it has other work.
+    /// Brings a task's worktree, all of whose commits are in another one, to that one; else as [`Self::begin_merge`].
     ///
     /// # Errors
-    /// As [`Git::run`].
+    /// As [`Git::run`]. If it cannot be brought there, this is only logged.
     pub async fn bring_forward(&self, place: &TaskWorktree, commit: &str) -> Result<()> {
-        if let Some(git) = self.worktree(&place.folder).await? {
-            let said = git.run("merge --ff-only --quiet", &[commit]).await?;
-            if said.exit != 0 {
-                tracing::warn!(folder = %place.folder.display(), said = said.err, "what was accepted meanwhile is not there");
-            }
-        }
-        Ok(())
+        self.merge_into(place, commit, "merge --ff-only --quiet")
+            .await
     }
 
     /// Merges a commit into a task's worktree, so that its agent can resolve conflicts; does nothing if it is already merged or
@@ -232,6 +227,11 @@ impl Project {
     /// # Errors
     /// As [`Git::run`]. If it cannot be merged now because an agent still works there, this is only logged.
     pub async fn begin_merge(&self, place: &TaskWorktree, commit: &str) -> Result<()> {
+        let merge = "merge --no-commit --no-ff --quiet";
+        self.merge_into(place, commit, merge).await
+    }
+
+    async fn merge_into(&self, place: &TaskWorktree, commit: &str, merge: &str) -> Result<()> {
         let Some(git) = self.worktree(&place.folder).await? else {
             return Ok(());
         };
@@ -244,7 +244,6 @@ impl Project {
             tracing::warn!(folder = %place.folder.display(), on, "nothing is merged into another branch");
             return Ok(());
         }
-        let merge = "merge --no-commit --no-ff --quiet";
         let said = git.run(merge, &[commit]).await?;
         if said.exit > 1 {
             tracing::warn!(folder = %place.folder.display(), said = said.err, "the accepted results are not merged in");
@@ -283,7 +282,7 @@ impl Project {
     /// As [`Git::bytes`], or it is unclear what the result is.
     pub async fn commit_work(&self, place: &TaskWorktree, message: &str) -> Result<String> {
         let Some(git) = self.worktree(&place.folder).await? else {
-            return Err(place.is_none());
+            return Err(place.no_worktree());
         };
         let (keeping, lock) = (git.own_path(KEEPING), git.own_path("index.lock"));
         if keeping.exists() {

@@ -1,6 +1,8 @@
 //! The budget of a day over all plans: what they used since midnight stops each plan, until the day ends or a person allows
 //! more.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::draft::Result;
@@ -64,9 +66,9 @@ pub struct DayGrant {
     /// What was used at the last stop: an answer adds to this.
     #[serde(default)]
     pub used: Granted,
-    /// When a person allowed more last.
+    /// What the plan had used, and how often it had begun something, when a person allowed more.
     #[serde(default)]
-    pub more_at: Option<Time>,
+    pub at_more: BTreeMap<BudgetLimit, (f64, usize)>,
 }
 
 impl Plan {
@@ -110,13 +112,13 @@ impl Plan {
     /// meanwhile does not count against that.
     fn used_nothing_of_more(&self, limit: BudgetLimit, ends: Time) -> bool {
         let grant = self.head().day_grant.as_ref();
-        let grant = grant.filter(|grant| grant.ends == ends && grant.amounts.contains_key(&limit));
-        let more_at = grant.and_then(|grant| grant.more_at);
-        more_at.is_some_and(|at| {
-            let attempts = self.attempts().map(|attempt| attempt.issued);
-            let mut begun = attempts.chain(self.asks().map(|ask| ask.asked));
-            begun.all(|begun| begun <= at)
-        })
+        let grant = grant.filter(|grant| grant.ends == ends);
+        grant.and_then(|grant| grant.at_more.get(&limit)) == Some(&self.used_and_begun(limit))
+    }
+
+    fn used_and_begun(&self, limit: BudgetLimit) -> (f64, usize) {
+        let begun = self.attempts().count() + self.asks().count();
+        (self.used(limit, ActiveTime::default()), begun)
     }
 
     /// Returns whether a human is asked for more of the day's budget.
@@ -171,11 +173,11 @@ impl Draft<'_> {
     /// Allows the day's amount once more, counted from what was used at the stop.
     pub(super) fn allow_more_of_day(&mut self, limit: BudgetLimit) {
         let portion = self.plan().head().policy.day.set(limit).unwrap_or(0.0);
-        let now = self.now();
+        let now = self.plan().used_and_begun(limit);
         self.change_day_grant(|grant| {
             if let Some(used) = grant.used.get(&limit) {
                 grant.amounts.insert(limit, used + portion);
-                grant.more_at = Some(now);
+                grant.at_more.insert(limit, now);
             }
         });
     }

@@ -404,6 +404,48 @@ fn results_that_a_person_took_off_or_amended_stay_so() {
     }
 }
 
+/// What the question says is done, and the plan goes on.
+#[test]
+fn human_commits_that_conflict_are_merged_by_the_person() {
+    let Some(scene) = isolated("") else { return };
+    let folder = scene.project.folder.clone();
+    let _agent = scene.agent(move |command| {
+        write(command, "a.txt", &format!("by task {}\n", command.task()));
+        if command.task() == 2 {
+            let branch = format!("plan-agent/{}", command.field("plan").unwrap());
+            wait_until("the first result is on the branch", || {
+                git(&folder, ["show", &format!("{branch}:a.txt")]).contains("task 1")
+            });
+            git(&folder, ["switch", "--quiet", &branch]);
+            fs::write(folder.join("a.txt"), "by the person\n").unwrap();
+            git(&folder, "commit --quiet --all -m mine");
+            git(&folder, "switch --quiet main");
+        }
+        Act::success("done")
+    });
+    scene.refuses(4, "run --plan chain.md", "somebody else moved the branch");
+    scene.works("answer accept");
+    scene.refuses(4, "resume", "does not go together with the results");
+    let said = scene.status()["questions"][0]["reason"].to_string();
+    let (_, onto) = said.split_once("Merge `").unwrap();
+    let (onto, _) = onto.split_once('`').unwrap();
+    let branch = format!("plan-agent/{}", scene.plan());
+    scene.project.git(["switch", "--quiet", &branch]);
+    let merge = ["merge", "--quiet", "-X", "ours", "-m", "both", onto];
+    scene.project.git(merge);
+    scene.project.git("switch --quiet main");
+    scene.works("answer accept");
+    // It has moved since it was looked at.
+    if scene.run("resume").code == Some(4) {
+        scene.works("answer accept");
+        scene.exits(0, "resume");
+    }
+    assert_eq!(scene.result("a.txt"), "by the person\n");
+    let all = scene.project.git(["log", "--format=%s", &branch]);
+    has(all, ["mine\n", "both\n"]);
+    scene.project.sound();
+}
+
 #[test]
 fn checked_out_branch_is_not_moved_and_result_kept() {
     for answer in ["retry", "abort"] {

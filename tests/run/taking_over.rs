@@ -393,8 +393,32 @@ fn squash_that_was_taken_back_counts_as_not_taken_over() {
     );
     has(scene.works("merge --squash"), " are in `main`");
     assert_eq!(scene.env.read("project/new/made.txt"), "made\n");
+    scene.project.git("commit --quiet --amend -m reworded");
+    has(scene.works("merge"), "`main` contains the results");
+    lacks(scene.exits(0, "prune").stdout, "not merged");
+}
+
+#[test]
+fn squash_that_was_taken_back_may_be_discarded() {
+    let Some(scene) = clean("") else { return };
+    scene.results();
+    scene.works("merge --squash");
     scene.project.git("reset --quiet --hard HEAD^");
     has(scene.works("discard"), " are discarded");
+}
+
+#[test]
+fn results_go_into_a_branch_behind_their_base() {
+    let Some(scene) = clean("") else { return };
+    scene.project.git("switch --quiet -c feature");
+    scene.env.write("project/feature.txt", "x\n");
+    scene.project.git("add .");
+    scene.project.git("commit --quiet -m feature");
+    scene.results();
+    scene.project.git("switch --quiet main");
+    scene.works("merge --into main");
+    assert_eq!(scene.env.read("project/feature.txt"), "x\n");
+    assert_eq!(scene.env.read("project/new/made.txt"), "made\n");
 }
 
 /// What a person took off their branch stays off, in its files and in its history.
@@ -410,7 +434,7 @@ fn branch_that_was_amended_meanwhile_gets_only_what_the_plan_changed() {
         scene.project.git("rm --quiet secret.txt");
         scene.project.git("commit --quiet --amend --no-edit");
         let ran = scene.exits(0, how);
-        let said = "`main` does not have the commit any more that the plan began at";
+        let said = "does not have the commit any more that the plan began at";
         assert_eq!(ran.stderr.contains(said), how == "merge", "{ran:?}");
         assert!(!scene.env.path("project/secret.txt").exists());
         assert_eq!(scene.env.read("project/new/made.txt"), "made\n");
@@ -437,10 +461,13 @@ fn branch_of_a_person_may_have_the_name_of_the_program() {
 fn merge_that_fails_on_the_way_puts_all_back() {
     let Some(scene) = clean("") else { return };
     // It fails for what the agent makes of the file, where another one is missing.
-    let filter = "text=$(cat)\ncase $text in *TWO*) [ -e \"$1\" ] || exit 1;; esac\nprintf '%s\\n' \"$text\"\n";
+    // A person changes another one meanwhile, which git has written already.
+    let filter = "text=$(cat)\ncase $text in *TWO*) [ -e \"$1\" ] || { echo mine > \"$2\"; exit 1; };; esac\nprintf '%s\\n' \"$text\"\n";
     scene.env.write("smudge.sh", filter);
     let (filter, works) = (scene.env.path("smudge.sh"), scene.env.path("works"));
-    let filter = format!("sh '{}' '{}'", filter.display(), works.display());
+    let mine = scene.project.folder.join("0.txt");
+    let filter = [&filter, &works, &mine].map(|path| format!(" '{}'", path.display()));
+    let filter = format!("sh{}", filter.concat());
     for (name, value) in [("smudge", &*filter), ("clean", "cat"), ("required", "true")] {
         scene
             .project
@@ -449,21 +476,28 @@ fn merge_that_fails_on_the_way_puts_all_back() {
     scene
         .env
         .write("project/.gitattributes", "a.txt filter=f\n");
+    scene.env.write("project/0.txt", "before\n");
     scene.project.git("add .");
     scene.project.git("commit --quiet -m filtered");
+    let script = scene.env.read("agent.sh");
+    let more = format!("echo theirs > 0.txt\nln -s a.txt link\n{script}");
+    scene.env.write("agent.sh", &more);
     fs::write(&works, "").unwrap();
     scene.results();
     fs::remove_file(&works).unwrap();
-    let is_as_before = || {
+    let is_as_before = |status: &str| {
         scene.exits(1, "merge");
-        assert_eq!(scene.project.git("status --porcelain"), "");
+        assert_eq!(scene.project.git("status --porcelain"), status);
         assert_eq!(scene.env.read("project/a.txt"), "one\ntwo\nthree\n");
+        assert!(!scene.env.path("project/new").exists());
     };
-    is_as_before();
+    is_as_before(" M 0.txt\n");
+    assert_eq!(scene.env.read("project/0.txt"), "mine\n");
+    scene.project.git("checkout --quiet 0.txt");
     fs::write(works, "").unwrap();
     let lock = scene.project.folder.join(".git/refs/heads/main.lock");
     fs::write(&lock, "").unwrap();
-    is_as_before();
+    is_as_before("");
     fs::remove_file(lock).unwrap();
     scene.works("merge");
     assert_eq!(scene.env.read("project/a.txt"), "one\nTWO\nthree\n");

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use super::{
-    AGENT_FOLDER, AT_ONCE, Merged, Project, REMOVED, TaskWorktree, literal, own_repositories,
-    with_rights,
+    AGENT_FOLDER, Merged, Project, REMOVED, TaskWorktree, literal, own_repositories, with_rights,
 };
 use crate::exec::git::{GitError, Result, blocking, names};
 
@@ -32,23 +32,18 @@ pub enum TakeOver {
 
 impl Project {
     /// Takes a commit over into the branch that is checked out in the project: moves it forward, or merges. Git writes files,
-    /// index and branch in one process, which outlives this one: after a kill the project is as before or as after.
+    /// index and branch in one process, which outlives this one: after a kill the project is as before or as after. Where git gives
+    /// up on the way, what it has written is put back.
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes), such as that another merge is unfinished.
-    pub async fn take_over(
-        &self,
-        commit: &str,
-        message: &str,
-        plan: &str,
-        base: &str,
-    ) -> Result<TakeOver> {
+    pub async fn take_over(&self, commit: &str, message: &str, plan: &str) -> Result<TakeOver> {
         let from = self.git.line("rev-parse HEAD^{commit}", &[]).await?;
         if self.git.has(commit, &from).await? {
             return Ok(TakeOver::Already);
         }
-        let known = self.known_to(&from, commit, plan, base).await?;
-        let to = match self.join_since(known, &from, commit, message).await? {
+        let joined = self.join_results(&from, commit, message, (plan, None));
+        let to = match joined.await? {
             Merged::Commit(to) => to,
             Merged::Conflict { files, .. } => return Ok(TakeOver::Conflict(files)),
         };
@@ -60,8 +55,8 @@ impl Project {
     }
 
     /// As [`Self::take_over`], as one commit that does not have the results' own ones behind it. They are kept for
-    /// [`Self::is_taken_over`] below a name of that `plan`. Where the branch does not have the commit any more that the plan began
-    /// at, its `base`, what the person took off the branch stays off.
+    /// [`Self::is_taken_over`] below a name of that `plan`. Of a history that the person has left, all up to the commit `known` is
+    /// taken for known: what they took off stays off.
     ///
     /// # Errors
     /// As [`Self::take_over`].
@@ -70,11 +65,11 @@ impl Project {
         commit: &str,
         message: &str,
         plan: &str,
-        base: &str,
+        known: Option<&str>,
     ) -> Result<TakeOver> {
         let from = self.git.line("rev-parse HEAD^{commit}", &[]).await?;
-        let known = self.known_to(&from, commit, plan, base).await?;
-        let joined = match self.join_since(known, &from, commit, message).await? {
+        let joined = self.join_results(&from, commit, message, (plan, known));
+        let joined = match joined.await? {
             Merged::Commit(joined) => joined,
             Merged::Conflict { files, .. } => return Ok(TakeOver::Conflict(files)),
         };
@@ -98,16 +93,15 @@ impl Project {
         Ok(taken)
     }
 
-    /// Returns up to which commit results are known to a commit of the person, where its history does not say so: what was taken
-    /// over of the plan as one commit would conflict with all that was changed again since, and what the person took off the
-    /// branch since the plan began would come back.
-    async fn known_to(
+    /// Joins results with a commit of the person. What was taken over of the plan as one commit before counts as known there: else
+    /// all that was changed again since would conflict with itself. So does all up to `known`.
+    async fn join_results(
         &self,
         from: &str,
         commit: &str,
-        plan: &str,
-        base: &str,
-    ) -> Result<Option<String>> {
+        message: &str,
+        (plan, known): (&str, Option<&str>),
+    ) -> Result<Merged> {
         let git = &self.git;
         let squashed = git.resolve(&format!("{SQUASHED}/{plan}")).await?;
         let into = git.resolve(&format!("{SQUASHED_INTO}/{plan}")).await?;
@@ -115,21 +109,10 @@ impl Project {
             && git.has(&into, from).await?
             && git.has(&squashed, commit).await?
         {
-            return Ok(Some(squashed));
+            return self.merge_since(&squashed, from, commit, message).await;
         }
-        let is_off = git.has(base, commit).await? && !git.has(base, from).await?;
-        Ok(is_off.then(|| base.to_owned()))
-    }
-
-    async fn join_since(
-        &self,
-        known: Option<String>,
-        from: &str,
-        commit: &str,
-        message: &str,
-    ) -> Result<Merged> {
         match known {
-            Some(known) => self.merge_since(&known, from, commit, message).await,
+            Some(known) => self.merge_since(known, from, commit, message).await,
             None => self.join(from, commit, message).await,
         }
     }
@@ -165,38 +148,38 @@ impl Project {
         }
     }
 
-    /// Makes the files that differ in two commits as they are in the first one, as far as git can, and returns those that are
-    /// not. None of them had changes of the person.
+    /// Makes what a move that failed has written as it was in the first commit, as far as git can, and returns what is not. Only
+    /// files that are as in the second commit, or gone, are from it: any other one the person has changed meanwhile.
     async fn put_files_back(&self, from: &str, to: &str) -> Result<Vec<String>> {
         let git = &self.git;
         let diff = "diff --name-only --no-renames -z";
-        let changed = git.names(diff, &[from, to, "--"]).await?;
-        let changed: Vec<String> = changed.iter().map(|path| literal(path)).collect();
-        let changed: Vec<&str> = changed.iter().map(String::as_str).collect();
-        let source = format!("--source={from}");
-        let restore = async |paths: &[&str]| {
-            let words = [&[&*source, "--staged", "--worktree", "--"], paths].concat();
-            let said = git.run("restore --quiet", &words).await?;
-            Ok::<bool, GitError>(said.exit == 0)
-        };
-        for paths in changed.chunks(AT_ONCE) {
-            if !restore(paths).await? {
-                // Where one cannot be written, the others can.
-                for path in paths {
-                    restore(&[*path]).await?;
+        let of = async |kind: &str| git.names(diff, &[kind, from, to, "--"]).await;
+        let (added, gone) = (of("--diff-filter=A").await?, of("--diff-filter=D").await?);
+        let mut ours = of("--diff-filter=d").await?;
+        let aside = tempfile::tempdir()?;
+        let after = git.clone().with_index(&aside.path().join("index"));
+        after.bytes("read-tree", &[to]).await?;
+        let differs = after.names(diff, &["--diff-filter=d", "--"]).await?;
+        ours.retain(|path| !differs.contains(path));
+        let there = |path: &String| git.folder().join(path).symlink_metadata().is_ok();
+        ours.extend(gone.into_iter().filter(|path| !there(path)));
+        for path in &ours {
+            let name = literal(path);
+            if added.contains(path) {
+                let forget = "rm --cached --quiet --force --ignore-unmatch --";
+                git.run(forget, &[&name]).await?;
+                if there(path) {
+                    remove_with_folders(git.folder(), path)?;
                 }
+            } else {
+                let source = format!("--source={from}");
+                let words = [&*source, "--staged", "--worktree", "--", &name];
+                git.run("restore --quiet", &words).await?;
             }
         }
-        for path in self.in_the_way(from, to).await? {
-            // Added, and not in the index yet. One that is not whole may be somebody else's.
-            let whole = git.resolve(&format!("{to}:{path}")).await?;
-            let there = git.run("hash-object --", &[&path]).await?;
-            let is_added = git.resolve(&format!("{from}:{path}")).await?.is_none();
-            if is_added && whole.is_some_and(|it| there.out.trim_ascii() == it.as_bytes()) {
-                fs::remove_file(git.folder().join(&path))?;
-            }
-        }
-        self.in_the_way(from, to).await
+        let mut left = self.in_the_way(from, to).await?;
+        left.retain(|path| ours.contains(path));
+        Ok(left)
     }
 
     /// Returns the files of the person that a move from a commit to another would change.
@@ -293,7 +276,13 @@ impl Project {
                     false => return Ok(true),
                 }
             };
-            // What was taken over as one commit counts as long as a branch has that one.
+            // What was taken over as one commit counts as long as a branch has that one, or it would change nothing.
+            let head = self.git.line("rev-parse HEAD", &[]).await?;
+            if let Merged::Commit(joined) = self.join(&head, commit, "").await?
+                && self.tree(&joined).await? == self.tree(&head).await?
+            {
+                return Ok(true);
+            }
             let into = format!("{SQUASHED_INTO}{plan}");
             let Some(into) = self.git.resolve(&into).await? else {
                 return Ok(true);
@@ -316,6 +305,16 @@ impl Project {
         let update = "update-ref --no-deref";
         self.git.bytes(update, &[name, commit]).await.map(drop)
     }
+}
+
+/// Removes a file, and the folders that are empty then.
+fn remove_with_folders(root: &Path, path: &str) -> io::Result<()> {
+    fs::remove_file(root.join(path))?;
+    let mut folders = Path::new(path).ancestors().skip(1);
+    while let Some(folder) = folders.next()
+        && fs::remove_dir(root.join(folder)).is_ok()
+    {}
+    Ok(())
 }
 
 /// Returns whether a branch, here or on a server, is one that plans make.

@@ -207,6 +207,8 @@ async fn nothing_is_merged_into_a_branch_that_is_not_the_task_s() {
     let (_, theirs) = given.theirs().await;
     git(&place, &["switch", "--quiet", "-c", "other"]);
     given.project.begin_merge(&place, &theirs).await.unwrap();
+    given.project.bring_forward(&place, &theirs).await.unwrap();
+    assert_eq!(git(&place, &["rev-parse", "HEAD"]), given.head);
     assert_eq!(git(&place, &["status", "--porcelain"]), "");
     git(&place, &["switch", "--quiet", &place.branch]);
     given.project.begin_merge(&place, &theirs).await.unwrap();

@@ -1,10 +1,11 @@
 //! What an agent leaves in a worktree that is not a result: nested repositories, files with conflict marks, and links that
 //! lead out of the project, as what they show is in no commit.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use super::{Project, list};
+use super::{AGENT_FOLDER, Project, list};
 use crate::exec::git::{Git, GitError, Result, blocking, names};
 use crate::exec::tree_changes::tree_changes;
 use crate::foreign_files::read_beginning;
@@ -93,22 +94,17 @@ pub(super) async fn all_decided(git: &Git, conflicts: &[String]) -> Result<()> {
     };
     let merge = "merge-tree --write-tree --no-messages --name-only -z";
     let left = names(&git.run(merge, &["HEAD", &theirs]).await?.out);
-    let mut undecided = Vec::new();
-    for name in conflicts {
-        let is_decided = match git.folder().join(name).symlink_metadata() {
-            Ok(file) if file.is_file() => {
-                let was = format!("{}:{name}", left.first().map_or("", String::as_str));
-                let now = git.line("hash-object --", &[name]).await?;
-                git.resolve(&was).await? != Some(now)
-            }
-            Ok(other) => other.is_dir(),
-            // One whose name is no UTF-8 is not found either.
-            Err(_) => !name.contains(char::REPLACEMENT_CHARACTER),
-        };
-        if !is_decided {
-            undecided.push(name.clone());
-        }
-    }
+    let Some(left) = left.into_iter().next() else {
+        return Ok(());
+    };
+    let (now, _) = git.snapshot(&[AGENT_FOLDER]).await?;
+    let entries = async |tree: &str| git.names("ls-tree -r -z", &[tree]).await;
+    let now: BTreeSet<String> = entries(&now).await?.into_iter().collect();
+    let mut undecided = entries(&left).await?;
+    undecided.retain(|entry| now.contains(entry));
+    let name = |entry: &String| entry.split_once('\t').map(|(_, name)| name.to_owned());
+    let mut undecided: Vec<String> = undecided.iter().filter_map(name).collect();
+    undecided.retain(|name| conflicts.contains(name));
     if undecided.is_empty() {
         return Ok(());
     }

@@ -89,6 +89,8 @@ impl Draft<'_> {
             head.queue = to.queue.map(Box::new);
             (head.options, head.repository, head.tree) = (None, None, None);
             if let Some(line) = &mut head.line {
+                // What a person did with the branch counts only where it is still so.
+                line.moved_from.take_if(|_| line.shown != to.shown);
                 (line.began_on, line.shown, line.elsewhere) = (None, to.shown, None);
                 line.folder = String::new();
             }

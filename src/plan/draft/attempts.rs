@@ -75,7 +75,7 @@ impl Draft<'_> {
             text: issue.text,
             ..Attempt::new(issue.id.clone(), id, task.attempts, self.now)
         };
-        if let Some(mut garbled) = before.filter(|_| repair) {
+        if let Some(mut garbled) = before.clone().filter(|_| repair) {
             garbled.state = AttemptState::Garbled;
             attempt.rejections = garbled.rejections;
             attempt.tree.clone_from(&garbled.tree);
@@ -87,9 +87,7 @@ impl Draft<'_> {
             attempt.told = task.told.take();
             if let Some(line) = &self.plan.head().line {
                 // No other task works in a task's own worktree.
-                // A task that is done anew has no current one.
-                let last = self.plan.attempts_of(id).next_back();
-                attempt.tree = Some(begins_with(last, line));
+                attempt.tree = Some(begins_with(before.as_ref(), line));
             } else {
                 attempt.tree.clone_from(&self.plan.head().tree);
                 attempt.beside = self.join_others(id);

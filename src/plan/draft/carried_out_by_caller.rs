@@ -282,9 +282,11 @@ impl Draft<'_> {
     fn report_by_hand(&mut self, id: TaskId, status: ReportStatus, text: &str) -> Result {
         let task = self.task_in(id, TaskState::InProgress)?;
         // A command that is not of this plan is one of another plan, or a role's request to another one.
-        let is_own = |own| self.plan.attempt(own).is_some_and(|own| own.task == id);
-        let works_elsewhere = self.agent.as_ref().is_some_and(|own| !is_own(own));
-        refuse_if(works_elsewhere, Refusal::AnothersTask(id))?;
+        let is_anothers = |own| self.plan.attempt(own).is_none_or(|own| own.task != id);
+        refuse_if(
+            self.agent.as_ref().is_some_and(is_anothers),
+            Refusal::AnothersTask(id),
+        )?;
         let attempt = self.plan.current_attempt(&task).cloned();
         let attempt = attempt.ok_or_else(|| Refusal::not_editable(&task))?;
         let said = |known: &Report| {

@@ -125,7 +125,7 @@ impl Draft<'_> {
     pub fn branch_moved(&mut self, to: &str) -> Result {
         self.change_line(|line| {
             line.shown = Some(to.to_owned());
-            line.elsewhere = None;
+            (line.elsewhere, line.moved_from) = (None, None);
         })
     }
 

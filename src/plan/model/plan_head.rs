@@ -180,7 +180,7 @@ pub struct PlanHead {
     pub granted: Granted,
     /// What it may use of the day's budget since it was stopped there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub day_grant: Option<DayGrant>,
+    pub day_grant: Option<Box<DayGrant>>,
     /// Commands that a person has allowed every agent of the plan, word for word.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<String>,
