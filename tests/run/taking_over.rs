@@ -462,12 +462,15 @@ fn merge_that_fails_on_the_way_puts_all_back() {
     let Some(scene) = clean("") else { return };
     // It fails for what the agent makes of the file, where another one is missing.
     // A person changes another one meanwhile, which git has written already.
-    let filter = "text=$(cat)\ncase $text in *TWO*) [ -e \"$1\" ] || { echo mine > \"$2\"; exit 1; };; esac\nprintf '%s\\n' \"$text\"\n";
+    let filter = "text=$(cat)\ncase $text in *TWO*) [ -e \"$1\" ] || { echo mine > \"$(cat \"$0.where\")\"; exit 1; };; esac\nprintf '%s\\n' \"$text\"\n";
     scene.env.write("smudge.sh", filter);
     let (filter, works) = (scene.env.path("smudge.sh"), scene.env.path("works"));
+    // Not as an argument: a filter that runs what agents can change is refused.
     let mine = scene.project.folder.join("0.txt");
-    let filter = [&filter, &works, &mine].map(|path| format!(" '{}'", path.display()));
-    let filter = format!("sh{}", filter.concat());
+    scene
+        .env
+        .write("smudge.sh.where", &mine.display().to_string());
+    let filter = format!("sh '{}' '{}'", filter.display(), works.display());
     for (name, value) in [("smudge", &*filter), ("clean", "cat"), ("required", "true")] {
         scene
             .project
