@@ -7,6 +7,7 @@ mod check_folder;
 mod check_programs;
 mod checks;
 mod child_output;
+mod folder_removal;
 mod git;
 mod inline_tests;
 mod judging_files;
@@ -28,6 +29,7 @@ pub use check_folder::{CheckFolder, JudgingChanges, TreeFile, why_not_ready};
 pub use check_programs::{programs, replaced};
 pub use checks::{check, check_marked};
 pub use child_output::{ChildOutput, alive, read_from, tail_of};
+pub use folder_removal::remove_folder;
 pub use git::{Git, GitError};
 pub use judging_files::JudgingFiles;
 pub use process_group::{
@@ -44,7 +46,7 @@ pub use test_summary::tests_failed;
 pub use transported_files::{CarriedFiles, LandingPlace};
 pub use worktree::{
     AGENT_FOLDER, BEFORE, BranchMove, DiffDetail, MERGED, Merged, Project, ProjectError, TakeOver,
-    TaskWorktree, difference, project_head, remove_folder,
+    TaskWorktree, difference, project_head,
 };
 
 use self::git::{Result, blocking};

@@ -11,11 +11,11 @@ mod unmergeable_content;
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::check_folder::CheckFolder;
+use super::folder_removal::remove_folder;
 use super::git::{Git, GitError, Result, blocking};
 use crate::foreign_files::git_link;
 use crate::plan::Repository;
@@ -456,7 +456,7 @@ impl Project {
             if let Some(line) = merged.lines().find(|line| line.starts_with(&name))
                 && self.remove_worktree(place, false).await?
                 && let [_, _, commit, at] = *line.splitn(4, ' ').collect::<Vec<_>>()
-                // Somebody may have moved the worktree.
+                // A person may have moved the worktree.
                 && (at.is_empty() || !Path::new(at).exists())
             {
                 delete.extend([&*name, commit, "\n"]);
@@ -530,49 +530,6 @@ async fn mark(git: &Git, name: &str) -> Result<()> {
         _ => Ok(()),
     };
     blocking(make).await
-}
-
-/// Removes a folder with all its content, if it exists. This may take long, so it runs on a blocking thread.
-///
-/// # Errors
-/// The error of the file system.
-pub async fn remove_folder(folder: PathBuf) -> io::Result<()> {
-    let remove = move || with_rights(&folder, || fs::remove_dir_all(&folder));
-    match tokio::task::spawn_blocking(remove).await? {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// Moves or removes a folder. Where agents have made it or folders in it read-only, as Go does with its cache, it is made writable
-/// first; one that cannot be read stays.
-fn with_rights(folder: &Path, act: impl Fn() -> io::Result<()>) -> io::Result<()> {
-    let done = match act() {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            make_writable(folder).and_then(|()| act())
-        }
-        done => done,
-    };
-    let named = |error: io::Error| {
-        let named = format!("`{}`: {error}", folder.display());
-        io::Error::new(error.kind(), named)
-    };
-    done.map_err(named)
-}
-
-fn make_writable(folder: &Path) -> io::Result<()> {
-    let found = fs::symlink_metadata(folder)?;
-    // What a link leads to is not ours.
-    if !found.is_dir() {
-        return Ok(());
-    }
-    let mut rights = found.permissions();
-    rights.set_mode(rights.mode() | 0o200);
-    fs::set_permissions(folder, rights)?;
-    for entry in fs::read_dir(folder)? {
-        make_writable(&entry?.path())?;
-    }
-    Ok(())
 }
 
 /// The extent of a difference.

@@ -182,7 +182,7 @@ impl Project {
         }
     }
 
-    /// Returns the folder in which a branch is checked out, if it is. A worktree whose folder somebody has deleted does not count.
+    /// Returns the folder in which a branch is checked out, if it is. A worktree whose folder was deleted does not count.
     ///
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes).

@@ -5,9 +5,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::{
-    AGENT_FOLDER, Merged, Project, REMOVED, TaskWorktree, literal, own_repositories, with_rights,
-};
+use super::{AGENT_FOLDER, Merged, Project, REMOVED, TaskWorktree, literal, own_repositories};
+use crate::exec::folder_removal::with_rights;
 use crate::exec::git::{GitError, Result, blocking, names};
 
 /// Names that are no branches, below which the results are kept that were taken over as one commit.
