@@ -10,7 +10,7 @@ use anyhow::anyhow;
 
 use super::confirm::answer;
 use super::{
-    App, Failure, FoundPlan, Result, Work, complain, in_foreground, run_terminal, shown_from_here,
+    App, Failure, FoundPlan, Result, Work, can_ask, complain, run_terminal, shown_from_here,
 };
 use crate::agents::Agent;
 use crate::config::Isolation;
@@ -132,7 +132,7 @@ impl Work {
             if uncommitted.is_empty() {
                 return Ok(true);
             }
-            if !(run_terminal::may_ask(&self.how) && in_foreground()) {
+            if !(run_terminal::may_ask(&self.how) && can_ask()) {
                 let files = list(&uncommitted);
                 if wanted == Isolation::Worktree {
                     complain(&format!(

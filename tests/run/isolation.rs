@@ -315,6 +315,15 @@ fn checks_run_on_merged_result() {
     scene.project.sound();
 }
 
+/// Waits until `1.txt` is on the branch of the results, and returns the branch.
+fn await_first_result(command: &Command, project: &Path) -> String {
+    let branch = format!("plan-agent/{}", command.field("plan").unwrap());
+    wait_until("the first result is on the branch", || {
+        git(project, ["ls-tree", "--name-only", &branch]).contains("1.txt")
+    });
+    branch
+}
+
 #[test]
 fn human_commits_on_branch_ask_and_are_kept() {
     for back in [false, true] {
@@ -323,10 +332,7 @@ fn human_commits_on_branch_ask_and_are_kept() {
         let _agent = scene.agent(move |command| {
             write(command, &format!("{}.txt", command.task()), "made\n");
             if command.task() == 2 {
-                let branch = format!("plan-agent/{}", command.field("plan").unwrap());
-                wait_until("the first result is on the branch", || {
-                    git(&folder, ["ls-tree", "--name-only", &branch]).contains("1.txt")
-                });
+                let branch = await_first_result(command, &folder);
                 let tree = format!("{branch}^{{tree}}");
                 let theirs = git(
                     &folder,
@@ -367,10 +373,7 @@ fn results_that_a_person_took_off_or_amended_stay_so() {
         let _agent = scene.agent(move |command| {
             write(command, &format!("{}.txt", command.task()), "made\n");
             if command.task() == 2 {
-                let branch = format!("plan-agent/{}", command.field("plan").unwrap());
-                wait_until("the first result is on the branch", || {
-                    git(&folder, ["ls-tree", "--name-only", &branch]).contains("1.txt")
-                });
+                let branch = await_first_result(command, &folder);
                 let before = format!("{branch}~1");
                 let to = match amended {
                     false => before,
