@@ -24,7 +24,7 @@ use scene::Scene;
 use stage::{Chance, Life, Stage, Tempo, announced};
 use trace::{CALLS, Fault};
 
-use crate::common::env::{TestEnv, times, wait_until};
+use crate::common::env::{TestEnv, has, skip, times, wait_until};
 
 /// The folders of three plans that are carried out side by side.
 const OWN: [&str; 3] = ["a", "b", "c"];
@@ -276,10 +276,9 @@ fn fails(call: &str, what: &str) -> bool {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that is left out says so")]
 fn survives_sampled_syscall_faults() {
     if !trace::possible() {
-        return eprintln!("skipped: strace cannot trace here");
+        return skip("strace cannot trace here");
     }
     let calm = calm(&scene::short());
     let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
@@ -289,6 +288,23 @@ fn survives_sampled_syscall_faults() {
             survive(&calm, Fault { call, what, at });
         }
     }
+}
+
+/// The call that looks for the workspace fails as if it were not there yet.
+#[test]
+fn workspace_that_a_starting_worker_makes_meanwhile_is_used() {
+    if !trace::possible() {
+        return skip("strace cannot trace here");
+    }
+    let env = TestEnv::new();
+    env.write("plan.md", "# Parts\n\n- [ ] Make the part\n");
+    let workspace = env.path("volumes/workspace");
+    fs::create_dir_all(&workspace).unwrap();
+    let of = workspace.to_str().unwrap();
+    let absent = "inject=?access,faccessat:error=ENOENT:when=1";
+    let strace = ["strace", "-f", "-qq", "-o", "calls", "-P", of, "-e", absent];
+    env.run_under(&strace, "run --queue --plan plan.md").exits(0);
+    has(env.read("calls"), "(INJECTED)");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use rustix::fs::Access;
+use rustix::io::Errno;
 
 use super::{App, Exit, Failure, Result, can_ask, confirm, shown_from_here};
 use crate::config::{self, Layout, leads_below};
@@ -69,18 +70,21 @@ impl App {
             let hint = "leave `workspace` under [run] out: agents work in the project around it";
             return Err(Failure::usage(error).hint(hint));
         }
-        let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
-        let denied = rustix::fs::access(workspace, access).map_err(|error| {
-            let error = std::io::Error::from(error);
-            format!("cannot be written to: {error}")
-        });
-        let there = workspace.exists();
-        let (why, hint) = match &denied {
-            _ if !there && workspace.starts_with(self.config.root()) => return Ok(()),
-            _ if !there => ("does not exist", "make the folder"),
-            _ if !workspace.is_dir() => ("is no folder", "put a folder there"),
+        // Looked up once: a worker that starts at the same moment may make it in between.
+        let allowed = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+        let allowed = rustix::fs::access(workspace, allowed);
+        let denied;
+        let (why, hint) = match allowed {
+            Err(Errno::NOENT | Errno::NOTDIR) if workspace.starts_with(self.config.root()) => return Ok(()),
+            Err(Errno::NOENT | Errno::NOTDIR) => ("does not exist", "make the folder"),
+            _ if workspace.metadata().is_ok_and(|it| !it.is_dir()) => {
+                ("is no folder", "put a folder there")
+            }
             Ok(()) => return Ok(()),
-            Err(denied) => (denied.as_str(), "make it writable"),
+            Err(error) => {
+                denied = format!("cannot be written to: {}", std::io::Error::from(error));
+                (denied.as_str(), "make it writable")
+            }
         };
         let error = anyhow!("the workspace `{}` {why}", workspace.display());
         let other = match may_name {

@@ -131,8 +131,16 @@ impl Home {
         if self.made || self.folder.symlink_metadata().is_err() {
             return Ok(false);
         }
-        check_unused(&self.folder, true)?;
-        Ok(self.folder.join(FILE_NAME).exists())
+        let unused = check_unused(&self.folder, true);
+        match self.is_marked() {
+            true => Ok(false),
+            false => unused.map(|()| self.folder.join(FILE_NAME).exists()),
+        }
+    }
+
+    /// Returns whether it has its marker now: another process may have made it since it was looked up, and have put files there.
+    fn is_marked(&self) -> bool {
+        Self::marked_in(self.outer()).is_some_and(|home| home.folder == self.folder)
     }
 
     /// Makes what is missing: the folder, the rule that keeps git out of it, and then the marker. A crash in between leaves a
@@ -141,24 +149,24 @@ impl Home {
     /// # Errors
     /// The folder has other files in it, or the file system refuses.
     pub fn make(&mut self, confirmed: bool) -> io::Result<()> {
-        // Another process may have made it since it was looked up, and have put its files there.
-        let there = || Self::marked_in(self.outer()).is_some_and(|home| home.folder == self.folder);
-        if self.made || there() {
-            self.made = true;
+        if self.made {
             return Ok(());
         }
         let folder = self.outer().join(FOLDER);
-        match fs::create_dir(&folder) {
+        let unused = match fs::create_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                check_unused(&folder, confirmed && self.layout != Layout::TopLevel)?;
+                check_unused(&folder, confirmed && self.layout != Layout::TopLevel)
             }
-            made => made?,
+            made => made,
+        };
+        if !self.is_marked() {
+            unused?;
+            // The top level is meant to be shared: there the marker goes into the history with everything else.
+            if self.layout != Layout::TopLevel {
+                write(&folder.join(IGNORE), IGNORE_ALL)?;
+            }
+            write(&folder.join(MARKER), &format!("{}\n", self.layout.as_str()))?;
         }
-        // The top level is meant to be shared: there the marker goes into the history with everything else.
-        if self.layout != Layout::TopLevel {
-            write(&folder.join(IGNORE), IGNORE_ALL)?;
-        }
-        write(&folder.join(MARKER), &format!("{}\n", self.layout.as_str()))?;
         self.made = true;
         Ok(())
     }
@@ -198,8 +206,9 @@ fn check_unused(folder: &Path, configured: bool) -> io::Result<()> {
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = own_files::file(options.write(true).create(true), path)?;
-    file.set_len(0)?;
-    file.write_all(text.as_bytes())
+    // Another process may write the same, and a third one read it: it is never empty in between.
+    file.write_all(text.as_bytes())?;
+    file.set_len(text.len() as u64)
 }
 
 #[cfg(test)]
@@ -248,6 +257,7 @@ mod tests {
         let [mut first, mut second] = [(); 2].map(|()| Home::new(root.path(), Layout::Project));
         first.make(false).unwrap();
         fs::create_dir(first.folder().join("volumes")).unwrap();
+        assert!(!second.is_by_hand().unwrap());
         second.make(true).unwrap();
         assert_eq!(first, second);
     }
