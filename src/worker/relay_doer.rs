@@ -112,7 +112,9 @@ impl Doer for RelayDoer {
                 ..Heartbeat::default()
             };
             let life = elsewhere(if held { life.heartbeat } else { waits }, started);
-            if lives && (Instant::now() >= next_beat || life != beaten) {
+            // Once for each relay, also where its agent has been silent since: else the command would wait for one.
+            let taken = held && life.machine != beaten.machine;
+            if taken || lives && (Instant::now() >= next_beat || life != beaten) {
                 if let Err(error) = volumes.live(id, &life) {
                     tracing::debug!(command = %id, %error, "no heartbeat");
                 }
