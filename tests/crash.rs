@@ -303,7 +303,8 @@ fn workspace_that_a_starting_worker_makes_meanwhile_is_used() {
     let of = workspace.to_str().unwrap();
     let absent = "inject=?access,faccessat:error=ENOENT:when=1";
     let strace = ["strace", "-f", "-qq", "-o", "calls", "-P", of, "-e", absent];
-    env.run_under(&strace, "run --queue --plan plan.md").exits(0);
+    env.run_under(&strace, "run --queue --plan plan.md")
+        .exits(0);
     has(env.read("calls"), "(INJECTED)");
 }
 

@@ -117,7 +117,7 @@ impl Work {
         let mut possible = match wanted {
             Isolation::Shared => return Ok(false),
             Isolation::Worktree => Ok(files_of(workspace).await?),
-            Isolation::Auto => self.possible(workspace).await,
+            Isolation::Auto => self.possible(workspace).await?,
         };
         loop {
             let uncommitted = match possible {
@@ -154,20 +154,21 @@ impl Work {
         }
     }
 
-    /// Returns what worktrees of a project would not contain.
+    /// Returns what worktrees of a project would not contain; or why its tasks share the workspace with these workers, which is
+    /// not said where no worktrees are expected.
     ///
     /// # Errors
-    /// Its tasks share the workspace with these workers; the reason is missing where no worktrees are expected.
-    async fn possible(&self, workspace: &Path) -> Result<ProjectFiles, Option<String>> {
+    /// Git fails: that does not let agents loose on the person's own files.
+    async fn possible(&self, workspace: &Path) -> Result<Result<ProjectFiles, Option<String>>> {
         let app = &self.app;
-        let no = |why: &str| Err(Some(why.to_owned()));
+        let no = |why: &str| Ok(Err(Some(why.to_owned())));
         // No worktrees are expected of a folder that is no project, nor of one of ours within a project.
         if workspace.join(".git").symlink_metadata().is_err() {
             let ours = workspace.starts_with(app.config.root());
-            return Err(match project_head(workspace, None).await {
+            return Ok(Err(match project_head(workspace, None).await {
                 Err(error @ ProjectError::Within { .. }) if !ours => Some(error.to_string()),
                 _ => None,
-            });
+            }));
         }
         let roles = || app.team.iter().flat_map(|file| &file.team.roles);
         if roles().any(|role| role.worker == Some(RoleWorker::External)) {
@@ -190,8 +191,9 @@ impl Work {
             Ok(files) if files.submodules => {
                 no("the project has submodules, which worktrees would not contain")
             }
-            Ok(files) => Ok(files),
-            Err(error) => Err(Some(error.to_string())),
+            Ok(files) => Ok(Ok(files)),
+            Err(error @ ProjectError::Git(_)) => Err(error.into()),
+            Err(error) => no(&error.to_string()),
         }
     }
 

@@ -75,7 +75,9 @@ impl App {
         let allowed = rustix::fs::access(workspace, allowed);
         let denied;
         let (why, hint) = match allowed {
-            Err(Errno::NOENT | Errno::NOTDIR) if workspace.starts_with(self.config.root()) => return Ok(()),
+            Err(Errno::NOENT | Errno::NOTDIR) if workspace.starts_with(self.config.root()) => {
+                return Ok(());
+            }
             Err(Errno::NOENT | Errno::NOTDIR) => ("does not exist", "make the folder"),
             _ if workspace.metadata().is_ok_and(|it| !it.is_dir()) => {
                 ("is no folder", "put a folder there")

@@ -393,13 +393,22 @@ fn run_rejects_filter_that_agents_can_change() {
         let (scene, project) = with_filters(&program);
         scene.write("project/clean.sh", "#!/bin/sh\ncat\n");
         project.git(["config", "filter.own.clean", "sh clean.sh"]);
-        for args in ["run --plan one.md", "doctor"] {
+        let by_agent = "run --no-input --plan one.md --agent command -- touch made";
+        for (isolation, args) in [
+            ("worktree", "run --plan one.md"),
+            ("worktree", "doctor"),
+            ("auto", by_agent),
+        ] {
+            let config = scene.read("config.toml").replace("worktree", isolation);
+            scene.write("config.toml", &config);
             let ran = scene.run(args);
             let said = format!("{}{}", ran.stdout, ran.stderr);
             has(&said, "`filter.own.clean` of git runs `");
             has(&said, "isolation = \"shared\"");
             assert_ne!(ran.code, Some(0));
         }
+        // An error of git does not let agents loose on the person's own files.
+        assert!(!scene.env.path("project/made").exists());
     }
 }
 

@@ -42,7 +42,8 @@ impl ProjectError {
             Self::Git(GitError::Changed { .. }) => {
                 "a project that was moved goes back to its place while a plan of it is open".to_owned()
             }
-            Self::NoFolder(_) | Self::NoProject(_) | Self::Bare(_) | Self::LineBreak(_) | Self::Git(_) => {
+            Self::Git(_) => "mend that, or set [run] isolation = \"shared\"".to_owned(),
+            Self::NoFolder(_) | Self::NoProject(_) | Self::Bare(_) | Self::LineBreak(_) => {
                 "worktrees need a git project: name its folder with `--workspace`, or set [run] isolation = \"shared\"".to_owned()
             }
             Self::Within { root, .. } => {
