@@ -235,10 +235,10 @@ fn known(error: &anyhow::Error) -> (Exit, Option<String>) {
 fn of_refusal(refusal: &Refusal) -> (Exit, Option<String>) {
     match refusal {
         Refusal::NoNote => (Exit::Usage, Some("add --note \"…\"".to_owned())),
-        Refusal::Discarded => {
-            let anew =
-                "`plan-agent show > plan.md`, then `plan-agent run --plan plan.md` begins it anew";
-            (Exit::Failed, Some(anew.to_owned()))
+        Refusal::Discarded(plan) => {
+            let file = format!("`plan-agent show {plan} > plan.md`");
+            let anew = format!("{file}, then `plan-agent run --plan plan.md` begins it anew");
+            (Exit::Failed, Some(anew))
         }
         Refusal::NotOffered { .. } | Refusal::UnknownTask(_) => (Exit::Usage, None),
         _ => (Exit::Failed, None),

@@ -88,11 +88,7 @@ impl<'a> CommandContext<'a> {
             name: task.name.clone(),
             goal: plan.head().goal.clone(),
             role: String::new(),
-            // A task of PlanManager has no other text.
-            description: match task.description.trim() {
-                "" => task.reasoning.clone(),
-                _ => task.description.clone(),
-            },
+            description: task.instructions().to_owned(),
             plan_constraints: plan.head().constraints.clone(),
             branch: (plan.head().line.as_ref())
                 .map(|_| IntegrationBranch::task_branch(plan.id(), task.number))

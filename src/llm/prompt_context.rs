@@ -128,7 +128,12 @@ pub(super) fn judge(plan: &Plan, task: &Task, attempt: &Attempt, stale: &[String
 
 /// A task with the words of its criteria.
 fn shown(task: &Task) -> Value {
-    context! { expected_outcome => task.criteria.text(), soft => task.is_soft(), ..Serde(task) }
+    context! {
+        expected_outcome => task.criteria.text(),
+        soft => task.is_soft(),
+        description => task.instructions(),
+        ..Serde(task)
+    }
 }
 
 /// How each criterion of a task ended, as far as that was measured.

@@ -92,7 +92,7 @@ pub fn preview_restore(plan: &Plan, earlier: &Plan, seq: i64, now: Time) -> Resu
 fn edited((one, other): (&Task, &Task)) -> Vec<&'static str> {
     let same = [
         ("name", one.name == other.name),
-        ("description", one.description == other.description),
+        ("description", one.instructions() == other.instructions()),
         ("constraints", one.constraints == other.constraints),
         ("what is expected", one.criteria == other.criteria),
         ("checks", one.checks == other.checks),

@@ -30,7 +30,7 @@ pub fn review(plan: &Plan, paint: Paint) -> String {
 fn task(task: &Task, paint: Paint) -> Vec<String> {
     let (number, title) = (task.number, name(&task.name));
     let title = paint.text(Style::Bold, &format!("  {number} · {title}"));
-    let said = printable(&task.description);
+    let said = printable(task.instructions());
     let said: String = match said.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{} …", &said[..end]),
         None => said,

@@ -44,7 +44,7 @@ pub fn task_detail(
     let why = why(plan, id, now, Paint::none(), program, others);
     let history: Vec<Value> = last_attempts(plan, id).map(attempt).collect();
     let more = [
-        ("description", json!(task.description)),
+        ("description", json!(task.instructions())),
         ("constraints", json!(task.constraints)),
         ("expected", json!(task.criteria)),
         ("checks", json!(task.checks)),

@@ -273,6 +273,23 @@ fn running_plan_can_be_edited() {
     scene.await_status("completed");
 }
 
+/// What such a task says to its agent stands in its reason: a person sees it, and can replace it.
+#[test]
+fn task_that_a_tool_added_is_shown_and_edited_with_what_it_says() {
+    let (mut scene, _daemon) = chain(1);
+    scene.take_task(2);
+    let arguments = r#"{"name": "Fourth", "dependencies": [2], "reasoning": "Touch secret."}"#;
+    scene.works(["tool", "addTask", arguments, "--plan", &plan_id(&scene)]);
+    has(scene.works("show"), "\n\nTouch secret.\n");
+    editor(
+        &mut scene,
+        "if [ -e looked ]; then sed -i '/^Touch/d' \"$1\"; else touch looked; fi",
+    );
+    has(scene.works("edit 4"), "nothing was changed");
+    has(scene.works("edit 4"), "1 task changed");
+    lacks(scene.works("show"), "Touch secret.");
+}
+
 #[test]
 fn task_left_out_in_editor_is_skipped() {
     let (mut scene, _daemon) = chain(1);

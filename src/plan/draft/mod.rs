@@ -125,8 +125,8 @@ pub enum Refusal {
     Shared,
     #[error("the plan was deleted")]
     Deleted,
-    #[error("the results of the plan are discarded: it does not go on")]
-    Discarded,
+    #[error("the results of plan `{0}` are discarded: it does not go on")]
+    Discarded(PlanId),
     #[error("the plan has changed since it was shown")]
     Outdated,
     /// Contains the plan's last change.

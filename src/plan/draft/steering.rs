@@ -281,13 +281,17 @@ impl Draft<'_> {
         let task = self.task(id)?;
         let done = spec.done && !task.status.satisfies();
         // What a model wrote stays a model's until the person has put a hand to that text.
-        let origin = match spec.description == task.description {
-            true => task.origin,
-            false => Origin::Person,
+        let edited = spec.description != task.instructions();
+        let origin = match edited {
+            true => Origin::Person,
+            false => task.origin,
         };
+        // What stood in the editor was the reason, and the person has replaced it.
+        let replaced = edited && task.description.trim().is_empty();
         let changes = TaskChanges {
             name: Some(spec.name.clone()),
-            description: Some(spec.description.clone()),
+            description: edited.then(|| spec.description.clone()),
+            reasoning: replaced.then(String::new),
             constraints: Some(spec.constraints.clone()),
             assignee: Some(spec.assignee.clone()),
             dependencies: Some(spec.dependencies.clone()),
@@ -331,8 +335,9 @@ impl Draft<'_> {
     /// person has discarded these.
     fn go_on_by_hand(&mut self) -> Result {
         self.not_abandoned()?;
-        let discarded = self.plan.head().results == Some(ResultsMove::Discarded);
-        refuse_if(discarded, Refusal::Discarded)?;
+        let head = self.plan.head();
+        let discarded = head.results == Some(ResultsMove::Discarded);
+        refuse_if(discarded, Refusal::Discarded(head.id.clone()))?;
         if self.plan.status().settled() {
             self.run_again();
         }
@@ -356,7 +361,7 @@ impl TaskEdit {
 /// Returns whether two states of a task say the same in an editor.
 fn same_text(one: &Task, other: &Task) -> bool {
     fn text(task: &Task) -> impl PartialEq {
-        let texts = (&task.name, &task.description, &task.constraints);
+        let texts = (&task.name, task.instructions(), &task.constraints);
         let proofs = (&task.criteria, &task.checks, &task.produces);
         let place = (&task.step, &task.dependencies, &task.assignee);
         (

@@ -125,6 +125,14 @@ impl Task {
         self.origin == Origin::Model && !self.checked_by_person
     }
 
+    /// Returns what its agent is to do: a task of PlanManager says that as its reason, and has no other text.
+    pub fn instructions(&self) -> &str {
+        match self.description.trim() {
+            "" => &self.reasoning,
+            _ => &self.description,
+        }
+    }
+
     /// Returns the files that it makes, as far as they are named.
     pub fn made_files(&self) -> impl Iterator<Item = String> {
         let proofs = self.criteria.files().map(|file| file.path.clone());

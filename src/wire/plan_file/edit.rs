@@ -176,7 +176,7 @@ fn keep_unchanged(task: &mut TaskSpec, shown: &TaskSpec, stored: &Task) {
         task.name.clone_from(&stored.name);
     }
     if task.description == shown.description {
-        task.description.clone_from(&stored.description);
+        task.description = stored.instructions().to_owned();
     }
     if task.constraints == shown.constraints {
         task.constraints.clone_from(&stored.constraints);

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_yaml::Mapping;
 
 use super::markdown_tasks::needs_escape;
-use crate::plan::{Criteria, Plan, Task, TaskId, TaskState, word};
+use crate::plan::{Criteria, Plan, ResultsMove, Task, TaskId, TaskState, word};
 use crate::wire::markdown::Fences;
 use crate::wire::{criterion_text, front_matter, joined, one_line, printable};
 
@@ -14,10 +14,18 @@ use crate::wire::{criterion_text, front_matter, joined, one_line, printable};
 type Numbers = HashMap<TaskId, usize>;
 
 /// Returns the plan file of a plan. Reading it again gives the same tasks with the same dependencies. Tasks are numbered in the
-/// plan's order, and a completed task is done there. One that was skipped or replaced says so, and stays skipped.
+/// plan's order, and a completed task is done there, unless a person has discarded what was done. One that was skipped or replaced
+/// says so, and stays skipped.
 pub fn render(plan: &Plan) -> String {
     let numbers: Numbers = plan.tasks().map(|task| task.number).zip(1..).collect();
-    front_matter::join(&header(plan), &body(plan.tasks(), &numbers))
+    let mut tasks: Vec<Task> = plan.tasks().cloned().collect();
+    if plan.head().results == Some(ResultsMove::Discarded) {
+        let done = |task: &&mut Task| task.status == TaskState::Completed;
+        for task in tasks.iter_mut().filter(done) {
+            task.status = TaskState::Pending;
+        }
+    }
+    front_matter::join(&header(plan), &body(tasks.iter(), &numbers))
 }
 
 /// Returns the sections of tasks, with these numbers.
@@ -54,7 +62,7 @@ fn section(task: &Task, numbers: &Numbers) -> String {
     for (key, value) in attributes(task, numbers) {
         writeln!(text, "- {key}: {value}").expect("a String takes every text");
     }
-    let description = description(&task.description);
+    let description = description(task.instructions());
     if text.len() == start && description.starts_with(['-', '*']) {
         // Prevents that a list at the start of the description is read as attributes.
         text.push_str("- optional: false\n");
