@@ -54,8 +54,11 @@ impl App {
         };
         let may_ask = !held && run_terminal::may_ask(how) && can_ask();
         let question = format!("Plan {plan} belongs to {home}, and no daemon has it. Go on here?");
-        let over = head.status.settled();
-        if over || !(here || may_ask && confirm(&question).await?) {
+        if head.status.settled() {
+            let error = anyhow!("plan `{plan}` has ended, and belongs to {home}");
+            return Err(Failure::failed(error).hint("`retry` or `add` lets it go on there"));
+        }
+        if !(here || may_ask && confirm(&question).await?) {
             self.store().await?.require_home(&head)?;
         }
         self.adopt(&head, Some(how)).await?.release().await;

@@ -39,9 +39,8 @@ impl App {
             return Err(self.no_plans());
         }
         let head = pick_plan(&plans, named, &self.program, |head| self.carries_out(head))?;
-        if named.is_none() && is_ambiguous(&plans, &head) {
-            let (id, name) = (&head.id, one_line(&head.name, NAME));
-            complain(&format!("plan {id} · {name}\n"));
+        if named.is_none() {
+            say_which(&plans, &head);
         }
         Ok(head)
     }
@@ -65,14 +64,14 @@ impl App {
     }
 
     /// Returns the newest plan that has ended with results that nobody has taken over or discarded, else the one that is meant by
-    /// no name.
+    /// no name. Says which where that is not clear.
     ///
     /// # Errors
     /// As [`App::plan_to_carry_out`].
     pub async fn plan_to_merge(&self) -> Result<PlanId> {
         let store = self.store().await?;
-        let mut heads = store.plans().await?.into_iter().map(|plan| plan.head);
-        let waits = heads.find(|head| {
+        let plans = store.plans().await?;
+        let waits = plans.iter().map(|plan| &plan.head).find(|head| {
             let own = head.owner == DAEMON && store.require_home(head).is_ok();
             own && head.status.settled()
                 && head.line.as_ref().is_some_and(|line| line.tip != line.base)
@@ -80,7 +79,10 @@ impl App {
                 && head.archive_state != ArchiveState::Deleted
         });
         match waits {
-            Some(head) => Ok(head.id),
+            Some(head) => {
+                say_which(&plans, head);
+                Ok(head.id.clone())
+            }
             None => self.plan_to_carry_out(None).await,
         }
     }
@@ -215,13 +217,16 @@ pub fn pick_plan(
     Err(Failure::usage(error).hint(candidates(&heads, carries_out)))
 }
 
-/// Returns whether a person who names no plan may mean another one: there is a newer one, or several are not over.
-fn is_ambiguous(plans: &[ListedPlan], picked: &PlanHead) -> bool {
+/// Says which plan is meant where a person who names none may mean another one: there is a newer one, or several are not over.
+fn say_which(plans: &[ListedPlan], picked: &PlanHead) {
     let heads = plans.iter().map(|plan| &plan.head);
     let heads = heads.filter(|head| head.archive_state != ArchiveState::Deleted);
     let mut of_daemons = heads.filter(|head| head.owner == DAEMON).peekable();
     let newer = of_daemons.peek().is_some_and(|first| first.id != picked.id);
-    newer || of_daemons.filter(|head| !head.status.settled()).count() > 1
+    if newer || of_daemons.filter(|head| !head.status.settled()).count() > 1 {
+        let (id, name) = (&picked.id, one_line(&picked.name, NAME));
+        complain(&format!("plan {id} · {name}\n"));
+    }
 }
 
 fn candidates(heads: &[&PlanHead], carries_out: impl Fn(&PlanHead) -> bool) -> String {

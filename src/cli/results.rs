@@ -14,6 +14,7 @@ use crate::exec::{
     worktree_of,
 };
 use crate::plan::{DAEMON, Draft, IntegrationBranch, Plan, PlanHead, PlanId, ResultsMove, TaskId};
+use crate::store::ListedPlan;
 use crate::wire::{joined, one_line, printable, quoted, short_commit};
 
 /// The results of a plan in its project.
@@ -58,7 +59,15 @@ impl Results {
             (Err(elsewhere), known) => {
                 let root = known.filter(|_| wanted);
                 let root = root.and_then(|id| app.config.project(id));
-                let root = root.ok_or(elsewhere)?;
+                let root = match (root, known.filter(|_| wanted)) {
+                    (Some(root), _) => root,
+                    (None, None) => return Err(elsewhere.into()),
+                    (None, Some(id)) => {
+                        let here = "the project's folder here, in config.toml, brings its results";
+                        let hint = format!("`{id} = \"…\"` under [projects], {here}");
+                        return Err(Failure::usage(elsewhere).hint(hint));
+                    }
+                };
                 head.workspace = root.display().to_string();
                 let remote = known.and_then(|id| app.config.remotes.get(id));
                 fetched(store, (plan, &line), (&root, remote), &app.worktrees(&head)).await?
@@ -165,7 +174,7 @@ impl Results {
 
 /// Takes the results of a plan over into the branch that is checked out.
 pub async fn merge(args: &MergeArgs, app: &App) -> Result {
-    let results = Results::of(app, args.on.plan.as_deref(), true).await?;
+    let results = Results::of(app, args.plan.as_deref(), true).await?;
     let (project, plan, branch) = (&results.project, &results.head.id, &results.branch);
     let place = shown_from_here(Path::new(&results.head.workspace));
     if results.head.results == Some(ResultsMove::Discarded) {
@@ -207,6 +216,7 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
     };
     match taken.map_err(|error| locked(error, app, plan))? {
         TakeOver::Done { from, to } => {
+            note_at_agents(&results.head, app).await?;
             let place = format!("`{onto}` at {}", short_commit(&to));
             results.log(app, ResultsMove::TakenOver, &place).await?;
             let figures = difference(project.git(), &from, &to, DiffDetail::Figures).await?;
@@ -256,9 +266,14 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
                 "`{onto}` and the results changed the same places: {}",
                 printable(&files)
             );
+            // `prune` may have removed the branch.
+            let from = match project.at_branch(branch).await? {
+                Some(_) => branch.as_str(),
+                None => short_commit(&commit),
+            };
             let way = match is_left {
-                true => format!("git diff --binary {base} {branch} | git apply --3way"),
-                false => format!("git merge {branch}"),
+                true => format!("git diff --binary {base} {from} | git apply --3way"),
+                false => format!("git merge {from}"),
             };
             let hint = format!("nothing was touched; `{way}` in `{place}` lets you resolve it");
             return Err(Failure::failed(error).hint(hint));
@@ -282,6 +297,33 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
             app.program
         )),
         false => complain("! the plan has not ended: this is what was accepted so far\n"),
+    }
+    Ok(())
+}
+
+/// Notes at the agents that work in the project itself that its files have changed: else these would count as their work.
+async fn note_at_agents(results: &PlanHead, app: &App) -> Result {
+    let (store, folder) = (app.store().await?, Path::new(&results.workspace));
+    for ListedPlan { head, .. } in app.plans().await? {
+        let there = head.shares_folder(folder) && store.require_home(&head).is_ok();
+        // A workspace in the exchange folder has no file of the project.
+        let there = there && !Path::new(&head.workspace).starts_with(app.config.root());
+        if !there || head.is_isolated() || head.status.settled() {
+            continue;
+        }
+        let at_work = |plan: &Plan, _| plan.open_attempts().next().is_some();
+        if app.read(&head.id, at_work).await? {
+            let (plan, merged) = (&head.id, results.id.clone());
+            let note = move |draft: &mut Draft<'_>| {
+                draft.merged_beside(&merged);
+                Ok(())
+            };
+            app.change(plan, "results come into its folder", note)
+                .await?;
+            complain(&format!(
+                "! agents of plan {plan} work in this folder: nothing proves which changes are theirs\n"
+            ));
+        }
     }
     Ok(())
 }

@@ -211,10 +211,11 @@ pub(super) async fn begin(settings: &DaemonSettings) -> Result<bool> {
         }
     }
     let (mut began_on, folder) = (project.branch().await?, folder.display().to_string());
-    if let Some(branch) = queued_on
-        && let Some(tip) = project.at_branch(&branch).await?
-    {
-        (began_on, base) = (Some(branch), tip);
+    if let Some(branch) = queued_on.filter(|_| line.is_none()) {
+        base = project.at_branch(&branch).await?.with_context(|| {
+            format!("the branch on which the plan was queued is gone: `git branch {branch} COMMIT` brings it back; `abort` ends the plan")
+        })?;
+        began_on = Some(branch);
     }
     let change = move |draft: &mut Draft<'_>| {
         draft.found_repository(&repository);

@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 
-use super::{Mark, Paint, StateWord, Style, moment, name, span};
+use super::{Mark, Paint, StateWord, Style, WAY_OUT, moment, name, span};
 use crate::plan::{
     ArchiveState, AttemptKind, DAEMON, Decision, Event, MERGE_CHECK, ModelQuestionKind,
     ReportStatus, ResultsMove, RoleRequestEnd, Row, TaskId, Time, counted, unless_empty, word,
@@ -164,7 +164,7 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             let style = if was.is_some() { Unsure } else { Busy };
             (joined(said.into_iter().flatten(), "; "), style)
         }
-        Event::RelayRefused(trouble) => (short(&trouble.reason), Unsure),
+        Event::RelayRefused(trouble) => (one_line(&trouble.reason, WAY_OUT), Unsure),
         Event::Waits { until: at, .. } => {
             let wait = until(at);
             let text = format!("the model behind its agent fails, and is asked again in {wait}");

@@ -88,7 +88,7 @@ impl ListedView<'_> {
                 0 => String::new(),
                 priority => format!(", priority {priority}"),
             };
-            format!("waits {}{priority}", name(what))
+            format!("waits {}{priority}", one_line(what, WAY_OUT))
         };
         let details = [
             (tally.questions > 0 && !head.status.settled()).then_some(asks),
@@ -191,6 +191,9 @@ fn indented(text: &str, by: &str) -> String {
     let text = printable(text.trim());
     text.lines().map(|line| format!("{by}{line}\n")).collect()
 }
+
+/// The most characters of why a plan or a command waits: the way out stands at its end.
+const WAY_OUT: usize = 500;
 
 fn name(text: &str) -> String {
     one_line(text, NAME)

@@ -2,8 +2,8 @@
 
 use super::plan::Progress;
 use super::{
-    Mark, Paint, PlanView, ProgramName, QuestionView, StateWord, Style, TaskView, WAY_TO_A_WORKER,
-    indented, name, numbers, span,
+    Mark, Paint, PlanView, ProgramName, QuestionView, StateWord, Style, TaskView, WAY_OUT,
+    WAY_TO_A_WORKER, indented, name, numbers, span,
 };
 use crate::plan::{AttemptState, Language, PlanState, RoleRequest, TaskState, Time, counted};
 use crate::view::LastDaemon;
@@ -86,7 +86,7 @@ impl PlanView {
     fn state_text(&self, paint: Paint) -> String {
         let (state, why) = (self.plan.state, self.head.status.why());
         let queued = self.head.queued_for();
-        let queued = queued.map(|what| format!(": waits {}", name(what)));
+        let queued = queued.map(|what| format!(": waits {}", one_line(what, WAY_OUT)));
         let why = why.map(|why| format!(": {}", name(why)));
         let why = why.or(queued).unwrap_or_default();
         paint.text(state.style(), &format!("{}{why}", state.as_str()))

@@ -1,7 +1,7 @@
 //! Why a task is as it is, and what it waits for.
 
 use super::{
-    Paint, ProgramName, StateWord, Style, TaskView, WAY_TO_A_WORKER, indented, name,
+    Paint, ProgramName, StateWord, Style, TaskView, WAY_OUT, WAY_TO_A_WORKER, indented, name,
     numbered_tasks, span, usage,
 };
 use crate::plan::{
@@ -135,7 +135,7 @@ fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -
     match &head.status {
         PlanState::Idle => {
             if let Some(waits) = head.queued_for() {
-                return format!("the plan is queued: it waits {}", line(waits));
+                return format!("the plan is queued: it waits {}", one_line(waits, WAY_OUT));
             }
             let resume = format!("`{program} resume {}`", head.id);
             return format!("no daemon carries the plan out: {resume}");
@@ -290,7 +290,8 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         add(line(&changes.text(CHANGED)));
     }
     attempt.remarks().for_each(|said| add(line(&said)));
-    attempt.refusals.iter().for_each(|said| add(line(said)));
+    let refusals = attempt.refusals.iter();
+    refusals.for_each(|said| add(one_line(said, WAY_OUT)));
     for ran in &attempt.ran[attempt.ran.len().saturating_sub(RAN)..] {
         let (command, outcome) = (line(&ran.command), ran.outcome());
         add(format!("ran `{command}`, by its program's word: {outcome}"));

@@ -393,10 +393,10 @@ printf -- '---\nstatus: SUCCESS\n---\n\ndone\n' > "$1.tmp"; mv "$1.tmp" "$1""#;
     env.write("go", "");
     let refused = env.exits(4, "-C moved resume");
     has(&refused.stderr, ["was moved: `", "--here` goes on there"]);
-    env.exits(
-        0,
-        format!("-C moved resume --here --no-input --quiet {agent}"),
-    );
+    // What lies there may be a copy of somebody else: what is run is named anew.
+    let named = env.exits(4, "-C moved resume --here --no-input");
+    has(&named.stderr, ["if you know what it runs: `", &agent]);
+    env.exits(0, format!("-C moved resume --no-input --quiet {agent}"));
     has(env.exits(0, "-C moved log").stdout, "goes on in ");
     env.exits(0, "-C moved merge");
     for made in ["first.txt", "second.txt"] {

@@ -129,7 +129,7 @@ fn another_daemon_goes_on_when_one_is_killed() {
     // What comes too late where it was is no report of it any more.
     here.scene.succeed(&second, "late");
     here.scene
-        .refuses(1, ["resume", &plan], "belongs to another folder");
+        .refuses(1, ["resume", &plan], "has ended, and belongs to");
     assert_eq!(there.scene.events_named("completed").len(), 3);
     history_is_whole(&there.scene);
 }

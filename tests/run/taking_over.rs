@@ -68,6 +68,35 @@ fn queued_plan_begins_on_the_branch_it_was_typed_on() {
     scene.refuses(2, "merge", "the plan began on `main`");
 }
 
+/// What is checked out instead is another state of the project.
+#[test]
+fn queued_plan_whose_branch_is_gone_waits() {
+    let Some(scene) = clean("") else { return };
+    scene.project.git("switch --quiet -c topic");
+    scene.works(format!("run --queue --plan one.md {}", scene.agent));
+    scene.project.git("switch --quiet main");
+    scene.project.git("branch --quiet -m topic other");
+    let _daemon = scene.start_as("daemon", "daemon");
+    let waits = || scene.works("plans");
+    let why = "is gone: `git branch topic COMMIT` brings it back; `abort` ends the plan";
+    wait_until("it says why", || waits().contains(why));
+    assert_eq!(scene.events_named("issued").len(), 0);
+}
+
+/// Once it has begun, its results have a branch of their own.
+#[test]
+fn begun_plan_needs_no_branch_it_was_queued_on() {
+    let Some(scene) = clean("") else { return };
+    scene.project.git("switch --quiet -c topic");
+    scene.works(format!("run --queue --plan one.md {}", scene.agent));
+    let _daemon = scene.start_as("daemon", "daemon");
+    scene.await_status("completed");
+    scene.project.git("switch --quiet main");
+    scene.project.git("branch --quiet -D topic");
+    scene.works(["add", "Another one"]);
+    scene.await_events("completed", 2);
+}
+
 #[test]
 fn git_project_gets_worktrees_outside_of_it() {
     let Some(scene) = clean("") else { return };
@@ -865,9 +894,49 @@ fn discarded_plan_does_not_go_on() {
     let Some(scene) = clean("") else { return };
     scene.results();
     scene.exits(0, "discard");
-    let said = ["does not go on", "plan-agent run --plan plan.md"];
+    let plan = plan_id(&scene.scene);
+    let show = format!("plan-agent show {plan} > plan.md");
+    let said = ["does not go on", &show, "plan-agent run --plan plan.md"];
     scene.refuses(1, "retry 1 --yes", said);
     scene.refuses(1, ["add", "Another one"], said);
+    // Begun anew, everything is still to be done.
+    let shown = scene.works(["show", &plan]);
+    lacks(&shown, "- done");
+    scene.scene.write("plan.md", &shown);
+    scene.exits(0, format!("run --plan plan.md {}", scene.agent));
+    assert_eq!(scene.events_named("claimed").len(), 1);
+}
+
+/// What a merge brings into the folder in which another plan's agent works is not that agent's work.
+#[test]
+fn results_merged_beside_an_agent_prove_nothing_for_it() {
+    let check = "run.checks = ['fixed']\nchecks.fixed = {run = ['grep', '-q', 'fix', 'fix.txt'], plain = true}\n";
+    let Some(scene) = clean(check) else { return };
+    let agent = "case $PWD in *task-*) echo fix > fix.txt;; *) touch ../at-work; until [ -e ../go ]; do sleep 0.02; done; echo y > y.txt;; esac\n";
+    let report = "printf -- '---\\nstatus: SUCCESS\\n---\\n\\ndone\\n' > $1\n";
+    scene.env.write("agent.sh", &format!("{agent}{report}"));
+    scene.exits(0, format!("run --plan one.md {}", scene.agent));
+    let first = plan_id(&scene.scene);
+    let config = scene.read("config.toml") + "run.isolation = 'shared'\n";
+    scene.scene.write("config.toml", &config);
+    let _daemon = scene.leave(format!("run --plan one.md {}", scene.agent));
+    wait_until("it works", || scene.env.path("at-work").exists());
+    let merged = scene.exits(0, ["merge", &first]);
+    merged.has_stderr("work in this folder: nothing proves");
+    scene.env.write("go", "");
+    scene.await_end();
+    let why = scene.works(format!("why {} 1", plan_id(&scene.scene)));
+    has(&why, "came into the same folder");
+    lacks(&why, "✓ proven");
+}
+
+#[test]
+fn merge_without_a_name_says_which_plan_it_takes() {
+    let Some(scene) = clean("") else { return };
+    let older = scene.results().replace("plan-agent/", "plan ");
+    scene.results();
+    scene.exits(0, "discard");
+    scene.exits(0, "merge").has_stderr(&older);
 }
 
 /// A branch that is pushed, as for a request to merge it, is not merged by that.

@@ -2,15 +2,13 @@
 
 use clap::Args;
 
-use super::OnPlan;
-
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The branch that is checked out in the project moves forward, or gets a merge commit. No file with changes of yours is touched: \
 where one would be, nothing is done.")]
 pub struct MergeArgs {
-    #[command(flatten)]
-    pub on: OnPlan,
+    /// The plan, by its key or the beginning of its id [default: the newest with results that wait to be taken over, else the only unfinished one of a daemon, else its newest that has begun]
+    pub plan: Option<String>,
 
     /// The branch that is checked out, where the plan began on another one
     #[arg(long, value_name = "BRANCH")]

@@ -18,7 +18,8 @@ pub struct NewHome {
     pub goes_on: BTreeSet<CommandId>,
     /// Where the branch of the results is there, if the plan was there before.
     pub shown: Option<String>,
-    /// The exchange folder has come along: what was under way is taken back.
+    /// The project was moved, and the exchange folder with it: what was under way is taken back, and the plan goes on as it was
+    /// begun.
     pub moved: bool,
 }
 
@@ -87,11 +88,14 @@ impl Draft<'_> {
             head.home = Some(to.home);
             head.workspace = to.workspace;
             head.queue = to.queue.map(Box::new);
-            (head.options, head.repository, head.tree) = (None, None, None);
+            (head.repository, head.tree) = (None, None);
+            // Where it was moved, its person is shown what to confirm anew.
+            head.options.take_if(|_| !to.moved);
             if let Some(line) = &mut head.line {
                 // What a person did with the branch counts only where it is still so.
                 line.moved_from.take_if(|_| line.shown != to.shown);
-                (line.began_on, line.shown, line.elsewhere) = (None, to.shown, None);
+                line.began_on.take_if(|_| !to.moved);
+                (line.shown, line.elsewhere) = (to.shown, None);
                 line.folder = String::new();
             }
         });

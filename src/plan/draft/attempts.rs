@@ -80,6 +80,7 @@ impl Draft<'_> {
             attempt.rejections = garbled.rejections;
             attempt.tree.clone_from(&garbled.tree);
             attempt.beside.clone_from(&garbled.beside);
+            attempt.merged.clone_from(&garbled.merged);
             self.insert_attempt(garbled);
         } else {
             task.attempts += 1;
@@ -126,6 +127,14 @@ impl Draft<'_> {
             }
         }
         numbers
+    }
+
+    /// Notes on the attempts under way that a person merges the results of another plan into their folder.
+    pub fn merged_beside(&mut self, results: &PlanId) {
+        for mut attempt in self.plan.open_attempts().cloned().collect::<Vec<_>>() {
+            attempt.merged = Some(results.clone());
+            self.insert_attempt(attempt);
+        }
     }
 
     /// Records the new git snapshot of the workspace.

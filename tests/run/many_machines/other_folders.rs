@@ -121,7 +121,7 @@ fn plan_that_cannot_be_taken_over_waits_for_its_person() {
     there.does(&there.scene.take_task(1), "one.txt");
     there.scene.await_status("completed");
     here.scene
-        .refuses(1, ["resume", &plan], "belongs to another folder");
+        .refuses(1, ["resume", &plan], "has ended, and belongs to");
 }
 
 #[test]
