@@ -4,7 +4,7 @@
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, statvfs};
 use rustix::io::Errno;
@@ -59,6 +59,47 @@ pub struct FileId(u64, u64);
 impl From<&Metadata> for FileId {
     fn from(file: &Metadata) -> Self {
         Self(file.dev(), file.ino())
+    }
+}
+
+/// The place of a file that is in use, to check whether it is still the one that is there.
+#[derive(Clone, Debug)]
+pub struct FilePlace {
+    path: PathBuf,
+    id: FileId,
+}
+
+impl FilePlace {
+    /// Notes where a file is that was opened there.
+    pub fn new(path: PathBuf, file: &Metadata) -> Self {
+        let id = file.into();
+        Self { path, id }
+    }
+
+    /// Notes which file has a path.
+    ///
+    /// # Errors
+    /// None has it, or an error of the system.
+    pub fn of(path: PathBuf) -> io::Result<Self> {
+        let id = id(&path)?;
+        Ok(Self { path, id })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns whether the file was removed or replaced. If it cannot be checked, it counts as present.
+    pub fn is_lost(&self) -> bool {
+        match id(&self.path) {
+            Ok(there) => there != self.id,
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
+    }
+
+    /// Returns whether another file is there.
+    pub fn is_replaced(&self) -> bool {
+        id(&self.path).is_ok_and(|there| there != self.id)
     }
 }
 

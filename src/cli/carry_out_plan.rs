@@ -22,6 +22,7 @@ use crate::daemon::{
 };
 use crate::exec::{self, JudgingFiles, project_head};
 use crate::llm::Prompts;
+use crate::own_files::FilePlace;
 use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState, TaskId};
 use crate::store::Store;
 use crate::volumes::{DaemonFarewell, DaemonInfo, DaemonLock, Folder};
@@ -197,9 +198,12 @@ impl App {
         lock: &DaemonLock,
         ends_when: EndsWhen,
     ) -> Result<FolderSettings> {
+        let store = self.store().await?.clone();
+        let database = FilePlace::of(self.volumes.database()).ok();
         Ok(FolderSettings {
             volumes: self.volumes.clone(),
             lock: lock.place.clone(),
+            database: database.filter(|_| !self.place.is_shared()),
             info: DaemonInfo {
                 pid: std::process::id(),
                 started_at: time_text(self.clock.now()),
@@ -212,7 +216,7 @@ impl App {
             notice: notice(),
             ends_when,
             kept_workers: None,
-            store: self.store().await?.clone(),
+            store,
             clock: self.clock,
             take_up: Some(hand_over_and_take_up::take_up(self)),
         })
@@ -251,7 +255,7 @@ impl App {
         let why = match end {
             Ok(DaemonEnd::Settled(_) | DaemonEnd::Idle) => return,
             Ok(DaemonEnd::Interrupted) => "it was asked to stop".to_owned(),
-            Ok(DaemonEnd::Displaced(_)) => "its lock was gone".to_owned(),
+            Ok(DaemonEnd::Displaced(file)) => displaced(file),
             Ok(DaemonEnd::Waits) => "it had to wait for a person".to_owned(),
             Ok(DaemonEnd::Budget) => "the budget is used up".to_owned(),
             Ok(DaemonEnd::NoPlan) => "no plan came of the goal".to_owned(),
@@ -394,6 +398,12 @@ fn notice() -> Notice {
 pub fn stopped(stop: &watch::Receiver<bool>) -> impl Future<Output = ()> + Send + use<> {
     let mut stop = stop.clone();
     async move { drop(stop.wait_for(|stop| *stop).await) }
+}
+
+/// Says which file a daemon lost.
+pub fn displaced(file: &Path) -> String {
+    let file = shown_from_here(file);
+    format!("`{file}` was removed or replaced while it was in use")
 }
 
 pub fn exit_of(end: &DaemonEnd, signal: Option<Exit>) -> Exit {

@@ -63,7 +63,7 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 // The commands take these from here.
 use self::args::*;
-use self::carry_out_plan::{FoundPlan, Work, exit_of, stopped};
+use self::carry_out_plan::{FoundPlan, Work, displaced, exit_of, stopped};
 use self::confirm::{can_ask, confirm};
 use self::editor::Editor;
 use self::failure::{Exit, Failure, Result, way_out};

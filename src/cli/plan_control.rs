@@ -37,7 +37,7 @@ pub async fn restore(args: &RestoreArgs, app: &App) -> Result {
     let plan = app.plan(args.on.plan.as_deref()).await?;
     let at = args.at;
     let earlier = show_commands::as_it_was(app, &plan, at).await?;
-    let lock = free_of_daemons(&plan, app)?;
+    let lock = free_of_daemons(&plan, app).await?;
     let why = format!("restored to change {at}");
     let restored = app.change(&plan, &why, move |draft| {
         draft.restore(&earlier, at)?;
@@ -52,8 +52,11 @@ pub async fn restore(args: &RestoreArgs, app: &App) -> Result {
     }
 }
 
-/// Keeps every daemon from a plan that none carries out.
-pub fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>> {
+/// Keeps every daemon from a plan that none carries out. One of another folder is no matter of the lock here.
+pub async fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>> {
+    if app.elsewhere(plan).await?.is_some() {
+        return Ok(None);
+    }
     app.volumes.free_of_daemons(plan).map_err(|error| {
         let busy = matches!(error, LockError::CarriedOut { .. });
         Failure::new(error, Exit::Busy).hint_if(busy, format!("`{} stop` ends it", app.program))
@@ -141,9 +144,9 @@ pub async fn end_here(app: &App, plan: &PlanId, ended: Ended) -> Result<Option<S
     if let Some((home, at_work)) = app.elsewhere(plan).await? {
         return Ok(Some(match at_work {
             true => format!("its daemon at {home} asks agents at work to stop"),
-            false => format!(
-                "it belongs to {home}, where `plan-agent resume {plan}` asks agents at work to stop"
-            ),
+            false => {
+                format!("it belongs to {home}, where the next daemon asks agents at work to stop")
+            }
         }));
     }
     // A daemon of this plan does it; one of another plan keeps the folder, and a later `resume` of this one does.

@@ -7,10 +7,10 @@ use anyhow::anyhow;
 use super::web::Said;
 use super::{
     Access, App, BY, CarryOut, CommandStart, DaemonArgs, Ended, Exit, Failure, MakePlan, Result,
-    ResumeArgs, RunArgs, Wanted, Work, complain, detach, exit_of, hand_over_and_take_up,
+    ResumeArgs, RunArgs, Wanted, Work, complain, detach, displaced, exit_of, hand_over_and_take_up,
     refuse_secret_arguments, remembered, run_terminal, unless, web,
 };
-use crate::daemon::{self, EndsWhen, HumanWait};
+use crate::daemon::{self, DaemonEnd, EndsWhen, HumanWait};
 use crate::plan::{
     Origin, PlanHead, PlanId, QueueEntry, Refusal, ReviewPolicy, RunOptions, TaskSpec,
 };
@@ -305,7 +305,15 @@ pub async fn daemon(args: DaemonArgs, start: &CommandStart, mut ended: Ended) ->
     if let Some((_, head)) = &first {
         app.leave_word(&lock, &head.id, &end);
     }
-    Ok(exit_of(&end?, exit))
+    let end = end?;
+    if let DaemonEnd::Displaced(file) = &end {
+        complain(&format!(
+            "error: {}\nHint: `{} daemon` goes on with what is there, once no other daemon has the folder\n",
+            displaced(file),
+            app.program
+        ));
+    }
+    Ok(exit_of(&end, exit))
 }
 
 /// Stores a new plan and returns its head.

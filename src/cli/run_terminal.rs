@@ -15,8 +15,8 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use self::super::{
-    App, CarryOut, Ended, Exit, Failure, Result, Work, complain, exit_of, in_foreground, live_area,
-    shown_from_here,
+    App, CarryOut, Ended, Exit, Failure, Result, Work, complain, displaced, exit_of, in_foreground,
+    live_area, shown_from_here,
 };
 use super::edit_plan::PlanEdit;
 use super::live_area::LiveArea;
@@ -356,9 +356,9 @@ impl<'a> Foreground<'a> {
             DaemonEnd::NoPlan => complain(&format!(
                 "error: there is no plan yet\nHint: the goal is kept; `{resume}` asks the model again\n"
             )),
-            DaemonEnd::Displaced(lock) => complain(&format!(
-                "error: `{}` was removed or replaced: another daemon may have the folder\nHint: `{resume}` goes on where it was, once none has\n",
-                shown_from_here(lock)
+            DaemonEnd::Displaced(file) => complain(&format!(
+                "error: {}\nHint: `{resume}` goes on with what is there, once no other daemon has the folder\n",
+                displaced(file)
             )),
             DaemonEnd::Interrupted | DaemonEnd::Idle => {
                 self.app.out.text(&format!("\n{}", results.trim_end()))?;

@@ -159,6 +159,9 @@ impl App {
             _ if queued && home.is_none() && self.daemon().is_some() => {
                 return self.say("The daemon here takes it up");
             }
+            _ if queued && home.is_some() => {
+                "A daemon of its folder takes it up, if one works there"
+            }
             _ => "No daemon works on the plan",
         };
         let goes_on = self.program.goes_on(plan.as_str(), home);
@@ -168,7 +171,7 @@ impl App {
     /// Keeps daemons away from a plan that has ended and is to go on: one that is about to end would not notice.
     async fn free_if_over(&self, plan: &PlanId) -> Result<Option<DaemonLock>> {
         match self.read(plan, |plan, _| plan.status().settled()).await? {
-            true => free_of_daemons(plan, self),
+            true => free_of_daemons(plan, self).await,
             false => Ok(None),
         }
     }

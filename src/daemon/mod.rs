@@ -53,6 +53,7 @@ pub use internal_plans::tidy as tidy_internal;
 use plans_at_work::{PlanEvent, PlansAtWork, open};
 pub use plans_at_work::{plan_that_awaits, plans_with_left_agents};
 pub use recover_exchange_files::put_files_right;
+use recover_exchange_files::take_back_of_ended;
 pub use settings::{
     DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, KeptWorkers, Models, Notice,
     PlanAtWork, StartedWorkers, TakeUp,
@@ -147,9 +148,10 @@ impl Daemon {
         self.exchange.list_questions()?;
         loop {
             // At every turn, as it only reads a file's metadata: a daemon that has replaced the lock publishes, too.
-            let lock = &self.folder.lock;
-            if lock.is_lost() {
-                return Ok(DaemonEnd::Displaced(lock.path().to_owned()));
+            let FolderSettings { lock, database, .. } = &*self.folder;
+            let replaced = database.as_ref().filter(|file| file.is_replaced());
+            if let Some(file) = replaced.or(Some(lock).filter(|lock| lock.is_lost())) {
+                return Ok(DaemonEnd::Displaced(file.path().to_owned()));
             }
             self.look_around().await;
             self.announce();
@@ -165,6 +167,13 @@ impl Daemon {
         let now = self.folder.now();
         if !self.stored && self.look_at > now {
             return;
+        }
+        if self.look_at <= now {
+            let at_work = self.plans.ids();
+            if let Err(error) = take_back_of_ended(&self.folder, &at_work).await {
+                let what = "what is left of plans that have ended";
+                self.exchange.effects.trouble(what, error);
+            }
         }
         self.stored = false;
         self.look_at = now.plus(self.folder.config.timing.scan);

@@ -1,11 +1,14 @@
 //! Recovery of what the plan has and the folders have not: unpublished by an earlier daemon, or removed with a folder.
 
 use std::collections::BTreeSet;
+use std::slice;
 
-use super::{DaemonSettings, OutgoingCommand, PlanRun, effect_work};
-use crate::plan::{CommandId, Draft, EndCommand, Plan, QuestionId, ROLE};
-use crate::volumes::{CommandPlace, Volumes, VolumesError};
+use super::{BY, DaemonSettings, FolderSettings, OutgoingCommand, PlanRun, effect_work};
+use crate::plan::{Attempt, CommandId, Draft, EndCommand, Plan, PlanId, QuestionId, ROLE};
+use crate::store::StoreError;
+use crate::volumes::{CommandPlace, Volumes, VolumesError, Withdrawal};
 use crate::wire::question_file;
+use crate::worker;
 
 /// Puts the files of a plan and its internal plans right. Commands, `end` commands and questions that a power cut tore are moved
 /// aside, and published again when the daemon begins. Commands that are to be taken back are. A second or an incomplete run changes
@@ -51,6 +54,72 @@ pub async fn put_files_right(settings: &DaemonSettings) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Takes back what is still out of plans that have ended while no daemon carried them out, or whose daemon was killed in that
+/// moment: commands that wait, agents, offers to relays. The daemon takes care itself of the plans that are `at_work`.
+///
+/// # Errors
+/// The first failure of the store or the file system; what else there is was taken back.
+pub(super) async fn take_back_of_ended(
+    folder: &FolderSettings,
+    at_work: &[PlanId],
+) -> anyhow::Result<()> {
+    let volumes = folder.volumes.clone();
+    let out = move || {
+        let mut out = waiting(&volumes)?;
+        out.extend(volumes.locked()?);
+        Ok(out)
+    };
+    let mut out = effect_work::blocking(out).await?;
+    out.extend(folder.store.offered_by(&folder.volumes.home()).await?);
+    let mut all = Ok(());
+    for id in out {
+        all = all.and(take_back_if_over(folder, &id, at_work).await);
+    }
+    all
+}
+
+async fn take_back_if_over(
+    folder: &FolderSettings,
+    id: &CommandId,
+    at_work: &[PlanId],
+) -> anyhow::Result<()> {
+    let (store, holder) = (&folder.store, folder.volumes.holder());
+    let of_plan = store.plan_of(id).await?;
+    let Some(plan) = of_plan.filter(|plan| !at_work.contains(plan)) else {
+        return Ok(());
+    };
+    let command = id.clone();
+    let is_over = move |plan: &Plan, _| {
+        let is_it = |attempt: &Attempt| attempt.id == command;
+        plan.status().settled() && plan.recalls().any(is_it)
+    };
+    if !store.read(&plan, is_over).await? {
+        return Ok(());
+    }
+    let leased = match store.carry_out(&plan, &holder).await {
+        Err(StoreError::Elsewhere { .. } | StoreError::Held { .. }) => return Ok(()),
+        leased => leased?,
+    };
+    let (volumes, command) = (folder.volumes.clone(), id.clone());
+    let done = effect_work::blocking(move || Ok(volumes.recall(&command)?)).await?;
+    // One whose worker is dead is asked by nobody.
+    let (_, failed) = worker::end_left_agents(&folder.volumes, slice::from_ref(id)).await;
+    if let Some(error) = failed.into_iter().next() {
+        return Err(error.into());
+    }
+    leased.take_back(&holder, id).await?;
+    let command = id.clone();
+    let record = move |draft: &mut Draft<'_>| match done {
+        Withdrawal::Withdrawn => draft.withdrawn(&command),
+        Withdrawal::Taken => draft.recalled(&command),
+    };
+    leased
+        .change(&plan, BY, "the plan has ended", record)
+        .await?;
+    leased.release().await;
+    Ok(())
+}
+
 /// Returns the commands that no worker has claimed.
 fn waiting(volumes: &Volumes) -> Result<BTreeSet<CommandId>, VolumesError> {
     let mut waiting = BTreeSet::new();
@@ -92,6 +161,9 @@ impl PlanRun {
         });
         for id in self.put_back(lost.await?)? {
             let why = "the command had been taken back";
+            // A database that was put back offers it again.
+            let holder = self.settings.volumes.holder();
+            self.settings.store.take_back(&holder, &id).await?;
             let record = move |draft: &mut Draft<'_>| draft.withdrawn(&id);
             self.settings.change(why, record).await?;
         }

@@ -12,10 +12,11 @@ use super::BY;
 use crate::config::Config;
 use crate::exec::JudgingFiles;
 use crate::llm::{Model, Prompts};
+use crate::own_files::FilePlace;
 use crate::plan::{Draft, Plan, PlanHead, PlanId, PlanPolicy, PlanState, Refusal, Time};
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
-use crate::volumes::{DaemonInfo, LockPlace, Volumes};
+use crate::volumes::{DaemonInfo, Volumes};
 use crate::wire::Team;
 
 /// Reports trouble that is not in a plan to a person, such as a full disk.
@@ -25,7 +26,9 @@ pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 pub struct FolderSettings {
     pub volumes: Volumes,
     /// The lock by which this process has the folder.
-    pub lock: LockPlace,
+    pub lock: FilePlace,
+    /// The file of the plans, where they are in one: a backup that is put back is another file.
+    pub database: Option<FilePlace>,
     /// What other processes may know of this one, but for its plans.
     pub info: DaemonInfo,
     pub config: Arc<Config>,
@@ -187,6 +190,6 @@ pub enum DaemonEnd {
     Idle,
     /// It was asked to stop; the next daemon resumes the plan.
     Interrupted,
-    /// The lock at this path was removed or replaced, so another daemon may have the folder.
+    /// The lock at this path was removed or replaced, so another daemon may have the folder; or the file of the plans was replaced.
     Displaced(PathBuf),
 }

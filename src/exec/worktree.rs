@@ -409,7 +409,7 @@ impl Project {
         if !held {
             let place = &place.branch;
             return Err(GitError::Unclear(format!(
-                "The worktree is not on the branch of this task. Bring the work onto it: `git switch {place}`."
+                "The worktree is not on the branch of this task. End what git has begun there, such as a rebase, and bring the work onto the branch: `git switch {place}`."
             )));
         }
         let old = own.unwrap_or_default();

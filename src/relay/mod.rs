@@ -591,7 +591,15 @@ async fn ready(
     let work = own_clone::lay_out(config, &marks, link, command, task, &root, &worktrees).await?;
     file.id = command.id.clone();
     file.workspace = work.folder.display().to_string();
-    file.report = volumes.report(&command.id).display().to_string();
+    let report = volumes.report(&command.id);
+    // The text says it, too, and agents go by that.
+    if let (Some(there), Some(here)) = (Path::new(&file.report).parent(), report.parent())
+        && there.is_absolute()
+    {
+        let [there, here] = [there, here].map(|folder| format!("{}/", folder.display()));
+        file.body = file.body.replace(&there, &here);
+    }
+    file.report = report.display().to_string();
     Ok(HeldCommand {
         id: command.id.clone(),
         claim: command.claim,

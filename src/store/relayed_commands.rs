@@ -130,6 +130,15 @@ impl Store {
         self.ask(|tables| tables.transaction(take)).await
     }
 
+    /// Returns the commands that are offered of the plans which the daemons of a folder carried out last.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn offered_by(&self, home: &str) -> Result<Vec<CommandId>> {
+        let holders = format!("{home} #");
+        self.ask(move |tables| tables.offered_by(&holders)).await
+    }
+
     /// Returns the commands of a plan that are offered, with their roles; an empty one stands for none.
     ///
     /// # Errors
@@ -262,6 +271,14 @@ impl Tables {
             self.database.execute(parts, &[&id])?;
         }
         Ok(())
+    }
+
+    /// `holders` is how the names of the daemons begin.
+    fn offered_by(&mut self, holders: &str) -> Answer<Vec<CommandId>> {
+        let offered = "SELECT relayed.id FROM relayed JOIN plans ON plans.id = relayed.plan \
+            WHERE relayed.ends = 0 AND substr(plans.holder, 1, length($1)) = $1 ORDER BY relayed.id";
+        let id = |mut row: Record| row.text(0).map(CommandId::new);
+        self.database.rows(offered, &[&holders], id)
     }
 
     fn offered(&mut self, plan: &PlanId) -> Answer<Vec<(CommandId, String)>> {

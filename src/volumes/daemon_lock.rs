@@ -3,14 +3,14 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{Cannot, Result, Volumes, VolumesError, machine, read_capped, replace};
-use crate::own_files::{self, FileId, remove_if_there};
+use crate::own_files::{self, FilePlace, remove_if_there};
 use crate::plan::PlanId;
 use crate::processes::{self, has_ended};
 use crate::wire::sha256;
@@ -86,30 +86,8 @@ pub enum LockError {
 pub struct DaemonLock {
     volumes: Volumes,
     file: File,
-    pub place: LockPlace,
-}
-
-/// The place of a held lock, to check whether the file is still there: a process that finds another file under its name, or
-/// none, can also acquire a lock.
-#[derive(Clone, Debug)]
-pub struct LockPlace {
-    path: PathBuf,
-    id: FileId,
-}
-
-impl LockPlace {
-    /// Returns the path of the lock.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns whether the lock file was removed or replaced. If it cannot be checked, it counts as present.
-    pub fn is_lost(&self) -> bool {
-        match own_files::id(&self.path) {
-            Ok(there) => there != self.id,
-            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-        }
-    }
+    /// A process that finds another file there, or none, can also acquire a lock.
+    pub place: FilePlace,
 }
 
 impl Volumes {
@@ -180,10 +158,7 @@ impl Volumes {
     fn held(&self, file: File) -> std::io::Result<DaemonLock> {
         Ok(DaemonLock {
             volumes: self.clone(),
-            place: LockPlace {
-                path: self.lock_path(),
-                id: FileId::from(&file.metadata()?),
-            },
+            place: FilePlace::new(self.lock_path(), &file.metadata()?),
             file,
         })
     }

@@ -20,7 +20,7 @@ mod workspace_mission;
 pub use access_token::TokenFile;
 pub use atomic_files::{Result, Unpublished, VolumesError};
 pub use command_files::{CommandPlace, Withdrawal};
-pub use daemon_lock::{DaemonFarewell, DaemonInfo, DaemonLock, LockError, LockPlace};
+pub use daemon_lock::{DaemonFarewell, DaemonInfo, DaemonLock, LockError};
 pub use filing_away::ReportDisposition;
 pub use finished_writing::{UNSEEN, WatchHints};
 pub use folder_layout::{COMMAND, EXCHANGE, Folder, Volumes};

@@ -72,14 +72,15 @@ impl Doer for RelayDoer {
         let holder = volumes.holder();
         let (store, mut bell) = self.plans().await.map_err(|error| fault(volumes, error))?;
         let fault = |error: StoreError| fault(volumes, error);
-        if volumes.reported(id)? {
-            store.take_back(&holder, id).await.map_err(fault)?;
-            return Ok(Finished::default());
-        }
         let (started, mut offered) = (wall(), false);
         let (mut next_beat, mut beaten) = (Instant::now(), Heartbeat::default());
         let mut stopping = worker.stopping.clone();
         loop {
+            // Also meanwhile: a person may have reported here.
+            if volumes.reported(id)? {
+                store.take_back(&holder, id).await.map_err(fault)?;
+                return Ok(Finished::default());
+            }
             if volumes.cancel_mark(id).exists() {
                 store.take_back(&holder, id).await.map_err(fault)?;
                 return Err(WorkStop::Cancelled);

@@ -4,7 +4,10 @@ use std::io::Write;
 use std::thread;
 use std::time::Duration;
 
+use plan_agent::plan::{Draft, PlanId};
+
 use super::*;
+use crate::common::core::{block_on, open_store};
 use crate::common::env::{lives, wait_at_most};
 
 #[test]
@@ -123,6 +126,52 @@ fn concurrent_starts_keep_every_plan_that_was_accepted() {
     assert!(accepted > 0);
     assert_eq!(plans.as_array().unwrap().len(), accepted, "{plans}");
     scene.works("stop");
+}
+
+/// Ends the plan as `abort` does while its daemon dies: nothing is taken back.
+fn aborted(scene: &Scene) {
+    let plan = PlanId::new(plan_id(scene));
+    block_on(async {
+        let store = open_store(&scene.env).await;
+        let abandon = |draft: &mut Draft<'_>| draft.abandon("on the command line");
+        let aborted = store.change(&plan, "command line", "aborted", abandon);
+        aborted.await.unwrap();
+    });
+}
+
+/// A person ends a plan, and its daemon dies before it can take the commands back.
+#[test]
+fn next_daemon_takes_back_what_an_ended_plan_left() {
+    let scene = Scene::by_rules("");
+    let daemon = scene.leave("run --plan chain.md");
+    let command = scene.await_any();
+    kill(&scene, daemon);
+    aborted(&scene);
+    assert_eq!(scene.pending().len(), 1);
+    let _next = scene.start_as("next", "daemon");
+    wait_until("it is taken back", || scene.pending().is_empty());
+    let withdrawn = scene.names("commands/withdrawn");
+    assert_eq!(withdrawn, [format!("{}.md", command.id)]);
+}
+
+/// Nor does the agent work on that its killed worker left.
+#[test]
+fn next_daemon_ends_the_agent_of_an_ended_plan() {
+    let scene = Scene::by_rules("");
+    let agent = "echo $$ > part && mv part pid && exec sleep 300";
+    scene.write("agent.sh", agent);
+    let agent = scene.env.path("agent.sh").display().to_string();
+    let daemon = scene.leave(format!("run --plan chain.md --agent command -- sh {agent}"));
+    let pid = scene.path("workspace/pid");
+    wait_until("the agent works", || pid.exists());
+    kill(&scene, daemon);
+    aborted(&scene);
+    let pid = fs::read_to_string(pid).unwrap();
+    assert!(lives(pid.trim()));
+    let _next = scene.start_as("next", "daemon");
+    wait_until("the agent has ended", || !lives(pid.trim()));
+    let nothing = || scene.names("active").iter().all(|name| name == ".tmp");
+    wait_until("nothing is left of it", nothing);
 }
 
 #[test]

@@ -235,6 +235,41 @@ fn a_daemon_whose_journal_is_removed_says_so_and_loses_nothing() {
     assert_eq!(scene.tasks(), ["completed"; 3]);
 }
 
+/// A backup is put back while a daemon works, and while one has nothing to do: neither goes on with a file that no other process
+/// sees, and the next one takes what is there.
+#[test]
+fn daemon_whose_database_is_replaced_ends() {
+    for at_work in [false, true] {
+        crate::common::env::row(at_work);
+        let scene = Scene::by_rules("");
+        let daemon = scene.start_as("daemon", "daemon");
+        if at_work {
+            scene.works("run --queue --plan chain.md");
+            scene.await_any();
+        } else {
+            wait_until("it runs", || scene.path("daemon.json").exists());
+        }
+        let backup = Files::of(&scene);
+        for (path, _) in &backup.0 {
+            fs::remove_file(path).unwrap();
+        }
+        drop(fs::remove_file(scene.path(INDEX)));
+        backup.put_back();
+        let ran = daemon.end().exits(5);
+        ran.has_stderr(["plan-agent.db` was removed or replaced", "Hint: "]);
+        let _agent = scene.agent(|_| Act::success("done"));
+        scene.exits(
+            0,
+            if at_work {
+                "resume"
+            } else {
+                "run --plan chain.md"
+            },
+        );
+        assert_eq!(scene.tasks(), ["completed"; 3]);
+    }
+}
+
 #[test]
 fn an_empty_file_where_plans_were_is_no_new_database() {
     let (scene, _) = killed();

@@ -230,6 +230,60 @@ fn machine_of_an_agent_is_said() {
     );
 }
 
+/// Who works by the text of a command reports where the relay looks. A report that a person puts beside the daemon instead ends
+/// what the relay has, and the lane goes on.
+#[test]
+fn command_at_a_relay_names_the_report_there_and_ends_with_one_here() {
+    let Some((here, there, _)) = Machine::two() else {
+        return;
+    };
+    here.scene.works("store migrate");
+    here.scene.write("two.md", TWO);
+    let _relay = there.scene.start("relay");
+    let _daemon = here.scene.leave("run --plan two.md --agent relay");
+    let first = there.scene.take_task(1);
+    let root = |machine: &Machine| machine.scene.env.path("").display().to_string();
+    has(&first.text, root(&there));
+    lacks(&first.text, root(&here));
+    here.scene.submit(&first.id, &report("SUCCESS", "done"));
+    let second = there.scene.take_task(2);
+    there.does(&second, "two.txt");
+    here.scene.await_status("completed");
+}
+
+/// Nobody carries the plan out, so nobody could take the command back: a person ends the plan meanwhile.
+#[test]
+fn relay_takes_no_command_of_a_plan_that_no_daemon_has() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    here.scene.works("store migrate");
+    here.scene.write("one.md", &many(1));
+    let daemon = here.scene.leave("run --plan one.md --agent relay");
+    let plan = plan_id(&here.scene);
+    let mut server = Client::connect(&url, NoTls).unwrap();
+    let mut offered = || {
+        let offered = "SELECT id FROM relayed";
+        !server.query(offered, &[]).unwrap().is_empty()
+    };
+    wait_until("it is offered", &mut offered);
+    kill(&here.scene, daemon);
+    there.scene.works(["abort", &plan]);
+    let mut owner = Client::connect(&url, NoTls).unwrap();
+    let gone = "UPDATE plans SET held_until = 1 WHERE id = $1";
+    owner.execute(gone, &[&plan]).unwrap();
+    let claim = "SELECT id FROM relay_claim('r', '[\"\"]', '[\"app\"]', '[]', '[]')";
+    assert!(owner.query(claim, &[]).unwrap().is_empty());
+    let mut as_before = owner.transaction().unwrap();
+    let held = "UPDATE plans SET held_until = relay_now() + 1000000000";
+    as_before.batch_execute(held).unwrap();
+    assert_eq!(as_before.query(claim, &[]).unwrap().len(), 1);
+    as_before.rollback().unwrap();
+    // The next daemon there takes away what nobody wants.
+    let _daemon = here.scene.start_as("next", "daemon");
+    wait_until("nothing is offered any more", || !offered());
+}
+
 #[test]
 fn login_of_a_relay_can_do_nothing_else() {
     let Some((here, there, url)) = Machine::two() else {
@@ -358,8 +412,19 @@ fn login_of_a_relay_can_do_nothing_else() {
     assert!(client.query(claim, &[]).unwrap().is_empty());
     // With its end its rights end.
     drop(client);
-    run_sql(&url, &format!("DROP OWNED BY {login}; DROP ROLE {login}"));
+    let drop_login = format!("DROP OWNED BY {login}; DROP ROLE {login}");
+    run_sql(&url, &drop_login);
     assert!(Client::connect(&own, NoTls).is_err());
+    // Nor do they come back with the name.
+    run_sql(&url, &format!("CREATE ROLE {login} LOGIN"));
+    here.scene
+        .works(["store", "allow", &login, "--role", "tester"]);
+    let mut owner = Client::connect(&url, NoTls).unwrap();
+    let rights = "SELECT role FROM relay_rights WHERE login = relay_login($1)";
+    let rights = owner.query(rights, &[&login]).unwrap();
+    let rights = rights.iter().map(|row| row.get(0));
+    assert_eq!(rights.collect::<Vec<String>>(), ["tester"]);
+    run_sql(&url, &drop_login);
 }
 
 /// Returns the command that is offered.

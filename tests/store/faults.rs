@@ -268,16 +268,16 @@ async fn removed_file_fails_changes() {
     fs::rename(&path, &aside).unwrap();
     let refusal = name("removed").await.unwrap_err().to_string();
     has(&refusal, "plans.db` was removed");
+    let read = || store.read(&plan, |plan, _| plan.head().name.clone());
+    assert_eq!(read().await.unwrap(), "before");
     fs::write(&path, "").unwrap();
     let part = "replaced while";
     has(name("replaced").await.unwrap_err().to_string(), part);
-    let seen = store.read(&plan, |plan, _| plan.head().name.clone()).await;
-    assert_eq!(seen.unwrap(), "before");
+    has(read().await.unwrap_err().to_string(), part);
 
     fs::rename(&aside, &path).unwrap();
     name("after").await.unwrap();
-    let seen = store.read(&plan, |plan, _| plan.head().name.clone()).await;
-    assert_eq!(seen.unwrap(), "after");
+    assert_eq!(read().await.unwrap(), "after");
 }
 
 #[tokio::test]

@@ -22,11 +22,15 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT CASE WHEN relay ~ '^[^[:cntrl:]/]{1,100}$' THEN session_user || '/' || relay END
 $$;
 
+-- The login that calls, as its rights are kept: by its number, as another one may get its name once it is dropped.
+CREATE OR REPLACE FUNCTION relay_login(name text) RETURNS text
+LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$ SELECT l.oid::text FROM pg_roles AS l WHERE l.rolname = name $$;
+
 -- Whether the login may take the commands of a role; '' stands for commands without one. Who may write the plans may everything.
 CREATE OR REPLACE FUNCTION relay_may(wanted text) RETURNS boolean
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT has_table_privilege(session_user, 'plans', 'UPDATE')
-        OR EXISTS (SELECT FROM relay_rights AS r WHERE r.login = session_user AND r.role = wanted)
+        OR EXISTS (SELECT FROM relay_rights AS r WHERE r.login = relay_login(session_user) AND r.role = wanted)
 $$;
 
 -- Whether a relay of the login has a command under this claim.
@@ -47,7 +51,7 @@ BEGIN
     IF caller IS NULL OR length(about) > 10000 OR length(held) > 20000000 THEN
         RAISE EXCEPTION 'what a relay says of itself cannot be read';
     END IF;
-    IF NOT EXISTS (SELECT FROM relay_rights AS r WHERE r.login = session_user) AND NOT relay_may('') THEN
+    IF NOT EXISTS (SELECT FROM relay_rights AS r WHERE r.login = relay_login(session_user)) AND NOT relay_may('') THEN
         RAISE EXCEPTION 'the login "%" may take no commands: where the daemon is, `plan-agent store allow %` lets it',
             session_user, session_user;
     END IF;
@@ -79,7 +83,7 @@ BEGIN
 END $$;
 
 -- Takes the oldest command that waits, of some roles and projects, and of no plan that is passed over; all four are lists in
--- JSON. A command that goes on in a session waits a minute for the relay that knows the session; one that ends it is for no other.
+-- JSON. Only of plans that a daemon carries out now: of another one nobody could take the command back. A command that goes on in a session waits a minute for the relay that knows the session; one that ends it is for no other.
 CREATE OR REPLACE FUNCTION relay_claim(relay text, roles text, projects text, sessions text, passed text)
 RETURNS TABLE (id text, claim bigint, plan text, project text, body text, base text, head text, merge text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
@@ -98,6 +102,7 @@ BEGIN
                 AND o.role IN (SELECT jsonb_array_elements_text($2::jsonb)) AND relay_may(o.role)
                 AND o.project IN (SELECT jsonb_array_elements_text($3::jsonb))
                 AND o.plan NOT IN (SELECT jsonb_array_elements_text($5::jsonb))
+                AND (o.ends = 1 OR EXISTS (SELECT FROM plans AS p WHERE p.id = o.plan AND p.held_until > relay_now()))
                 AND (o.session = '' OR o.ends = 0 AND o.offered < relay_now() - 60000000
                     OR o.session IN (SELECT jsonb_array_elements_text($4::jsonb)))
             ORDER BY o.offered, o.id LIMIT 1 FOR UPDATE SKIP LOCKED)
@@ -190,15 +195,18 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO plan_relays', current_schema());
     PERFORM relay_grant();
     EXECUTE format('GRANT plan_relays TO %I', login);
-    INSERT INTO relay_rights VALUES ($1, $2) ON CONFLICT DO NOTHING;
+    INSERT INTO relay_rights VALUES (relay_login($1), $2) ON CONFLICT DO NOTHING;
     RETURN 1;
 END $$;
 
-REVOKE ALL ON FUNCTION relay_allow(text, text), relay_grant(), relay_protocol(), relay_now(), relay_caller(text), relay_may(text),
-    relay_holds(text, text, bigint), relay_beat(text, text, text), relay_claim(text, text, text, text, text),
+REVOKE ALL ON FUNCTION relay_allow(text, text), relay_grant(), relay_protocol(), relay_now(), relay_caller(text), relay_login(text),
+    relay_may(text), relay_holds(text, text, bigint), relay_beat(text, text, text), relay_claim(text, text, text, text, text),
     relay_release(text, text, bigint, text),
     relay_packs(text, text, bigint), relay_pack(text, text, bigint, bigint, bigint), relay_put(text, text, bigint, bigint, text),
     relay_report(text, text, bigint, text, text, text) FROM PUBLIC;
+
+-- Rights were kept by the names of logins.
+UPDATE relay_rights AS r SET login = l.oid::text FROM pg_roles AS l WHERE l.rolname = r.login;
 
 -- Functions that are new since logins were let in here. A restored database may be on a server without the group.
 DO $$ BEGIN

@@ -35,14 +35,17 @@ impl DatabaseFile {
         })
     }
 
-    /// Fails if the file was cut short. A file that was removed or replaced is still read as it was.
+    /// Fails if the file was replaced or cut short. One that was removed is still read as it was.
     pub(super) fn check_length(&mut self, tables: &mut Tables) -> Result<()> {
         if !self.cut {
             let Ok(found) = self.path.metadata() else {
                 return Ok(());
             };
             if FileId::from(&found) != self.id {
-                return Ok(());
+                return Err(StoreError::Database(format!(
+                    "`{}` was replaced while it was in use: start again to read what is there",
+                    self.path.display()
+                )));
             }
             // A file that another program has packed is shorter, too, but no page of it is missing.
             let whole = found.len() >= self.length
