@@ -17,7 +17,7 @@ use super::{
 };
 use crate::config::Planner;
 use crate::daemon::{self, DaemonEnd, HumanWait, PlanAtWork, TakeUp};
-use crate::plan::{Plan, PlanHead, PlanId, PlanState, QueueEntry};
+use crate::plan::{HumanQuestion, Plan, PlanHead, PlanId, PlanState, QueueEntry};
 use crate::store::StoreError;
 use crate::volumes::{DaemonInfo, DaemonLock};
 use crate::wire::{one_line, sha256};
@@ -350,7 +350,12 @@ fn end_of(plan: &Plan, asks: bool) -> Option<DaemonEnd> {
         PlanState::Paused(_) if plan.stopped_at().is_some() => Some(DaemonEnd::Budget),
         PlanState::Paused(_) => Some(DaemonEnd::Waits),
         _ => {
-            let asked = plan.open_questions().next().is_some();
+            // A model that is away is asked again beside its question.
+            let away = |question: &HumanQuestion| {
+                let ask = question.ask.as_ref().and_then(|id| plan.ask(id));
+                ask.is_some_and(|ask| ask.away.is_some())
+            };
+            let asked = plan.open_questions().any(|question| !away(question));
             (asked && plan.open_attempts().next().is_none()).then_some(DaemonEnd::Waits)
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct LoopView {
     pub(super) wants: usize,
     /// It waits for a person, or is paused.
     pub(super) rests: bool,
+    /// Nothing is under way, and it waits until a model that is away is asked again.
+    model_away: bool,
     /// Each of its tasks has a worktree.
     pub(super) isolated: bool,
     pub(super) awaited: Arc<AwaitedInputs>,
@@ -58,12 +60,17 @@ impl LoopView {
         let mut fresh = plan.startable();
         let next = retries.chain(std::iter::from_fn(|| fresh.next(|_| false)));
         let asks = questions().next().is_some();
+        let idle = due.steps.is_empty() && world.asking.is_empty();
+        let model_away = idle
+            && plan.awaited_attempts().next().is_none()
+            && plan.open_asks().any(|ask| ask.away.is_some());
         Self {
             seq,
             busy,
             wants: busy + next.take(more).count(),
             rests: matches!(status, PlanState::Paused(_))
                 || (asks && busy == 0 && due.steps.is_empty()),
+            model_away,
             isolated: plan.head().is_isolated(),
             status,
             due,
@@ -80,9 +87,10 @@ impl LoopView {
         }
     }
 
-    /// Returns whether something is under way, or will be by itself: a plan that only waits for a human uses no time.
+    /// Returns whether something is under way, or will be by itself: a plan that only waits for a human, or for a
+    /// model that is away, uses no time.
     pub(super) fn works(&self) -> bool {
-        !self.status.settled() && !self.due.nothing()
+        !self.status.settled() && !self.due.nothing() && !self.model_away
     }
 
     /// Returns whether something of it is decided only after the next scan.

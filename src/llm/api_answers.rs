@@ -60,6 +60,10 @@ struct CompletionMessage {
 }
 
 impl ApiAnswer for MessagesAnswer {
+    fn spent(&self) -> ModelCost {
+        self.usage.clone()
+    }
+
     fn add(&mut self, mut event: Value) -> serde_json::Result<String> {
         let words = words(&event["content_block"]) + &words(&event["delta"]);
         let mut part = |name: &str| event.get_mut(name).map(Value::take).unwrap_or_default();
@@ -88,6 +92,10 @@ impl ApiAnswer for MessagesAnswer {
 }
 
 impl ApiAnswer for Completion {
+    fn spent(&self) -> ModelCost {
+        self.usage.clone()
+    }
+
     fn add(&mut self, event: Value) -> serde_json::Result<String> {
         let first = &event["choices"][0];
         let words = words(&first["delta"]) + &words(&first["message"]);

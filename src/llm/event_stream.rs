@@ -1,8 +1,9 @@
 //! An answer that comes in parts, as server-sent events: what bounds it, and how it ends. A server that sends no words for too
-//! long is silent, also where it shows that it lives; thoughts are words, blanks are none. How long a whole answer takes is not
-//! limited.
+//! long is silent, also where it shows that it lives; thoughts are words, blanks are none. A whole answer may take as long as its
+//! tokens need.
 
 use std::io;
+use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use http_body_util::{BodyExt, Limited};
@@ -18,6 +19,8 @@ use crate::plan::ModelCost;
 
 /// The largest stream, in bytes: servers wrap each of 32,000 tokens in an event of some hundred bytes.
 const MAX_STREAM: usize = 32 << 20;
+/// How long each token of the longest answer may take.
+const SLOWEST: Duration = Duration::from_secs(1);
 /// The data of the event that ends a stream of Chat Completions.
 const DONE: &str = "[DONE]";
 
@@ -43,22 +46,49 @@ pub(super) trait ApiAnswer: Default + DeserializeOwned {
 
     /// Returns whether nothing but the count of the tokens can follow.
     fn is_whole(&self) -> bool;
+
+    /// Returns the tokens that the server has told so far.
+    fn spent(&self) -> ModelCost;
 }
 
 impl Endpoint {
-    /// Puts an answer together from the events of a stream.
-    pub(super) async fn stream<A: ApiAnswer>(&self, response: Response) -> Result<A, LlmError> {
+    /// Puts an answer together from the events of a stream. What it cost counts also where it is no whole answer.
+    pub(super) async fn stream<A: ApiAnswer>(
+        &self,
+        response: Response,
+        max_tokens: u32,
+    ) -> Result<A, LlmError> {
+        let mut answer = A::default();
+        match self.parts(response, max_tokens, &mut answer).await {
+            Ok(()) => Ok(answer),
+            Err(mut error) => {
+                error.spent.add(answer.spent());
+                Err(error)
+            }
+        }
+    }
+
+    async fn parts(
+        &self,
+        response: Response,
+        max_tokens: u32,
+        answer: &mut impl ApiAnswer,
+    ) -> Result<(), LlmError> {
         let body = Body::from(response).map_err(reqwest::Error::without_url);
         let mut events = SseStream::new(Limited::new(body, MAX_STREAM).map_err(io::Error::other));
-        let (mut answer, mut heard) = (A::default(), Instant::now());
+        let (began, mut heard) = (Instant::now(), Instant::now());
+        let longest = self.timeout + SLOWEST * max_tokens;
         // The end of what was said and thought, how many bytes that were, and how many when it was last compared.
         let (mut said, mut bytes, mut looked) = (Vec::new(), 0, 0);
         loop {
+            if began.elapsed() > longest {
+                return Err(self.cut("it came more slowly than a token a second"));
+            }
             let left = self.timeout.saturating_sub(heard.elapsed());
             let event = match timeout(left, events.try_next()).await {
                 Ok(Ok(Some(event))) => event.data.unwrap_or_default(),
                 // Some servers leave out the end, or close nothing after it.
-                _ if answer.is_whole() => return Ok(answer),
+                _ if answer.is_whole() => return Ok(()),
                 Ok(Ok(None)) => return Err(self.cut("the stream ended before the answer")),
                 Ok(Err(sse_stream::Error::Body(error))) => return Err(self.cut(&chain(&*error))),
                 Ok(Err(error)) => return Err(self.unexpected(&error)),
@@ -66,7 +96,7 @@ impl Endpoint {
             };
             match event.trim() {
                 "" => {}
-                DONE => return Ok(answer),
+                DONE => return Ok(()),
                 data => {
                     let was_whole = answer.is_whole();
                     let words = self.json(data.as_bytes()).and_then(|event| {
@@ -75,7 +105,7 @@ impl Endpoint {
                     });
                     let words = match words {
                         // Only its count of tokens can follow.
-                        Err(_) if was_whole => return Ok(answer),
+                        Err(_) if was_whole => return Ok(()),
                         words => words?,
                     };
                     if !words.trim().is_empty() || answer.is_whole() != was_whole {

@@ -4,6 +4,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
+use regex_lite::Regex;
 use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, StatusCode, Url};
@@ -126,7 +127,11 @@ impl Endpoint {
     }
 
     /// Sends a body and returns the answer that came back with a success status.
-    pub(super) async fn post<A: ApiAnswer>(&self, body: &impl Serialize) -> Result<A, LlmError> {
+    pub(super) async fn post<A: ApiAnswer>(
+        &self,
+        body: &impl Serialize,
+        max_tokens: u32,
+    ) -> Result<A, LlmError> {
         let body = serde_json::to_vec(body).expect("requests have text keys and no fallible parts");
         let request = self.client.post(self.url.clone()).body(body);
         let sent = request.header(CONTENT_TYPE, "application/json").send();
@@ -141,7 +146,7 @@ impl Endpoint {
         let kind = response.headers().get(CONTENT_TYPE);
         let is_stream = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/event-stream");
         if status.is_success() && kind.is_some_and(is_stream) {
-            return self.stream(response).await;
+            return self.stream(response, max_tokens).await;
         }
         let bytes = match self.body(response).await {
             // The status says more than the body that is missing.
@@ -238,10 +243,21 @@ impl Endpoint {
     /// Returns a model's text without the key, if the key is too long to be anything else.
     pub(super) fn scrub_reply(&self, text: String) -> String {
         match self.key.as_ref().map(ExposeSecret::expose_secret) {
-            Some(key) if key.chars().count() >= LONG_KEY => text.replace(key, SCRUBBED),
+            Some(key) if key.chars().count() >= LONG_KEY => {
+                escaped(key).replace_all(&text, SCRUBBED).into_owned()
+            }
             _ => text,
         }
     }
+}
+
+/// Returns what finds a key, also as JSON may write it: the escapes of an answer are read later.
+fn escaped(key: &str) -> Regex {
+    let each = key.chars().map(|c| {
+        let (plain, code) = (regex_lite::escape(&c.to_string()), u32::from(c));
+        format!(r"(?:\\*{plain}|\\+u(?i:{code:04x}))")
+    });
+    Regex::new(&each.collect::<String>()).expect("an escaped text")
 }
 
 fn trimmed(key: &SecretString) -> Option<SecretString> {

@@ -87,7 +87,8 @@ impl HttpModel {
     async fn post<A: ApiAnswer>(&self, request: &Request) -> Result<A, LlmError> {
         let mut without = self.without.lock().clone();
         loop {
-            match self.endpoint.post(&self.body(request, &without)).await {
+            let body = self.body(request, &without);
+            match self.endpoint.post(&body, request.max_tokens).await {
                 Err(error) => without.push(rejected_part(&error, &without).ok_or(error)?),
                 answer => return answer,
             }

@@ -227,6 +227,58 @@ fn model_that_comes_back_closes_its_question() {
     }
 }
 
+/// What nobody can work on while the model is away uses no time of the budget.
+#[test]
+fn time_while_model_is_away_is_not_used() {
+    let away = Arc::new(AtomicBool::new(true));
+    let (server, scene) = scene(Shape::Chat, "", &away);
+    let _agent = scene.agent(|_| Act::success("done"));
+    let _daemon = scene.leave("run --plan one.md");
+    asked_about(&scene);
+    let used = |calls: usize| {
+        wait_until("it is asked on", || server.count("judge") >= calls);
+        scene.status()["usage"]["wall_seconds"].as_f64().unwrap()
+    };
+    // The pauses between the tries grow to three seconds.
+    let before = used(4);
+    assert!(used(8) < before + 3.0);
+}
+
+/// The daemon beside which a goal is given asks on, so nobody has to answer.
+#[test]
+fn run_beside_a_daemon_waits_for_a_model_that_is_away() {
+    let away = Arc::new(AtomicBool::new(true));
+    let (server, scene) = without_planner(Shape::Chat, &away);
+    let _agent = scene.agent(|_| Act::success("done"));
+    let _daemon = scene.start_as("daemon", "daemon");
+    let run = scene.start("run 'Do it' --no-input");
+    asked_about(&scene);
+    wait_until("it is asked on", || server.count("plan") >= 4);
+    away.store(false, Ordering::SeqCst);
+    run.end().exits(0);
+}
+
+/// Nobody waits at the terminal for a queued goal of which the model makes no plan: a person is asked, and the answer goes on.
+#[test]
+fn queued_goal_without_a_plan_asks() {
+    let able = Arc::new(AtomicBool::new(false));
+    let is_able = Arc::clone(&able);
+    let server = LlmServer::start(move |asked| match asked.kind.as_str() {
+        "plan" if !is_able.load(Ordering::SeqCst) => Answer::Text("Not today.".to_owned()),
+        "plan" => planned(&[("Only", &[])]),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Chat, "");
+    let _agent = scene.agent(|_| Act::success("done"));
+    let _daemon = scene.start_as("daemon", "daemon");
+    scene.exits(4, "run 'Do it' --no-input");
+    let (_, text) = scene.await_questions(1).remove(0);
+    has(&text, "gave no usable answer");
+    able.store(true, Ordering::SeqCst);
+    scene.works("answer retry");
+    scene.await_status("completed");
+}
+
 #[test]
 fn restart_asks_model_that_is_away_again() {
     let away = Arc::new(AtomicBool::new(true));

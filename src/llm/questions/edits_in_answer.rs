@@ -13,6 +13,7 @@ use crate::llm::prompt_context::editable;
 use crate::llm::{Schema, one_line};
 use crate::plan::{
     Criteria, Plan, ReplanEdit, Task, TaskChanges, TaskId, TaskRef, TaskSpec, find_cycle,
+    number_as_written,
 };
 use crate::wire::{Team, joined};
 
@@ -25,6 +26,7 @@ pub(super) struct ReplanAnswer {
 #[derive(Deserialize)]
 pub(super) struct EditAnswer {
     action: String,
+    #[serde(default, deserialize_with = "number_as_written")]
     task: Option<u32>,
     name: Option<String>,
     description: Option<String>,

@@ -12,6 +12,9 @@ use crate::wire::Team;
 /// The pointer to a task that is not shown, where there are too many.
 const NOT_SHOWN: &str = "more";
 
+/// So many completed tasks are shown however small the window of the model is.
+const ALWAYS_SHOWN: usize = 5;
+
 /// Whether the goal is met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audit {
@@ -60,7 +63,10 @@ pub fn audit(plan: &Plan, check_names: &[String], team: Option<&Team>) -> Unrend
         (1..=task.criteria.list().len().max(1)).map(move |one| format!("{number}.{one}"))
     };
     let completed = plan.tasks_in(TaskState::Completed).flat_map(criteria);
-    let known: BTreeSet<String> = completed.chain([NOT_SHOWN.to_owned()]).collect();
+    let mut known: BTreeSet<String> = completed.collect();
+    if plan.counts().completed > ALWAYS_SHOWN {
+        known.insert(NOT_SHOWN.to_owned());
+    }
     let read = move |answer: AuditAnswer| {
         if answer.parts.is_empty() {
             return Err("`parts` is empty: give each part of the goal".to_owned());

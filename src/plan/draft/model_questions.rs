@@ -81,7 +81,12 @@ impl Draft<'_> {
         let ask = self.note_failure(ask, error);
         match &ask.subject {
             ModelQuestionKind::Summary => self.answered_ask(id, ""),
-            ModelQuestionKind::Plan if away.is_none() && self.plan.counts().total() == 0 => {
+            // Nobody waits at a queued plan whom its end would tell.
+            ModelQuestionKind::Plan
+                if away.is_none()
+                    && self.plan.counts().total() == 0
+                    && self.plan.head().queue.is_none() =>
+            {
                 self.answered_ask(id, "")?;
                 self.not_settled()?;
                 // It has only its goal: no process carries it out.

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::number_as_written;
 
 /// One thing that is expected of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -236,12 +239,18 @@ pub struct CriterionResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BelievedCriterion {
     /// Its place among the criteria of the task, from 1.
+    #[serde(deserialize_with = "as_written")]
     pub number: u32,
     /// A judge says `yes`, `no`, or `unsure`.
     pub met: CriterionState,
     /// The fact, or the words of the report, that it points to.
     #[serde(default)]
     pub pointer: String,
+}
+
+fn as_written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let number = number_as_written(deserializer)?;
+    number.ok_or_else(|| D::Error::custom("the number of the criterion is missing"))
 }
 
 /// What a check said about the state before the first attempt of a task.

@@ -1,5 +1,6 @@
 //! Tasks, and how they are added and changed.
 
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -314,6 +315,19 @@ fn as_written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<TaskRef>
         other => other.to_string(),
     };
     Ok(values.into_iter().map(word).map(TaskRef::Key).collect())
+}
+
+/// Reads a number as a model writes it, perhaps as a text.
+pub fn number_as_written<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u32>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    let number = match value.as_str().map(str::trim) {
+        Some("") => return Ok(None),
+        Some(text) => text.parse().map_err(D::Error::custom)?,
+        None => return serde_json::from_value(value).map_err(D::Error::custom),
+    };
+    Ok(Some(number))
 }
 
 /// A tool's or a model's changes of a task; `None` leaves a field unchanged. A task whose texts differ afterwards is no longer
