@@ -846,8 +846,10 @@ async fn reasoning_model_gets_supported_parameters() {
         }
     });
     let llm = model(&endpoint(&server, Api::OpenAi));
-    for _ in 0..2 {
-        llm.exchange(&request()).await.unwrap();
+    // Refused calls count, besides the one that is answered.
+    for refused in [2, 0] {
+        let reply = llm.exchange(&request()).await.unwrap();
+        assert_eq!(spent(&reply.spent).0, refused);
     }
     let asked = server.asked();
     assert_eq!(asked.len(), 4);

@@ -65,10 +65,22 @@ impl HttpModel {
     }
 
     async fn ask(&self, request: &Request) -> Result<ModelReply, LlmError> {
-        let (mut reply, end) = match self.api {
-            Api::Anthropic => self.post::<MessagesAnswer>(request).await?.reply(),
-            Api::OpenAi => self.post::<Completion>(request).await?.reply(),
+        let mut refused = 0;
+        let answered = match self.api {
+            Api::Anthropic => {
+                let answer = self.post::<MessagesAnswer>(request, &mut refused).await;
+                answer.map(MessagesAnswer::reply)
+            }
+            Api::OpenAi => {
+                let answer = self.post::<Completion>(request, &mut refused).await;
+                answer.map(Completion::reply)
+            }
         };
+        let (mut reply, end) = answered.map_err(|mut error| {
+            error.spent.calls += refused;
+            error
+        })?;
+        reply.spent.calls += refused;
         reply.text = self.endpoint.scrub_reply(reply.text);
         let spent = reply.spent;
         let fault = match end {
@@ -84,12 +96,20 @@ impl HttpModel {
         Err(LlmError { spent, ..error })
     }
 
-    async fn post<A: ApiAnswer>(&self, request: &Request) -> Result<A, LlmError> {
+    /// Posts a request, without the parts that the server refuses; each call that it refused is counted.
+    async fn post<A: ApiAnswer>(
+        &self,
+        request: &Request,
+        refused: &mut u32,
+    ) -> Result<A, LlmError> {
         let mut without = self.without.lock().clone();
         loop {
             let body = self.body(request, &without);
             match self.endpoint.post(&body, request.max_tokens).await {
-                Err(error) => without.push(rejected_part(&error, &without).ok_or(error)?),
+                Err(error) => {
+                    without.push(rejected_part(&error, &without).ok_or(error)?);
+                    *refused += 1;
+                }
                 answer => return answer,
             }
             self.without.lock().clone_from(&without);

@@ -25,7 +25,7 @@ use crate::steering;
 use crate::store::StoreError;
 use crate::tools::new_plan_id;
 use crate::view::ProgramName;
-use crate::volumes::LockError;
+use crate::volumes::{DaemonInfo, LockError};
 use crate::wire::{PlanToEdit, Problem, sha256};
 
 /// The name under which changes from the page are recorded.
@@ -396,11 +396,12 @@ async fn change(
     };
     let (volumes, id) = (state.volumes.clone(), plan.clone());
     // While this process has the lock, it looks like a daemon.
-    let is_carried_out =
-        lock.is_none() && blocking(move || volumes.daemon_of(&id).is_some()).await?;
-    // A daemon takes it up by itself only from the queue.
+    let daemon = blocking(move || volumes.running()).await?;
+    let daemon = daemon.filter(|_| lock.is_none());
+    // It takes another one up by itself only from the queue.
+    let takes = |daemon: &DaemonInfo| daemon.carries_out(&id) || head.queue.is_some();
     let left = (goes_on || why == RESUMED)
-        && !(is_carried_out || head.queue.is_some() || state.store.is_shared());
+        && !(daemon.as_ref().is_some_and(takes) || state.store.is_shared());
     let way = state.program.goes_on(plan.as_str(), None);
     let act = move |draft: &mut Draft<'_>, body: &Body| {
         let said = act(draft, body)?;

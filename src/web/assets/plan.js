@@ -154,7 +154,7 @@ function Head({ plan, view, at }) {
     ${!at && view.place && html`<p class=${`sentence ${ended(state) ? "" : "quiet"}`}><${Said} text=${view.place} /></p>`}
     <${Bar} value=${done} max=${progress.total} label=${`${done} of ${progress.total} tasks done`} /></div>
     ${!at && html`<div class="actions">
-      ${state === "reviewing" && html`<${Act} label="Approve" kind="main" path=${`${path}/approve`} body=${{ if_seq: view.plan.seq }} fields=${NOTE} about=${() => drafts.has(view.plan.id) && UNSAVED} />`}
+      ${state === "reviewing" && html`<${Act} label="Approve" kind="main" path=${`${path}/approve`} body=${{ if_seq: view.seq }} fields=${NOTE} about=${() => drafts.has(view.plan.id) && UNSAVED} />`}
       ${state === "paused" && html`<${Act} label="Resume" kind="main" path=${`${path}/resume`} />`}
       ${going && html`<${Act} label="Pause" path=${`${path}/pause`} fields=${NOTE} about="Nothing new is started; what is under way goes on." />`}
       ${(!ended(state) || state === "completed") && html`<${Act} label="Add task" path=${`${path}/tasks`} fields=${[["name", "Name", "line", true],
