@@ -101,7 +101,7 @@ async fn take_back_if_over(
         leased => leased?,
     };
     let (volumes, command) = (folder.volumes.clone(), id.clone());
-    let done = effect_work::blocking(move || Ok(volumes.recall(&command)?)).await?;
+    let done = effect_work::blocking(move || volumes.recall(&command)).await?;
     // One whose worker is dead is asked by nobody.
     let (_, failed) = worker::end_left_agents(&folder.volumes, slice::from_ref(id)).await;
     if let Some(error) = failed.into_iter().next() {

@@ -61,7 +61,7 @@ struct CompletionMessage {
 
 impl ApiAnswer for MessagesAnswer {
     fn spent(&self) -> ModelCost {
-        self.usage.clone()
+        self.usage
     }
 
     fn add(&mut self, mut event: Value) -> serde_json::Result<String> {
@@ -93,7 +93,7 @@ impl ApiAnswer for MessagesAnswer {
 
 impl ApiAnswer for Completion {
     fn spent(&self) -> ModelCost {
-        self.usage.clone()
+        self.usage
     }
 
     fn add(&mut self, event: Value) -> serde_json::Result<String> {

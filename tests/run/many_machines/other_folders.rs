@@ -31,7 +31,7 @@ fn plan_of_another_folder_is_aborted_and_who_does_the_rest_is_said() {
             true => "its daemon at ".to_owned(),
             false => {
                 here.scene.works("stop");
-                format!("where the next daemon asks agents at work to stop")
+                "where the next daemon asks agents at work to stop".to_owned()
             }
         };
         has(
