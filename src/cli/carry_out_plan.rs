@@ -17,8 +17,8 @@ use super::{
 use crate::agents::Agent;
 use crate::config::Planner;
 use crate::daemon::{
-    self, DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, KeptWorkers, Models,
-    Notice, PlanAtWork, StartedWorkers,
+    self, DaemonEnd, DaemonSettings, EndLeftAgent, EndsWhen, FolderSettings, HumanWait,
+    KeptWorkers, Models, Notice, PlanAtWork, StartedWorkers,
 };
 use crate::exec::{self, JudgingFiles, project_head};
 use crate::llm::Prompts;
@@ -27,6 +27,7 @@ use crate::plan::{PlanHead, PlanId, PlanPolicy, PlanState, TaskId};
 use crate::store::Store;
 use crate::volumes::{DaemonFarewell, DaemonInfo, DaemonLock, Folder};
 use crate::wire::{Team, one_line, time_text};
+use crate::worker;
 
 /// How long workers and roles may take to end.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
@@ -200,6 +201,14 @@ impl App {
     ) -> Result<FolderSettings> {
         let store = self.store().await?.clone();
         let database = FilePlace::of(self.volumes.database()).ok();
+        let volumes = self.volumes.clone();
+        let end_left_agent: Arc<EndLeftAgent> = Arc::new(move |id| {
+            let volumes = volumes.clone();
+            Box::pin(async move {
+                let (_, failed) = worker::end_left_agents(&volumes, &[id]).await;
+                failed.into_iter().next().map_or(Ok(()), Err)
+            })
+        });
         Ok(FolderSettings {
             volumes: self.volumes.clone(),
             lock: lock.place.clone(),
@@ -216,6 +225,7 @@ impl App {
             notice: notice(),
             ends_when,
             kept_workers: None,
+            end_left_agent,
             store,
             clock: self.clock,
             take_up: Some(hand_over_and_take_up::take_up(self)),

@@ -51,10 +51,9 @@ impl Work {
     /// Worktrees are configured, and impossible.
     pub async fn decide_isolation(&self, head: &mut PlanHead) -> Result {
         head.isolated = Some(self.wants_worktrees(head).await?);
-        if head.is_isolated()
-            && let Some(entry) = &mut head.queue
-        {
-            entry.branch = files_of(Path::new(&head.workspace)).await?.branch;
+        if head.is_isolated() && head.queue.is_some() {
+            let branch = files_of(Path::new(&head.workspace)).await?.branch;
+            head.branch = branch.map(Into::into);
         }
         self.require_for_relays(head)?;
         self.print_place(head)

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::config::Planner;
 use crate::daemon::{self, EndsWhen, FolderSettings, HumanWait, PlanAtWork};
-use crate::plan::{DAEMON, Draft, PlanId};
+use crate::plan::{DAEMON, Draft, Plan, PlanId};
 use crate::steering;
 use crate::volumes::{DaemonInfo, DaemonLock, LockError};
 use crate::wire::one_line;
@@ -57,10 +57,13 @@ pub async fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLo
     if app.elsewhere(plan).await?.is_some() {
         return Ok(None);
     }
-    app.volumes.free_of_daemons(plan).map_err(|error| {
-        let busy = matches!(error, LockError::CarriedOut { .. });
-        Failure::new(error, Exit::Busy).hint_if(busy, format!("`{} stop` ends it", app.program))
-    })
+    let has_ended = app.read(plan, |plan, _| plan.status().settled()).await?;
+    app.volumes
+        .free_of_daemons(plan, has_ended)
+        .map_err(|error| {
+            let busy = matches!(error, LockError::CarriedOut { .. });
+            Failure::new(error, Exit::Busy).hint_if(busy, format!("`{} stop` ends it", app.program))
+        })
 }
 
 /// Ends the daemon and waits until it has gone. Its plan can be resumed.
@@ -149,8 +152,16 @@ pub async fn end_here(app: &App, plan: &PlanId, ended: Ended) -> Result<Option<S
             }
         }));
     }
-    // A daemon of this plan does it; one of another plan keeps the folder, and a later `resume` of this one does.
-    if app.daemon().is_none() {
+    // A daemon of this plan does it. One of other plans has the folder: agents at work by hand are asked here.
+    if app.daemon().is_some() && !app.is_carried_out(plan) {
+        let recalls = |plan: &Plan, _| {
+            let recalls = plan.recalls().map(|attempt| attempt.id.clone());
+            recalls.collect::<Vec<_>>()
+        };
+        for id in app.read(plan, recalls).await? {
+            app.volumes.recall(&id)?;
+        }
+    } else if app.daemon().is_none() {
         let why = "only what is left is done".to_owned();
         let prepared = app.prepare(&Planner::Rules { why })?;
         let lock = app.take(None).await?;

@@ -216,9 +216,9 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
     };
     match taken.map_err(|error| locked(error, app, plan))? {
         TakeOver::Done { from, to } => {
-            note_at_agents(&results.head, app).await?;
             let place = format!("`{onto}` at {}", short_commit(&to));
             results.log(app, ResultsMove::TakenOver, &place).await?;
+            note_at_agents(&results.head, app).await?;
             let figures = difference(project.git(), &from, &to, DiffDetail::Figures).await?;
             let figures = String::from_utf8_lossy(&figures);
             let figures = match figures.trim() {
@@ -311,17 +311,17 @@ async fn note_at_agents(results: &PlanHead, app: &App) -> Result {
         if !there || head.is_isolated() || head.status.settled() {
             continue;
         }
-        let at_work = |plan: &Plan, _| plan.open_attempts().next().is_some();
-        if app.read(&head.id, at_work).await? {
+        let begun = |plan: &Plan, _| plan.attempts().next().is_some();
+        if app.read(&head.id, begun).await? {
             let (plan, merged) = (&head.id, results.id.clone());
             let note = move |draft: &mut Draft<'_>| {
                 draft.merged_beside(&merged);
                 Ok(())
             };
-            app.change(plan, "results come into its folder", note)
-                .await?;
+            let why = "results came into its folder";
+            app.change(plan, why, note).await?;
             complain(&format!(
-                "! agents of plan {plan} work in this folder: nothing proves which changes are theirs\n"
+                "! plan {plan} works in this folder: what failed there before proves nothing any more\n"
             ));
         }
     }

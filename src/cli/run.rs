@@ -214,7 +214,6 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
     let entry = QueueEntry {
         after: before.after,
         priority: before.priority,
-        branch: before.branch,
         ..app.queue_entry(workers)
     };
     let since = app.read(&plan, |_, seq| seq).await?;

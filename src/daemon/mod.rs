@@ -55,8 +55,8 @@ pub use plans_at_work::{plan_that_awaits, plans_with_left_agents};
 pub use recover_exchange_files::put_files_right;
 use recover_exchange_files::take_back_of_ended;
 pub use settings::{
-    DaemonEnd, DaemonSettings, EndsWhen, FolderSettings, HumanWait, KeptWorkers, Models, Notice,
-    PlanAtWork, StartedWorkers, TakeUp,
+    DaemonEnd, DaemonSettings, EndLeftAgent, EndsWhen, FolderSettings, HumanWait, KeptWorkers,
+    Models, Notice, PlanAtWork, StartedWorkers, TakeUp,
 };
 
 /// The author of the daemon's changes in the log.

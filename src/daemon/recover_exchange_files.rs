@@ -1,14 +1,12 @@
 //! Recovery of what the plan has and the folders have not: unpublished by an earlier daemon, or removed with a folder.
 
 use std::collections::BTreeSet;
-use std::slice;
 
 use super::{BY, DaemonSettings, FolderSettings, OutgoingCommand, PlanRun, effect_work};
 use crate::plan::{Attempt, CommandId, Draft, EndCommand, Plan, PlanId, QuestionId, ROLE};
 use crate::store::StoreError;
 use crate::volumes::{CommandPlace, Volumes, VolumesError, Withdrawal};
 use crate::wire::question_file;
-use crate::worker;
 
 /// Puts the files of a plan and its internal plans right. Commands, `end` commands and questions that a power cut tore are moved
 /// aside, and published again when the daemon begins. Commands that are to be taken back are. A second or an incomplete run changes
@@ -103,13 +101,12 @@ async fn take_back_if_over(
     let (volumes, command) = (folder.volumes.clone(), id.clone());
     let done = effect_work::blocking(move || volumes.recall(&command)).await?;
     // One whose worker is dead is asked by nobody.
-    let (_, failed) = worker::end_left_agents(&folder.volumes, slice::from_ref(id)).await;
-    if let Some(error) = failed.into_iter().next() {
-        return Err(error.into());
-    }
+    (folder.end_left_agent)(id.clone()).await?;
     leased.take_back(&holder, id).await?;
     let command = id.clone();
     let record = move |draft: &mut Draft<'_>| match done {
+        // A person has reopened the plan meanwhile.
+        _ if !draft.plan().recalls().any(|it| it.id == command) => Ok(()),
         Withdrawal::Withdrawn => draft.withdrawn(&command),
         Withdrawal::Taken => draft.recalled(&command),
     };

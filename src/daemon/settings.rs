@@ -13,10 +13,10 @@ use crate::config::Config;
 use crate::exec::JudgingFiles;
 use crate::llm::{Model, Prompts};
 use crate::own_files::FilePlace;
-use crate::plan::{Draft, Plan, PlanHead, PlanId, PlanPolicy, PlanState, Refusal, Time};
+use crate::plan::{CommandId, Draft, Plan, PlanHead, PlanId, PlanPolicy, PlanState, Refusal, Time};
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
-use crate::volumes::{DaemonInfo, Volumes};
+use crate::volumes::{DaemonInfo, Volumes, VolumesError};
 use crate::wire::Team;
 
 /// Reports trouble that is not in a plan to a person, such as a full disk.
@@ -39,6 +39,8 @@ pub struct FolderSettings {
     /// Where the workers are kept at work that the daemon has at its end, of plans that have not ended: who started the daemon ends
     /// them, or leaves their agents to another one. `None`: the daemon ends them.
     pub kept_workers: Option<KeptWorkers>,
+    /// Ends the agent that a dead worker left at work on a command.
+    pub end_left_agent: Arc<EndLeftAgent>,
     pub store: Store,
     pub clock: Clock,
     /// Makes ready what a queued plan needs; `None` if this daemon takes none up.
@@ -55,6 +57,10 @@ pub enum EndsWhen {
     /// Never.
     Stopped,
 }
+
+/// Ends what a dead worker left running for a command; one at which a worker is alive is left to that.
+pub type EndLeftAgent =
+    dyn Fn(CommandId) -> BoxFuture<'static, Result<(), VolumesError>> + Send + Sync;
 
 /// Ends workers, and waits until what they were at is released.
 pub type EndWorkers = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send + Sync>;

@@ -173,7 +173,7 @@ pub(super) async fn begin(settings: &DaemonSettings) -> Result<bool> {
         let (head, worked) = (plan.head(), plan.attempts().next().is_some());
         let isolated = head.line.is_some() || head.isolated == Some(true) && !worked;
         let begins = isolated && !head.status.settled();
-        let queued_on = head.queue.as_ref().and_then(|entry| entry.branch.clone());
+        let queued_on = head.branch.as_deref().map(str::to_owned);
         (
             begins,
             head.line.clone(),

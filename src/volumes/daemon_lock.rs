@@ -180,11 +180,16 @@ impl Volumes {
     }
 
     /// Keeps every daemon from a plan that none carries out, as long as the lock is held; `None` if one has another plan: it does
-    /// not come to this one. Blocks for about three seconds while another command, or a daemon that starts, has the lock.
+    /// not come to this one. Blocks for about three seconds while another command, or a daemon that starts, has the lock, or while
+    /// one has not let go yet of a plan that `has_ended`.
     ///
     /// # Errors
     /// A daemon carries the plan out, or the lock cannot be acquired.
-    pub fn free_of_daemons(&self, plan: &PlanId) -> Result<Option<DaemonLock>, LockError> {
+    pub fn free_of_daemons(
+        &self,
+        plan: &PlanId,
+        has_ended: bool,
+    ) -> Result<Option<DaemonLock>, LockError> {
         let busy = |DaemonInfo { pid, .. }| {
             let plan = plan.clone();
             LockError::CarriedOut { pid, plan }
@@ -195,6 +200,9 @@ impl Volumes {
             match self.running() {
                 // Another command that keeps daemons away says nothing of itself, and is soon done; nor has a daemon that starts.
                 Some(DaemonInfo { plans: None, .. }) if waits => std::thread::sleep(PAUSE),
+                Some(daemon) if has_ended && waits && daemon.carries_out(plan) => {
+                    std::thread::sleep(PAUSE);
+                }
                 Some(daemon) if daemon.carries_out(plan) => return Err(busy(daemon)),
                 Some(_) => return Ok(None),
                 None => match self.lock() {

@@ -389,7 +389,8 @@ async fn change(
     let lock = match alone {
         true => {
             let (volumes, plan) = (state.volumes.clone(), plan.clone());
-            let lock = blocking(move || volumes.free_of_daemons(&plan)).await?;
+            let has_ended = head.status.settled();
+            let lock = blocking(move || volumes.free_of_daemons(&plan, has_ended)).await?;
             Some(lock.map_err(|error| carried_out(error, &state.program))?)
         }
         false => None,

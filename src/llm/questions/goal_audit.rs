@@ -12,7 +12,7 @@ use crate::wire::Team;
 /// The pointer to a task that is not shown, where there are too many.
 const NOT_SHOWN: &str = "more";
 
-/// So many completed tasks are shown however small the window of the model is.
+/// Models have room for so many completed tasks. Where one has not, a person is asked.
 const ALWAYS_SHOWN: usize = 5;
 
 /// Whether the goal is met.

@@ -80,7 +80,6 @@ impl Draft<'_> {
             attempt.rejections = garbled.rejections;
             attempt.tree.clone_from(&garbled.tree);
             attempt.beside.clone_from(&garbled.beside);
-            attempt.merged.clone_from(&garbled.merged);
             self.insert_attempt(garbled);
         } else {
             task.attempts += 1;
@@ -129,11 +128,16 @@ impl Draft<'_> {
         numbers
     }
 
-    /// Notes on the attempts under way that a person merges the results of another plan into their folder.
+    /// Notes that a person has merged the results of another plan into the folder of this one: what failed there before proves
+    /// nothing any more.
     pub fn merged_beside(&mut self, results: &PlanId) {
-        for mut attempt in self.plan.open_attempts().cloned().collect::<Vec<_>>() {
-            attempt.merged = Some(results.clone());
-            self.insert_attempt(attempt);
+        let why = format!("the results of plan {results} came into the same folder");
+        let open = self.plan.tasks().filter(|task| !task.status.settled());
+        for mut task in open.cloned().collect::<Vec<_>>() {
+            for before in &mut task.before {
+                before.outcome = Before::Unknown(why.clone());
+            }
+            self.insert(task);
         }
     }
 

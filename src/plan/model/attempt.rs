@@ -71,9 +71,6 @@ pub struct Attempt {
     /// Tasks that were under way in the same folder meanwhile.
     #[serde(default)]
     pub beside: Vec<TaskId>,
-    /// The plan whose results a person merged into the same folder meanwhile.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub merged: Option<PlanId>,
     /// The changed files; `None` until the workspace was inspected after the report.
     pub changes: Option<ChangedFiles>,
     /// The last commands that its agent ran, by the word of the agent's program.
@@ -100,13 +97,8 @@ impl Attempt {
         }
     }
 
-    /// Returns what else changed files in the same folder, if anything.
+    /// Returns the other tasks at work in the same folder, if any.
     pub fn company(&self) -> Option<String> {
-        if let Some(plan) = &self.merged {
-            return Some(format!(
-                "the results of plan {plan} came into the same folder"
-            ));
-        }
         let numbers: Vec<String> = self.beside.iter().map(ToString::to_string).collect();
         let numbers = match numbers.as_slice() {
             [] => return None,

@@ -141,6 +141,9 @@ pub struct PlanHead {
     /// Whether each task gets a worktree of its own, decided before the plan begins; `None` until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolated: Option<bool>,
+    /// The branch that was checked out when it was queued: it begins there, whatever is checked out by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<Box<str>>,
     /// The integration branch when each task has a worktree of its own; `None` when all tasks share the workspace.
     pub line: Option<IntegrationBranch>,
     /// What a person did with the results last; `None` since something was accepted.

@@ -21,9 +21,6 @@ pub struct QueueEntry {
     /// The configuration file that the person named; absolute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// The branch that was checked out in the project: the plan begins on it, whatever is checked out by then.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub branch: Option<String>,
     /// What the person had confirmed of the configuration: a daemon carries the plan out with that only.
     pub confirmed: String,
     /// What plans and judges, in words without keys.

@@ -22,9 +22,12 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT CASE WHEN relay ~ '^[^[:cntrl:]/]{1,100}$' THEN session_user || '/' || relay END
 $$;
 
--- The login that calls, as its rights are kept: by its number, as another one may get its name once it is dropped.
+-- A login as its rights are kept: by name and number. Another one may get its name once it is dropped, and its number on another
+-- server.
 CREATE OR REPLACE FUNCTION relay_login(name text) RETURNS text
-LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$ SELECT l.oid::text FROM pg_roles AS l WHERE l.rolname = name $$;
+LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
+    SELECT l.rolname || '/' || l.oid FROM pg_roles AS l WHERE l.rolname = name
+$$;
 
 -- Whether the login may take the commands of a role; '' stands for commands without one. Who may write the plans may everything.
 CREATE OR REPLACE FUNCTION relay_may(wanted text) RETURNS boolean
@@ -206,7 +209,9 @@ REVOKE ALL ON FUNCTION relay_allow(text, text), relay_grant(), relay_protocol(),
     relay_report(text, text, bigint, text, text, text) FROM PUBLIC;
 
 -- Rights were kept by the names of logins.
-UPDATE relay_rights AS r SET login = l.oid::text FROM pg_roles AS l WHERE l.rolname = r.login;
+INSERT INTO relay_rights SELECT relay_login(r.login), r.role FROM relay_rights AS r WHERE relay_login(r.login) IS NOT NULL
+    ON CONFLICT DO NOTHING;
+DELETE FROM relay_rights AS r WHERE r.login !~ '/[0-9]+$';
 
 -- Functions that are new since logins were let in here. A restored database may be on a server without the group.
 DO $$ BEGIN

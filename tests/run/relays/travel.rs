@@ -213,7 +213,8 @@ fn command_that_no_relay_takes_is_asked_about() {
     run_sql(&url, "UPDATE relayed SET held_until = 1");
     here.scene.await_events("asked", 2);
     has(here.scene.works("why 1"), "waits for an agent");
-    let _relay = there.scene.start("relay");
+    // Before the relay is there again: two seconds of silence would end the attempt.
     there.does(&first, "one.txt");
+    let _relay = there.scene.start("relay");
     here.scene.await_status("completed");
 }
