@@ -14,7 +14,7 @@ use crate::config::Planner;
 use crate::daemon::{self, EndsWhen, FolderSettings, HumanWait, PlanAtWork};
 use crate::plan::{DAEMON, Draft, Plan, PlanId};
 use crate::steering;
-use crate::volumes::{DaemonInfo, DaemonLock, LockError};
+use crate::volumes::{CommandPlace, DaemonInfo, DaemonLock, LockError};
 use crate::wire::one_line;
 use crate::worker;
 
@@ -152,14 +152,21 @@ pub async fn end_here(app: &App, plan: &PlanId, ended: Ended) -> Result<Option<S
             }
         }));
     }
-    // A daemon of this plan does it. One of other plans has the folder: agents at work by hand are asked here.
+    // A daemon of this plan does it. One of other plans does it, too, but for those who work by hand: nothing shows it that they do.
     if app.daemon().is_some() && !app.is_carried_out(plan) {
         let recalls = |plan: &Plan, _| {
             let recalls = plan.recalls().map(|attempt| attempt.id.clone());
             recalls.collect::<Vec<_>>()
         };
+        let locked = app.volumes.locked()?;
         for id in app.read(plan, recalls).await? {
-            app.volumes.recall(&id)?;
+            let taken = app.volumes.whereabouts(&id)? == CommandPlace::Processed;
+            if taken && !locked.contains(&id) {
+                app.volumes.recall(&id)?;
+                let why = "the plan has ended";
+                app.change(plan, why, move |draft| draft.recalled(&id))
+                    .await?;
+            }
         }
     } else if app.daemon().is_none() {
         let why = "only what is left is done".to_owned();

@@ -218,7 +218,7 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
         TakeOver::Done { from, to } => {
             let place = format!("`{onto}` at {}", short_commit(&to));
             results.log(app, ResultsMove::TakenOver, &place).await?;
-            note_at_agents(&results.head, app).await?;
+            note_at_neighbours(&results.head, app).await?;
             let figures = difference(project.git(), &from, &to, DiffDetail::Figures).await?;
             let figures = String::from_utf8_lossy(&figures);
             let figures = match figures.trim() {
@@ -301,8 +301,8 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
     Ok(())
 }
 
-/// Notes at the agents that work in the project itself that its files have changed: else these would count as their work.
-async fn note_at_agents(results: &PlanHead, app: &App) -> Result {
+/// Notes at the plans whose agents work in the project itself that its files have changed: else that would count as their work.
+async fn note_at_neighbours(results: &PlanHead, app: &App) -> Result {
     let (store, folder) = (app.store().await?, Path::new(&results.workspace));
     for ListedPlan { head, .. } in app.plans().await? {
         let there = head.shares_folder(folder) && store.require_home(&head).is_ok();

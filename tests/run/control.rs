@@ -154,6 +154,23 @@ fn next_daemon_takes_back_what_an_ended_plan_left() {
     assert_eq!(withdrawn, [format!("{}.md", command.id)]);
 }
 
+/// Who works by hand is asked to stop also where the daemon has other plans.
+#[test]
+fn abort_beside_a_daemon_of_other_plans_asks_who_works_by_hand() {
+    let scene = Scene::by_rules("");
+    let daemon = scene.leave("run --plan chain.md");
+    let command = scene.take_any();
+    scene.await_events("claimed", 1);
+    kill(&scene, daemon);
+    let next = scene.start_as("next", "daemon");
+    scene.await_said("next", "carrying out the plans");
+    wait_until("it runs", || scene.path("daemon.json").exists());
+    scene.works(["abort", &plan_id(&scene)]);
+    let mark = format!("{}.cancel", command.id);
+    assert!(scene.names("active").contains(&mark));
+    drop(next);
+}
+
 /// Nor does the agent work on that its killed worker left.
 #[test]
 fn next_daemon_ends_the_agent_of_an_ended_plan() {
