@@ -251,7 +251,7 @@ fn run_beside_a_daemon_waits_for_a_model_that_is_away() {
     let (server, scene) = without_planner(Shape::Chat, &away);
     let _agent = scene.agent(|_| Act::success("done"));
     let _daemon = scene.start_as("daemon", "daemon");
-    scene.await_said("daemon", "carrying out the plans");
+    wait_until("it takes plans over", || scene.path("daemon.json").exists());
     let run = scene.start("run 'Do it' --no-input");
     asked_about(&scene);
     wait_until("it is asked on", || server.count("plan") >= 4);
@@ -272,7 +272,7 @@ fn queued_goal_without_a_plan_asks() {
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let _agent = scene.agent(|_| Act::success("done"));
     let _daemon = scene.start_as("daemon", "daemon");
-    scene.await_said("daemon", "carrying out the plans");
+    wait_until("it takes plans over", || scene.path("daemon.json").exists());
     scene.exits(4, "run 'Do it' --no-input");
     let (_, text) = scene.await_questions(1).remove(0);
     has(&text, "gave no usable answer");

@@ -163,7 +163,6 @@ fn abort_beside_a_daemon_of_other_plans_asks_who_works_by_hand() {
     scene.await_events("claimed", 1);
     kill(&scene, daemon);
     let next = scene.start_as("next", "daemon");
-    scene.await_said("next", "carrying out the plans");
     wait_until("it runs", || scene.path("daemon.json").exists());
     scene.works(["abort", &plan_id(&scene)]);
     let mark = format!("{}.cancel", command.id);
