@@ -57,9 +57,9 @@ impl Results {
                 project.one_at_a_time()
             }
             (Err(elsewhere), known) => {
-                let root = known.filter(|_| wanted);
-                let root = root.and_then(|id| app.config.project(id));
-                let root = match (root, known.filter(|_| wanted)) {
+                let id = known.filter(|_| wanted);
+                let root = id.and_then(|id| app.config.project(id));
+                let root = match (root, id) {
                     (Some(root), _) => root,
                     (None, None) => return Err(elsewhere.into()),
                     (None, Some(id)) => {

@@ -100,7 +100,7 @@ async fn take_back_if_over(
     };
     let (volumes, command) = (folder.volumes.clone(), id.clone());
     let done = effect_work::blocking(move || volumes.recall(&command)).await?;
-    // One whose worker is dead is asked by nobody.
+    // A dead worker asks its agent nothing any more.
     (folder.end_left_agent)(id.clone()).await?;
     leased.take_back(&holder, id).await?;
     let command = id.clone();

@@ -227,7 +227,7 @@ fn model_that_comes_back_closes_its_question() {
     }
 }
 
-/// What nobody can work on while the model is away uses no time of the budget.
+/// Waiting for a model that is away uses no time of the budget.
 #[test]
 fn time_while_model_is_away_is_not_used() {
     let away = Arc::new(AtomicBool::new(true));
@@ -244,7 +244,7 @@ fn time_while_model_is_away_is_not_used() {
     assert!(used(8) < before + 3.0);
 }
 
-/// The daemon beside which a goal is given asks on, so nobody has to answer.
+/// The daemon beside which a goal is given asks on, so no person has to answer.
 #[test]
 fn run_beside_a_daemon_waits_for_a_model_that_is_away() {
     let away = Arc::new(AtomicBool::new(true));
@@ -259,7 +259,7 @@ fn run_beside_a_daemon_waits_for_a_model_that_is_away() {
     run.end().exits(0);
 }
 
-/// Nobody waits at the terminal for a queued goal of which the model makes no plan: a person is asked, and the answer goes on.
+/// A queued goal of which the model makes no plan has no terminal: a person is asked, and goes on by the answer.
 #[test]
 fn queued_goal_without_a_plan_asks() {
     let able = Arc::new(AtomicBool::new(false));

@@ -251,7 +251,7 @@ fn command_at_a_relay_names_the_report_there_and_ends_with_one_here() {
     here.scene.await_status("completed");
 }
 
-/// Nobody carries the plan out, so nobody could take the command back: a person ends the plan meanwhile.
+/// A person ends the plan meanwhile, and no daemon has it that could take the command back.
 #[test]
 fn relay_takes_no_command_of_a_plan_that_no_daemon_has() {
     let Some((here, there, url)) = Machine::two() else {
@@ -279,7 +279,7 @@ fn relay_takes_no_command_of_a_plan_that_no_daemon_has() {
     as_before.batch_execute(held).unwrap();
     assert_eq!(as_before.query(claim, &[]).unwrap().len(), 1);
     as_before.rollback().unwrap();
-    // The next daemon there takes away what nobody wants.
+    // The next daemon there takes it away.
     let _daemon = here.scene.start_as("next", "daemon");
     wait_until("nothing is offered any more", || !offered());
 }

@@ -81,7 +81,7 @@ impl Draft<'_> {
         let ask = self.note_failure(ask, error);
         match &ask.subject {
             ModelQuestionKind::Summary => self.answered_ask(id, ""),
-            // Nobody waits at a queued plan whom its end would tell.
+            // At a queued plan no person waits who would see it end.
             ModelQuestionKind::Plan
                 if away.is_none()
                     && self.plan.counts().total() == 0

@@ -86,8 +86,8 @@ BEGIN
 END $$;
 
 -- Takes the oldest command that waits, of some roles and projects, and of no plan that is passed over; all four are lists in
--- JSON. Only of plans that a daemon carries out now: of another one nobody could take the command back. A command that goes on in
--- a session waits a minute for the relay that knows the session; one that ends it is for no other.
+-- JSON. Only of plans that a daemon carries out now: else no daemon could take the command back. A command that goes on in a
+-- session waits a minute for the relay that knows the session; one that ends it is for no other.
 CREATE OR REPLACE FUNCTION relay_claim(relay text, roles text, projects text, sessions text, passed text)
 RETURNS TABLE (id text, claim bigint, plan text, project text, body text, base text, head text, merge text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$

@@ -18,14 +18,21 @@ type Numbers = HashMap<TaskId, usize>;
 /// says so, and stays skipped.
 pub fn render(plan: &Plan) -> String {
     let numbers: Numbers = plan.tasks().map(|task| task.number).zip(1..).collect();
-    let mut tasks: Vec<Task> = plan.tasks().cloned().collect();
-    if plan.head().results == Some(ResultsMove::Discarded) {
-        let done = |task: &&mut Task| task.status == TaskState::Completed;
-        for task in tasks.iter_mut().filter(done) {
-            task.status = TaskState::Pending;
+    let body = match plan.head().results {
+        Some(ResultsMove::Discarded) => {
+            let tasks: Vec<Task> = plan.tasks().cloned().map(undone).collect();
+            body(tasks.iter(), &numbers)
         }
+        _ => body(plan.tasks(), &numbers),
+    };
+    front_matter::join(&header(plan), &body)
+}
+
+fn undone(mut task: Task) -> Task {
+    if task.status == TaskState::Completed {
+        task.status = TaskState::Pending;
     }
-    front_matter::join(&header(plan), &body(tasks.iter(), &numbers))
+    task
 }
 
 /// Returns the sections of tasks, with these numbers.
