@@ -6,8 +6,8 @@ use std::time::Duration;
 use plan_agent::config::{Api, Config, LlmConfig, ModelEndpoint, ServiceUrl};
 use plan_agent::llm::questions::{self, PlanContext};
 use plan_agent::llm::{
-    Answered, Fault, HttpModel, LanguageModel, LlmError, Model, ModelReply, Prompts, Request,
-    Schema, TypedQuestion,
+    Answered, BoxFuture, Fault, HttpModel, LanguageModel, LlmError, Model, ModelReply, Prompts,
+    Request, Schema, TypedQuestion,
 };
 use plan_agent::plan::{ModelCost, PlanSpec};
 use secrecy::SecretString;
@@ -94,8 +94,30 @@ async fn ask(
 ) -> (LlmServer, Result<Answered<PlanSpec>, LlmError>) {
     let server = LlmServer::replying(answers);
     let llm = model(&endpoint(&server, Api::OpenAi));
-    let outcome = Model::new(llm, config).ask(&question()).await;
+    let outcome = ask_counting(&Model::new(llm, config), &question()).await;
     (server, outcome)
+}
+
+/// Asks a question. The outcome has the cost of all exchanges.
+async fn ask_counting<A>(
+    model: &Model,
+    question: &TypedQuestion<A>,
+) -> Result<Answered<A>, LlmError> {
+    let kept = Mutex::new(ModelCost::default());
+    let keep = |spent: ModelCost| {
+        // Each exchange is kept by itself, before the next one.
+        assert_eq!(spent.calls, 1);
+        kept.lock().unwrap().add(spent);
+        Box::pin(async {}) as BoxFuture<'_, _>
+    };
+    let mut outcome = model.ask(question, &keep).await;
+    let spent = match &mut outcome {
+        Ok(answered) => &mut answered.spent,
+        Err(error) => &mut error.spent,
+    };
+    assert_eq!(spent.calls, 1);
+    spent.add(*kept.lock().unwrap());
+    outcome
 }
 
 #[tokio::test]
@@ -445,7 +467,7 @@ async fn dropped_ask_closes_connection() {
     let server = LlmServer::replying(vec![Answer::Hang]);
     let model = Model::new(model(&endpoint(&server, Api::OpenAi)), &hasty());
     let question = question();
-    let asking = tokio::spawn(async move { model.ask(&question).await });
+    let asking = tokio::spawn(async move { ask_counting(&model, &question).await });
     assert!(server.is_asked());
     asking.abort();
     assert!(asking.await.unwrap_err().is_cancelled());
@@ -518,10 +540,8 @@ async fn key_appears_in_no_error_or_log() {
                 Ok(reply) => format!("{reply:?}"),
                 Err(error) => format!("{error} {error:?} {}", error.hint()),
             };
-            let error = Model::new(llm, &hasty())
-                .ask(&question())
-                .await
-                .unwrap_err();
+            let asked = ask_counting(&Model::new(llm, &hasty()), &question()).await;
+            let error = asked.unwrap_err();
             let asked = format!("{error} {error:?} {}", error.hint());
             let seen = [shown, exchanged, asked].join("\n");
             lacks(&seen, ["sk-canary", CANARY]);
@@ -785,7 +805,7 @@ async fn overflow_makes_question_smaller() {
             let fits = answers.len() > 1;
             let server = LlmServer::replying(answers);
             let model = Model::new(model(&endpoint(&server, Api::OpenAi)), &hasty());
-            let outcome = model.ask(&question).await;
+            let outcome = ask_counting(&model, &question).await;
             assert_eq!(outcome.is_ok(), fits, "{words}: {outcome:?}");
             let asked = server.asked();
             assert_eq!(asked.len(), calls, "{words}");
@@ -801,7 +821,9 @@ async fn overflow_makes_question_smaller() {
         }
         let server = LlmServer::replying(vec![overflow]);
         let model = Model::new(model(&endpoint(&server, Api::Anthropic)), &hasty());
-        let error = model.at_most(2).ask(&question).await.unwrap_err();
+        let error = ask_counting(&model.at_most(2), &question)
+            .await
+            .unwrap_err();
         assert_eq!(
             (error.spent.calls, server.asked().len()),
             (2, 2),

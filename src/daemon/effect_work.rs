@@ -125,7 +125,7 @@ pub(super) async fn ask(
     }
     let question = question.render(&settings.prompts)?;
     let keep = |spent| Box::pin(count(settings, ask.clone(), spent)) as BoxFuture<'_, _>;
-    let (spent, said) = match model.ask_keeping(&question, &keep).await {
+    let (spent, said) = match model.ask(&question, &keep).await {
         Ok(answered) => (answered.spent, Ok((answered.value, answered.text))),
         Err(error) => (error.spent, Err(error)),
     };

@@ -2,10 +2,9 @@
 //! once more when an answer cannot be used, and counts every call and token, including those that failed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use backon::{ExponentialBuilder, Retryable};
+use backon::{BackoffBuilder as _, ExponentialBuilder};
 use tokio::time::Instant;
 
 use super::{BoxFuture, Fault, LanguageModel, LlmError, ModelReply, Request, quote};
@@ -128,31 +127,16 @@ impl Model {
 
     /// Gets an answer: repeats exchanges as the policy says, and asks once more, with what is wrong, if the answer was truncated,
     /// had no end, cannot be used, or could be better. Dropping the future ends the exchange in progress and leaves nothing behind.
+    /// What an exchange took is kept before the next one begins, so that a crash loses one at most; the outcome has the cost of
+    /// the rest.
     ///
     /// # Errors
     /// That of the last exchange, permanently or after the retries; or that the model answered twice, and neither answer could be
-    /// used. It has the cost of all exchanges.
-    pub async fn ask<A>(&self, question: &TypedQuestion<A>) -> Result<Answered<A>, LlmError> {
-        self.asking(question, None).await
-    }
-
-    /// Gets an answer as [`Self::ask`] does. What was taken is kept before more is asked, so that it is not lost where that is
-    /// cut off; the outcome has the cost of the rest.
-    ///
-    /// # Errors
-    /// Those of [`Self::ask`].
-    pub async fn ask_keeping<'a, A>(
+    /// used.
+    pub async fn ask<'a, A>(
         &'a self,
         question: &'a TypedQuestion<A>,
         keep: &'a Keep<'a>,
-    ) -> Result<Answered<A>, LlmError> {
-        self.asking(question, Some(keep)).await
-    }
-
-    async fn asking<'a, A>(
-        &'a self,
-        question: &'a TypedQuestion<A>,
-        keep: Option<&'a Keep<'a>>,
     ) -> Result<Answered<A>, LlmError> {
         let mut asking = Asking {
             model: self,
@@ -175,7 +159,7 @@ impl Model {
 struct Asking<'a, A> {
     model: &'a Model,
     question: &'a TypedQuestion<A>,
-    keep: Option<&'a Keep<'a>>,
+    keep: &'a Keep<'a>,
     /// What it has taken so far, without what is kept.
     spent: ModelCost,
     /// All exchanges so far.
@@ -265,35 +249,31 @@ impl<A> Asking<'_, A> {
         }
     }
 
+    /// Makes an exchange, and repeats it after failures as the policy says.
     async fn exchange(&mut self, request: &Request) -> Result<ModelReply, LlmError> {
-        if let Some(keep) = self.keep.filter(|_| self.spent.calls > 0) {
-            keep(std::mem::take(&mut self.spent)).await;
-        }
-        let (model, calls) = (self.model, AtomicU32::new(0));
-        let left = model.most.saturating_sub(self.calls);
-        let (begun, mut failed) = (Instant::now(), ModelCost::default());
-        let outcome = (|| async {
-            calls.fetch_add(1, Ordering::Relaxed);
-            model.llm.exchange(request).await
-        })
-        .retry(model.backoff)
-        .sleep(tokio::time::sleep)
-        .when(|error| error.retryable() && calls.load(Ordering::Relaxed) < left)
-        .adjust(|error, proposed| wait(error.retry_after(), proposed, begun.elapsed()))
-        .notify(|error: &LlmError, wait| {
-            failed.add(error.spent);
+        let (begun, mut waits) = (Instant::now(), self.model.backoff.build());
+        loop {
+            if self.spent.calls > 0 {
+                (self.keep)(std::mem::take(&mut self.spent)).await;
+            }
+            self.calls += 1;
+            self.spent.calls += 1;
+            let error = match self.model.llm.exchange(request).await {
+                Ok(reply) => {
+                    self.spent.add(reply.spent);
+                    return Ok(reply);
+                }
+                Err(error) => error,
+            };
+            self.spent.add(error.spent);
+            let again = error.retryable() && self.may_go_on();
+            let proposed = waits.next().filter(|_| again);
+            let Some(wait) = wait(error.retry_after(), proposed, begun.elapsed()) else {
+                return Err(error);
+            };
             tracing::warn!(%error, ?wait, "asking the model again");
-        })
-        .await;
-        let calls = calls.into_inner();
-        self.calls += calls;
-        self.spent.calls += calls;
-        self.spent.add(failed);
-        self.spent.add(match &outcome {
-            Ok(reply) => reply.spent,
-            Err(error) => error.spent,
-        });
-        outcome
+            tokio::time::sleep(wait).await;
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use backon::{ExponentialBuilder, Retryable};
 use tokio::time::sleep;
 
 use crate::llm::questions::role_steps::{self as questions, RoleContext};
-use crate::llm::{Model, Prompts, TypedQuestion};
+use crate::llm::{BoxFuture, Model, Prompts, TypedQuestion};
 use crate::plan::{
     AskId, Draft, ModelAway, ModelCost, ModelQuestion, ModelQuestionKind, Plan, PlanId, Refusal,
     TaskId,
@@ -65,7 +65,8 @@ impl PlanQuestion<'_> {
                 model = model.at_most(self.allowed(top).await?);
             }
             let ask = self.begin(subject.clone()).await?;
-            let error = match model.ask(question).await {
+            let taken = |spent| Box::pin(self.taken(&ask, spent)) as BoxFuture<'_, _>;
+            let error = match model.ask(question, &taken).await {
                 Ok(answered) => {
                     let (spent, text) = (answered.spent, answered.text);
                     let keep =
@@ -143,6 +144,16 @@ impl PlanQuestion<'_> {
         if let Err(error) = counted.await {
             tracing::warn!(plan = %top, %error, "what a question took is not counted");
         }
+    }
+
+    /// Counts what a question has taken while it goes on, with the call that follows.
+    async fn taken(&self, ask: &AskId, spent: ModelCost) {
+        let calls = spent.calls + 1;
+        let spent = ModelCost { calls, ..spent };
+        if let Err(error) = self.keep(ask, spent, |_, _| Ok(())).await {
+            tracing::warn!(%error, "what a question has taken is not counted");
+        }
+        self.count(spent, None).await;
     }
 
     /// Keeps what a question came to. Returns how often the model was away.

@@ -8,6 +8,15 @@ use super::*;
 /// Two tries without a wait.
 const FEW: &str = "llm.tries = 2\nllm.retry_delay = '1ms'\n";
 
+const TEAM: &str = "
+name: One
+roles:
+- id: architect
+  kind: agent
+  description: Designs.
+  actions: [ask]
+";
+
 /// Makes a scene whose model closes every connection when it is to judge, while `away` is set. It is asked again soon.
 fn scene(shape: Shape, config: &str, away: &Arc<AtomicBool>) -> (LlmServer, Scene) {
     let is_away = Arc::clone(away);
@@ -160,16 +169,33 @@ fn terminal_says_next_try() {
     terminal.await_shown("the model answers again");
 }
 
+/// Each try is counted before the next one, of the daemon and of roles.
+#[test]
+fn tries_before_a_kill_count() {
+    for (kind, words) in [
+        ("plan", "run 'Do it'"),
+        ("ask", "run --team team.yaml --plan one-of-role.md"),
+    ] {
+        let server = LlmServer::start(|asked| match asked.nth {
+            0 | 1 => Answer::error(503, "try later"),
+            _ => Answer::Hang,
+        });
+        let scene = Scene::with_model(
+            &server,
+            Shape::Chat,
+            "llm.tries = 9\nllm.retry_delay = '1ms'",
+        );
+        scene.write("team.yaml", TEAM);
+        scene.write("one-of-role.md", &team::one_for("architect"));
+        let daemon = scene.leave(words);
+        wait_until("the last try hangs", || server.count(kind) == 3);
+        kill(&scene, daemon);
+        assert_eq!(scene.status()["usage"]["llm_calls"], 3, "{kind}");
+    }
+}
+
 #[test]
 fn role_asks_model_that_is_away_again() {
-    const TEAM: &str = "
-name: One
-roles:
-- id: architect
-  kind: agent
-  description: Designs.
-  actions: [ask]
-";
     let away = Arc::new(AtomicBool::new(true));
     let is_away = Arc::clone(&away);
     let server = LlmServer::start(move |asked| match asked.kind.as_str() {
