@@ -28,6 +28,9 @@ const OFFER: Duration = Duration::from_secs(2);
 /// Who makes the changes of a plan that a daemon begins, for the log.
 const QUEUE: &str = "queue";
 
+/// So long a daemon may have the folder before it says its plans: it reads its configuration and the project.
+const STARTS: Duration = Duration::from_secs(10);
+
 /// How often a plan is read that another process carries out. Its changes wake nothing here.
 const READ_EVERY: Duration = Duration::from_millis(100);
 
@@ -37,12 +40,20 @@ impl App {
     /// # Errors
     /// The daemon is of another version or carries the plan out already, or the folder cannot be used.
     pub async fn take_or_hand_over(&self, plan: Option<&PlanId>) -> Result<Option<DaemonLock>> {
-        let busy = match self.take(None).await {
-            Ok(lock) => return Ok(Some(lock)),
-            Err(failure) => failure,
-        };
-        let Some(daemon) = self.volumes.running() else {
-            return Err(busy);
+        let begun = Instant::now();
+        let (busy, daemon) = loop {
+            let busy = match self.take(None).await {
+                Ok(lock) => return Ok(Some(lock)),
+                Err(failure) if failure.exit != Exit::Busy => return Err(failure),
+                Err(failure) => failure,
+            };
+            // One that begins has said nothing yet, and one that has just ended says nothing any more.
+            match self.volumes.running() {
+                Some(daemon) if daemon.plans.is_some() => break (busy, daemon),
+                _ if begun.elapsed() < STARTS => sleep(READ_EVERY).await,
+                Some(daemon) => break (busy, daemon),
+                None => return Err(busy),
+            }
         };
         if let Some(plan) = plan.filter(|plan| self.is_carried_out(plan)) {
             let pid = daemon.pid;

@@ -76,6 +76,19 @@ pub(super) fn plan_of(command: &Command) -> &str {
     command.field("plan").unwrap()
 }
 
+/// Whichever has the folder first carries out what the others hand over, also before it has said anything.
+#[test]
+fn runs_in_one_moment_are_all_carried_out() {
+    let scene = Scene::by_rules("").with_folders();
+    let _agent = scene.agent(|_| Act::success("done"));
+    let names = ["first", "second", "third", "fourth"];
+    let runs = names.map(|name| scene.start_as(name, "run --plan one.md --agent files"));
+    for run in runs {
+        run.end().exits(0);
+    }
+    assert_eq!(scene.states(), ["completed"; 4]);
+}
+
 #[test]
 fn run_beside_daemon_is_handed_over_and_followed() {
     let scene = Scene::by_rules("").with_folders();
