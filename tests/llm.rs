@@ -214,6 +214,11 @@ async fn every_llm_fault_is_classified() {
         ),
         (Answer::error(400, "x"), "Rejected {", false),
         (
+            Answer::error(402, "Insufficient Balance"),
+            "Rejected {",
+            false,
+        ),
+        (
             Answer::Redirect("http://127.0.0.1:1/".to_owned()),
             "Redirected(302)",
             false,
@@ -259,6 +264,14 @@ async fn every_llm_fault_is_classified() {
             let fault = format!("{:?}", error.fault);
             assert!(fault.starts_with(expected), "{api:?} {answer:?}: {error:?}");
             assert_eq!(error.retryable(), retried, "{api:?} {answer:?}");
+            if let Fault::Rejected { status, .. } = error.fault {
+                let hint = match status {
+                    402 => "look at your account",
+                    404 => "`[llm] base_url`",
+                    _ => "check `[llm] model`;",
+                };
+                has(error.hint(), hint);
+            }
             if matches!(answer, Answer::Cut(_) | Answer::Refused(_)) {
                 assert_eq!(spent(&error.spent), (0, 11, 5));
             }

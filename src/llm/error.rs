@@ -134,6 +134,9 @@ impl LlmError {
             Fault::Unauthorised { .. } => {
                 "check the key in the variable named by `[llm] api_key_env`"
             }
+            Fault::Rejected { status: 402, .. } => {
+                "the provider wants money: look at your account there"
+            }
             Fault::Rejected { status: 404, .. } => "check `[llm] model` and `[llm] base_url`",
             Fault::Rejected { .. } => "check `[llm] model`; the message is the server's own",
             Fault::Redirected(_) => {
