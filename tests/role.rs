@@ -353,6 +353,17 @@ impl Scene {
     }
 }
 
+fn uses(tool: &str, params: Value) -> StepSpec {
+    let does = StepDoes::UseTool {
+        tool: tool.to_owned(),
+        params: object(params),
+    };
+    StepSpec {
+        name: format!("Use {tool}"),
+        does,
+    }
+}
+
 /// Makes a scene whose role has a template with these steps for every task with the word `review`.
 async fn acting(steps: Vec<StepSpec>) -> Scene {
     Scene::new().await.with_steps(steps)

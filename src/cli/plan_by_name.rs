@@ -50,12 +50,11 @@ impl App {
     /// # Errors
     /// As [`App::plan`], or the plan is carried out by the callers of the tools that made it.
     pub async fn plan_to_carry_out(&self, named: Option<&str>) -> Result<PlanId> {
-        let PlanHead { id, owner, .. } = self.head(named).await?;
-        if owner == DAEMON {
-            return Ok(id);
+        let head = self.head(named).await?;
+        if head.owner == DAEMON {
+            return Ok(head.id);
         }
-        let program = &self.program;
-        let by = format!("those who use it through the tools of `{owner}`");
+        let (program, id, by) = (&self.program, &head.id, head.carried_out_by());
         let hint = format!("`{program} show {id} > FILE` and `{program} run --plan FILE`");
         Err(
             Failure::usage(anyhow!("plan `{id}` is carried out by {by}"))

@@ -14,18 +14,30 @@ pub fn plan_tools(toolbox: &Toolbox) -> Abilities {
     let of = |dialect: Dialect| dialect.tools().iter().map(move |tool| (dialect, tool));
     let ability = |(dialect, tool): (Dialect, &'static Tool)| {
         let (name, toolbox) = (format!("plan.{}", tool.name), toolbox.clone());
-        let does = Ability::new(&name, tool.description, tool.schema(), move |params, _| {
-            let toolbox = toolbox.clone();
-            Box::pin(async move {
-                let answer = toolbox.call(dialect, tool.name, params).await;
-                // The prose of a notebook is its result.
-                let text = match answer.value.get("result") {
-                    Some(Value::String(text)) if answer.success => text.clone(),
-                    _ => answer.value.to_string(),
-                };
-                if answer.success { Ok(text) } else { Err(text) }
-            })
-        });
+        let does = Ability::new(
+            &name,
+            tool.description,
+            tool.schema(),
+            move |params, step| {
+                let toolbox = toolbox.for_step(step.key());
+                Box::pin(async move {
+                    let made = toolbox.made_by_step().await;
+                    if let Some(seq) = made.map_err(|error| error.to_string())? {
+                        return Ok(format!(
+                            "`{}` was carried out before a restart, as change {seq} of the plan; what it answered is not known any more",
+                            tool.name
+                        ));
+                    }
+                    let answer = toolbox.call(dialect, tool.name, params).await;
+                    // The prose of a notebook is its result.
+                    let text = match answer.value.get("result") {
+                        Some(Value::String(text)) if answer.success => text.clone(),
+                        _ => answer.value.to_string(),
+                    };
+                    if answer.success { Ok(text) } else { Err(text) }
+                })
+            },
+        );
         Arc::new(does)
     };
     Dialect::ALL.into_iter().flat_map(of).map(ability).collect()

@@ -207,6 +207,11 @@ pub struct StepContext<'a> {
 }
 
 impl StepContext<'_> {
+    /// Returns what names the step, and no other one, also after a crash.
+    pub(super) fn key(&self) -> String {
+        format!("{}/{}", self.plan, self.step)
+    }
+
     /// Has the role's language model do what is wanted; the whole task if that is empty. The same call of the same step gets
     /// the answer that it got before a crash.
     ///

@@ -11,14 +11,14 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
     CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
     Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, Prompt, PromptMessage,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
+    ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, Prompt,
+    PromptMessage, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
     ResourceContents, ResourceUpdatedNotificationParam, Role, ServerCapabilities, ServerConfig,
     SubscribeRequestParams, SubscriptionFilter, ToolAnnotations, UnsubscribeRequestParams,
 };
 use rmcp::service::{RequestContext, ServerInitializeError, SubscriptionContext, serve_server};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -58,6 +58,8 @@ const METHODS: &str =
 const METHOD_OF_CALLS: &str = "tools/call";
 
 const PROMPT: &str = "next";
+/// Where the data of a notebook's answer are among its metadata, which no model sees.
+const METADATA: &str = "plan-agent/metadata";
 const MARKDOWN: &str = "text/markdown";
 
 type Answer<T> = Result<T, ErrorData>;
@@ -232,7 +234,7 @@ fn describe(tool: &Tool) -> rmcp::model::Tool {
 
 /// Returns the answer of a tool as the protocol has it.
 fn result_of(ToolAnswer { success, value }: ToolAnswer, dialect: Dialect) -> CallToolResult {
-    // A text goes out once: clients pass both forms to the model.
+    // A text goes out once, and nothing as structured content: some clients pass both forms to the model, others only that one.
     let (text, beside) = match &value["result"] {
         // The text of the notebook is for the model; the data for a program goes alongside it.
         Value::String(prose) if dialect == Dialect::Notebook => {
@@ -245,7 +247,10 @@ fn result_of(ToolAnswer { success, value }: ToolAnswer, dialect: Dialect) -> Cal
         true => CallToolResult::success(content),
         false => CallToolResult::error(content),
     };
-    result.structured_content = beside.cloned();
+    result.meta = beside.map(|data| {
+        let data = Map::from_iter([(METADATA.to_owned(), data.clone())]);
+        MetaObject(data)
+    });
     result
 }
 

@@ -32,7 +32,9 @@ use uuid::Uuid;
 
 use crate::config::{Config, Planner};
 use crate::llm::BoxFuture;
-use crate::plan::{CommandId, Draft, Plan, PlanHead, PlanId, PlanPolicy, Refusal, Time};
+use crate::plan::{
+    CommandId, Draft, MadeChange, Plan, PlanHead, PlanId, PlanPolicy, ROLE, Refusal, Time,
+};
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
 use crate::wire::text::one_line;
@@ -311,6 +313,8 @@ pub struct Toolbox {
     caller: String,
     /// The command that the calling agent works on.
     command: Option<CommandId>,
+    /// The key of the step of a role that calls: what it does is done once.
+    step: Option<String>,
     /// Each change is rolled back.
     dry_run: bool,
     /// Set where the tools of control may be called.
@@ -332,6 +336,7 @@ impl Toolbox {
             plan: None,
             caller: caller.to_owned(),
             command: None,
+            step: None,
             dry_run: false,
             control: None,
             notebook: notebook::NotebookParts::default(),
@@ -362,7 +367,25 @@ impl Toolbox {
         Self { command, ..self }
     }
 
-    /// Binds calls that name no plan to a plan.
+    /// Says which step of a role calls, by a key of its own.
+    pub(crate) fn for_step(&self, key: String) -> Self {
+        let (step, toolbox) = (Some(key), self.clone());
+        Self { step, ..toolbox }
+    }
+
+    /// Returns which change of the plan to which calls are bound the calling step has made, before this process was begun.
+    pub(crate) async fn made_by_step(&self) -> Result<Option<i64>> {
+        let (Some(plan), Some(step)) = (&self.plan, self.step.clone()) else {
+            return Ok(None);
+        };
+        self.read(plan, move |plan| {
+            let mut made = plan.head().made_changes.iter();
+            made.find(|made| made.key == step).map(|made| made.seq)
+        })
+        .await
+    }
+
+    /// Binds calls to a plan: they change no other one.
     pub fn with_plan(mut self, plan: PlanId) -> Self {
         self.plan = Some(plan);
         self
@@ -456,6 +479,7 @@ impl Toolbox {
 
     /// Changes a plan under the caller's name, or makes one, which the users of the dialect carry out; `why` begins with the
     /// tool's name. An error of the closure may be a dialect's own: nothing has changed then, whatever the closure did before.
+    /// Another plan than the one to which calls are bound is refused, and one on which a role works.
     async fn change<T, E>(
         &self,
         plan: impl Into<ChangeSubject>,
@@ -466,19 +490,37 @@ impl Toolbox {
         T: Send + 'static,
         E: From<ToolError> + Send + 'static,
     {
+        let subject = plan.into();
+        let is_bound =
+            |bound: &&PlanId| !matches!(&subject, ChangeSubject::Plan(plan) if plan == *bound);
+        if let Some(bound) = self.plan.as_ref().filter(is_bound) {
+            return Err(ToolError::Bound(bound.clone()).into());
+        }
         // Carries the result of a change that the store rolls back: the store knows neither a dialect's errors nor dry runs.
         let (sender, mut rolled_back) = oneshot::channel();
         let dry_run = self.dry_run;
-        let command = self.command.clone();
-        let change = move |draft: &mut Draft<'_>| match change(draft.made_by_agent(command)) {
-            Ok(value) if !dry_run => Ok(value),
-            result => {
-                drop(sender.send(result));
-                Err(Refusal::Dropped)
+        let (command, step) = (self.command.clone(), self.step.clone());
+        let change = move |draft: &mut Draft<'_>| {
+            if draft.plan().head().owner == ROLE {
+                return Err(Refusal::OfRole);
+            }
+            match change(draft.made_by_agent(command)) {
+                Ok(value) if !dry_run => {
+                    let known = step.map(|key| MadeChange {
+                        key,
+                        ..MadeChange::default()
+                    });
+                    known.into_iter().for_each(|known| draft.know(known));
+                    Ok(value)
+                }
+                result => {
+                    drop(sender.send(result));
+                    Err(Refusal::Dropped)
+                }
             }
         };
         let (store, by) = (&self.store, &self.caller);
-        let stored = match plan.into() {
+        let stored = match subject {
             ChangeSubject::Plan(plan) => store.change(&plan, by, why, change).await,
             ChangeSubject::New(dialect, mut head) => {
                 dialect.as_str().clone_into(&mut head.owner);

@@ -376,7 +376,7 @@ async fn change(
     let head = |plan: &Plan, _| plan.head().clone();
     let head = state.store.read(plan, head).await?;
     if head.owner != DAEMON {
-        let by = format!("those who use it through the tools of `{}`", head.owner);
+        let by = head.carried_out_by();
         let error = format!("plan `{plan}` is carried out by {by}");
         return Err(ApiError::conflict(error));
     }

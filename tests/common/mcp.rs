@@ -15,7 +15,9 @@ pub fn said(result: &mut Value) -> Value {
     let text = result["content"][0]["text"].as_str().unwrap_or_default();
     match serde_json::from_str(text) {
         Ok(value) => value,
-        Err(_) => json!({"result": text, "metadata": result["structuredContent"].take()}),
+        Err(_) => {
+            json!({"result": text, "metadata": result["_meta"]["plan-agent/metadata"].take()})
+        }
     }
 }
 

@@ -28,17 +28,6 @@ async fn ours(folder: &Path, timeout: Duration) -> Abilities {
     started(&argv, folder, timeout).await.unwrap()
 }
 
-fn uses(tool: &str, params: Value) -> StepSpec {
-    let does = StepDoes::UseTool {
-        tool: tool.to_owned(),
-        params: object(params),
-    };
-    StepSpec {
-        name: format!("Use {tool}"),
-        does,
-    }
-}
-
 #[tokio::test]
 async fn role_uses_plan_tools() {
     let mut scene = Scene::new().await;

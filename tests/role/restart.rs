@@ -4,8 +4,10 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
+use plan_agent::config::Config;
 use plan_agent::plan::ArchiveState;
-use plan_agent::role::OnTimeout;
+use plan_agent::role::{OnTimeout, plan_tools};
+use plan_agent::tools::Toolbox;
 
 use super::*;
 
@@ -113,6 +115,32 @@ async fn kill_at_any_point_loses_and_repeats_nothing() {
         stages += 1;
     }
     assert!(stages > 3, "{stages}");
+}
+
+/// What a tool changes in a plan of this program is done once, unlike what an action does elsewhere.
+#[tokio::test]
+async fn kill_at_any_point_repeats_no_change_by_a_plan_tool() {
+    let adds = |subject: &str| uses("plan.TaskCreate", json!({"subject": subject}));
+    for polls in 1.. {
+        let mut scene = Scene::new().await.with_top().await;
+        let top = PlanId::new("topplan");
+        let toolbox = Toolbox::new(scene.store.clone(), &Config::default(), "role reviewer");
+        scene.tools = plan_tools(&toolbox.with_plan(top.clone()));
+        let scene = scene.with_steps(vec![adds("Two"), adds("Three")]);
+        let killed = with_kills(polls, &scene, "Review it").await;
+        let names = |plan: &Plan, _| plan.tasks().map(|task| task.name.clone()).collect();
+        let names: Vec<String> = scene.store.read(&top, names).await.unwrap();
+        assert_eq!(names, ["One", "Two", "Three"], "after {polls} polls");
+        let updates = scene.office.updates();
+        assert!(
+            updates.iter().all(|update| update.status == COMPLETED),
+            "{updates:?}"
+        );
+        if !killed {
+            assert!(polls > 3);
+            break;
+        }
+    }
 }
 
 #[tokio::test]

@@ -101,8 +101,10 @@ fn request_report_is_recorded_in_internal_plan() {
     let key = format!("role:reviewer:{}", command.id);
     let plan = internal.waits(&scene, &key, &plan_of(&scene), REQUEST);
     assert!(scene.claim(REQUEST));
-    let answer = "---\nstatus: FAILED\nrequest_id: r\ncollaboration: rejected\n---\n\nNot today.\n";
-    scene.submit(REQUEST, answer);
+    let answer = format!(
+        "---\nstatus: FAILED\nrequest_id: {REQUEST}\ncollaboration: rejected\n---\n\nNot today.\n"
+    );
+    scene.submit(REQUEST, &answer);
     let name = format!("report-{REQUEST}.md");
     scene.await_name("reports/processed", &name);
     assert_eq!(internal.state(&plan, REQUEST), AttemptState::Reported);

@@ -83,6 +83,44 @@ fn agent_reports_on_no_task_but_its_own() {
     scene.take_task(3);
 }
 
+/// What an agent says of an attempt that was decided counts for no later one.
+#[test]
+fn late_word_of_an_earlier_attempt_counts_for_none() {
+    let mut scene = Scene::by_rules("");
+    let _daemon = scene.leave("run --plan one.md");
+    let first = scene.take_any();
+    scene.submit(
+        &first.id,
+        &crate::common::agent::report("FAILED", "Tests fail."),
+    );
+    let second = scene.take("the task again", |command| command.attempt() == 2);
+    scene.env.set("PLAN_AGENT_COMMAND", &first.id);
+    scene.tool_refuses("TaskUpdate", &done(1));
+    let failed = json!({"task_id": 1, "error_message": "no disk"});
+    scene.tool_refuses("failTask", &failed);
+    assert_eq!(scene.tasks(), ["in_progress"]);
+    scene.succeed(&second, "done");
+    scene.await_end();
+    assert_eq!(scene.tasks(), ["completed"]);
+}
+
+/// The tools change no plan on which a role works, and none but the one to which they are bound.
+#[test]
+fn tools_leave_other_plans_alone() {
+    let scene = Scene::by_rules("");
+    let tasks = json!([{"task_id": "t", "name": "T", "assignee": "a", "description": ""}]);
+    let steps = json!([{"step_id": "s", "name": "S", "tasks": tasks}]);
+    let make = |id: &str| json!({"plan_id": id, "structure_data": {"name": "P", "steps": steps}});
+    let made = make("other").to_string();
+    (scene.env).exits(0, ["tool", "create_plan_from_structure", &made]);
+    let _daemon = scene.leave("run --plan one.md");
+    scene.take_any();
+    let deleted = json!({"plan_id": "other"});
+    scene.tool_refuses("delete_plan", &deleted);
+    scene.tool_refuses("create_plan_from_structure", &make("third"));
+    (scene.env).exits(0, ["tool", "delete_plan", &deleted.to_string()]);
+}
+
 #[test]
 fn notebook_update_counts_as_report() {
     let scene = Scene::by_rules("");

@@ -36,7 +36,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The task is not in progress, its attempt has another report already, the plan has ended, or it is said by an agent that
-    /// works on another task.
+    /// works on another task or did an earlier attempt.
     pub fn complete_task(&mut self, id: TaskId, result: &str) -> Result {
         if self.carried_out() {
             return self.report_by_hand(id, ReportStatus::Success, result);
@@ -281,14 +281,15 @@ impl Draft<'_> {
     /// ends by itself; a file that it writes later no longer counts. Repeating the same statement changes nothing.
     fn report_by_hand(&mut self, id: TaskId, status: ReportStatus, text: &str) -> Result {
         let task = self.task_in(id, TaskState::InProgress)?;
-        // A command that is not of this plan is one of another plan, or a role's request to another one.
-        let is_anothers = |own| self.plan.attempt(own).is_none_or(|own| own.task != id);
-        refuse_if(
-            self.agent.as_ref().is_some_and(is_anothers),
-            Refusal::AnothersTask(id),
-        )?;
         let attempt = self.plan.current_attempt(&task).cloned();
         let attempt = attempt.ok_or_else(|| Refusal::not_editable(&task))?;
+        if let Some(own) = self.agent.as_ref().filter(|own| **own != attempt.id) {
+            // A command that is not of this plan is one of another plan, or a role's request to another one.
+            return Err(match self.plan.attempt(own) {
+                Some(earlier) if earlier.task == id => Refusal::NotAwaited(own.clone()),
+                _ => Refusal::AnothersTask(id),
+            });
+        }
         let said = |known: &Report| {
             known.hash == BY_HAND && known.status == status && known.results == text
         };

@@ -123,6 +123,8 @@ pub enum Refusal {
     UnknownAsk,
     #[error("agents work on the plan in a shared workspace")]
     Shared,
+    #[error("a role works on this plan, and only that role changes it")]
+    OfRole,
     #[error("the plan was deleted")]
     Deleted,
     #[error("the results of plan `{0}` are discarded: it does not go on")]

@@ -46,14 +46,21 @@ impl Draft<'_> {
             seq: self.after + i64::from(self.has_changed()),
             said,
         };
-        if is_known && self.has_changed() {
-            let known = made.clone();
+        if is_known {
+            self.know(made.clone());
+        }
+        Ok(made)
+    }
+
+    /// Has the plan know which change this is, if it is one.
+    pub fn know(&mut self, made: MadeChange) {
+        if self.has_changed() {
+            let seq = self.after + 1;
             self.change_head(|head| {
                 let old = (head.made_changes.len() + 1).saturating_sub(MOST);
                 head.made_changes.drain(..old);
-                head.made_changes.push(known);
+                head.made_changes.push(MadeChange { seq, ..made });
             });
         }
-        Ok(made)
     }
 }

@@ -96,9 +96,9 @@ impl SilentChecks {
 }
 
 /// A change that was made under its caller's key, with its answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MadeChange {
-    /// The caller's key, or its hash.
+    /// The caller's key, or its hash; the plan and the step of a role.
     pub key: String,
     /// The hash of what was asked.
     pub content: String,
@@ -220,6 +220,15 @@ impl PlanHead {
     /// Returns whether lists show the plan: it was not put away, and no role made it of its task.
     pub fn is_listed(&self) -> bool {
         self.archive_state == ArchiveState::Current && self.owner != crate::plan::ROLE
+    }
+
+    /// Returns who carries out a plan that is no daemon's, in words.
+    pub fn carried_out_by(&self) -> String {
+        match (self.owner == crate::plan::ROLE, &self.parent) {
+            (true, Some(parent)) => format!("a role, for a task of plan `{parent}`"),
+            (true, None) => "a role".to_owned(),
+            _ => format!("those who use it through the tools of `{}`", self.owner),
+        }
     }
 
     /// Returns what a queued plan waits for before a daemon begins it: `for plan … to end`, where one has said so.

@@ -55,14 +55,15 @@ impl Report {
         }
     }
 
-    /// Returns how the collaboration ended that the report answers. A part is an answer, too; a role that has a question, or may
-    /// not continue for now, has not completed it.
+    /// Returns how the collaboration ended that the report answers: as it says, but completed only where nothing else in it says
+    /// the opposite. A part is an answer, too; a role that has a question, or may not continue for now, has not completed it.
     pub fn answer(&self) -> Collaboration {
-        self.collaboration.unwrap_or(match self.status {
+        match (self.collaboration, self.status) {
+            (Some(other @ (Collaboration::Error | Collaboration::Rejected)), _) => other,
+            (_, ReportStatus::Failed) => Collaboration::Error,
             _ if self.question.is_some() || self.blocked_until.is_some() => Collaboration::Error,
-            ReportStatus::Success | ReportStatus::PartialSuccess => Collaboration::Completed,
-            ReportStatus::Failed => Collaboration::Error,
-        })
+            _ => Collaboration::Completed,
+        }
     }
 
     /// Returns what its agent used.
@@ -95,5 +96,34 @@ words! {
         #[default]
         Failed = "FAILED",
         PartialSuccess = "PARTIAL_SUCCESS",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of two words that contradict each other, the worse one holds.
+    #[test]
+    fn answer_is_completed_only_where_nothing_says_the_opposite() {
+        use Collaboration::{Completed, Error, Rejected};
+        use ReportStatus::{Failed, PartialSuccess, Success};
+        for (status, collaboration, question, expected) in [
+            (Success, None, false, Completed),
+            (PartialSuccess, Some(Completed), false, Completed),
+            (Failed, None, false, Error),
+            (Failed, Some(Completed), false, Error),
+            (Success, Some(Completed), true, Error),
+            (Success, Some(Rejected), false, Rejected),
+            (Failed, Some(Rejected), false, Rejected),
+            (Success, Some(Error), false, Error),
+        ] {
+            let report = Report {
+                collaboration,
+                question: question.then(|| "Which one?".to_owned()),
+                ..Report::new("r", status, Time::default())
+            };
+            assert_eq!(report.answer(), expected, "{status:?} {collaboration:?}");
+        }
     }
 }
