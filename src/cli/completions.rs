@@ -9,7 +9,7 @@ use clap::{Arg, Command, CommandFactory};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
 
-use super::plan_by_name::pick_plan;
+use super::plan_by_name::{keep_own, pick_plan};
 use super::{Access, App, CommandLine, CommandStart, Output, Result};
 use crate::config::Environment;
 use crate::plan::{ArchiveState, Plan, PlanId, ROLE};
@@ -109,9 +109,14 @@ async fn offers(with_plans: bool, with_tasks: bool) -> Option<Vec<(String, Strin
     });
     let mut offers = Vec::new();
     if with_tasks {
-        let pick = |named| pick_plan(&plans, named, &app.program, |_| false).ok();
-        let named = words.iter().skip(1).find_map(|word| pick(Some(word)));
-        let meant = named.or_else(|| pick(None))?.id;
+        let mut own = plans.clone();
+        keep_own(&mut own, &store);
+        let pick = |plans: &[_], named| pick_plan(plans, named, &app.program, |_| false).ok();
+        let named = words
+            .iter()
+            .skip(1)
+            .find_map(|word| pick(&plans, Some(word)));
+        let meant = named.or_else(|| pick(&own, None))?.id;
         offers = store.read(&meant, |plan, _| tasks(plan)).await.ok()?;
     }
     let daemon = app.volumes.running();

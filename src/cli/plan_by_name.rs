@@ -6,7 +6,7 @@ use super::{App, Failure, Result, complain};
 use crate::plan::{
     AnswerChoice, ArchiveState, DAEMON, HumanQuestion, PlanHead, PlanId, QuestionId, ROLE, TaskId,
 };
-use crate::store::ListedPlan;
+use crate::store::{ListedPlan, Store};
 use crate::view::{ProgramName, StateWord};
 use crate::volumes::DaemonInfo;
 use crate::wire::one_line;
@@ -25,7 +25,8 @@ type Asked = (PlanId, HumanQuestion);
 
 impl App {
     /// Returns the plan that is meant: by its key, its id or their beginning; else of those that a daemon carries out, or of
-    /// those of the tools where there are no others, the newest unfinished one, else the newest.
+    /// those of the tools where there are no others, the newest unfinished one, else the newest. A plan of another folder is
+    /// meant only by its name, or where this folder has none.
     ///
     /// # Errors
     /// None or several fit; the candidates are named.
@@ -34,13 +35,17 @@ impl App {
     }
 
     async fn head(&self, named: Option<&str>) -> Result<PlanHead> {
-        let plans = self.store().await?.plans().await?;
+        let store = self.store().await?;
+        let mut plans = store.plans().await?;
         if plans.is_empty() {
             return Err(self.no_plans());
         }
+        if named.is_none() {
+            keep_own(&mut plans, store);
+        }
         let head = pick_plan(&plans, named, &self.program, |head| self.carries_out(head))?;
         if named.is_none() {
-            say_which(&plans, &head);
+            say_which(&plans, &head, store);
         }
         Ok(head)
     }
@@ -79,7 +84,7 @@ impl App {
         });
         match waits {
             Some(head) => {
-                say_which(&plans, head);
+                say_which(&plans, head, store);
                 Ok(head.id.clone())
             }
             None => self.plan_to_carry_out(None).await,
@@ -91,7 +96,9 @@ impl App {
     /// # Errors
     /// There is none, or more than one.
     pub async fn only_unfinished_plan(&self) -> Result<PlanId> {
-        let plans = self.store().await?.plans().await?;
+        let store = self.store().await?;
+        let mut plans = store.plans().await?;
+        keep_own(&mut plans, store);
         let heads = plans.iter().map(|plan| &plan.head);
         let open: Vec<&PlanHead> = heads
             .filter(|head| head.owner == DAEMON && !head.status.settled())
@@ -112,14 +119,19 @@ impl App {
             .hint(format!("`{} status {plan}` shows the tasks", self.program))
     }
 
-    /// Returns the question that is meant, with its plan: by the beginning or the end of its id, else the only open one.
+    /// Returns the question that is meant, with its plan: by the beginning or the end of its id, else the only open one, of
+    /// this folder if it has plans.
     ///
     /// # Errors
     /// None or several fit; the candidates are named.
     pub async fn question(&self, named: Option<&str>) -> Result<Asked> {
         let mut found = Vec::new();
-        let any = named.is_some();
-        for ListedPlan { head, .. } in self.store().await?.plans().await? {
+        let (any, store) = (named.is_some(), self.store().await?);
+        let mut plans = store.plans().await?;
+        if !any {
+            keep_own(&mut plans, store);
+        }
+        for ListedPlan { head, .. } in plans {
             // Only a daemon asks.
             if head.owner == DAEMON && (any || !head.status.settled()) {
                 let questions = self.read(&head.id, move |plan, _| {
@@ -175,6 +187,17 @@ impl App {
     }
 }
 
+/// Leaves out the plans of other folders, if a daemon has carried out one of this folder.
+pub fn keep_own(plans: &mut Vec<ListedPlan>, store: &Store) {
+    let is_own = |ListedPlan { head, .. }: &ListedPlan| store.elsewhere(head).is_none();
+    let of_daemon = |ListedPlan { head, .. }: &ListedPlan| {
+        head.owner == DAEMON && head.archive_state != ArchiveState::Deleted
+    };
+    if plans.iter().any(|plan| is_own(plan) && of_daemon(plan)) {
+        plans.retain(is_own);
+    }
+}
+
 pub fn pick_plan(
     plans: &[ListedPlan],
     named: Option<&str>,
@@ -216,15 +239,21 @@ pub fn pick_plan(
     Err(Failure::usage(error).hint(candidates(&heads, carries_out)))
 }
 
-/// Says which plan is meant where a person who names none may mean another one: there is a newer one, or several are not over.
-fn say_which(plans: &[ListedPlan], picked: &PlanHead) {
+/// Says which plan is meant where a person who names none may mean another one: there is a newer one, or several are not over, or
+/// it is of another folder.
+fn say_which(plans: &[ListedPlan], picked: &PlanHead, store: &Store) {
     let heads = plans.iter().map(|plan| &plan.head);
     let heads = heads.filter(|head| head.archive_state != ArchiveState::Deleted);
     let mut of_daemons = heads.filter(|head| head.owner == DAEMON).peekable();
     let newer = of_daemons.peek().is_some_and(|first| first.id != picked.id);
-    if newer || of_daemons.filter(|head| !head.status.settled()).count() > 1 {
+    let several = of_daemons.filter(|head| !head.status.settled()).count() > 1;
+    let home = store.elsewhere(picked);
+    if newer || several || home.is_some() {
         let (id, name) = (&picked.id, one_line(&picked.name, NAME));
-        complain(&format!("plan {id} · {name}\n"));
+        let of = home.map_or(String::new(), |home| {
+            format!(" · of {}", one_line(home, HOME))
+        });
+        complain(&format!("plan {id} · {name}{of}\n"));
     }
 }
 

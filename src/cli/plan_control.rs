@@ -211,7 +211,9 @@ impl App {
     async fn plan_to_abort(&self) -> Result<PlanId> {
         let plan = self.only_unfinished_plan().await?;
         let goal = self.read(&plan, |plan, _| one_line(&plan.head().name, 60));
-        let what = format!("plan {plan} · {}", goal.await?);
+        let home = self.elsewhere(&plan).await?;
+        let of = home.map_or(String::new(), |(home, _)| format!(" of {home}"));
+        let what = format!("plan {plan}{of} · {}", goal.await?);
         if !can_ask() {
             let failure = Failure::usage(anyhow!("which plan is to end for good?"));
             return Err(failure.hint(format!("`{} abort {plan}` ends {what}", self.program)));

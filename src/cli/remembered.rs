@@ -213,8 +213,12 @@ impl Work {
         let coding = matches!(workers.general, Some(Agent::Coding(_)));
         let rights = coding.then(|| format!("allow {}", app.config.worker.allow.join(" + ")));
         let review = (head.review == ReviewPolicy::Wanted).then(|| "review".to_owned());
+        // Model and rights are said above.
+        let said = |key: &str| key.starts_with("llm.") || key.starts_with("worker.");
+        let settings = options.settings.iter().filter(|(key, _)| !said(key));
+        let settings = settings.map(|(key, value)| format!("{key} = {value}"));
         let parts = [Some(agent), team, Some(model), rights, review];
-        let parts = joined(parts.into_iter().flatten(), ", ");
+        let parts = joined(parts.into_iter().flatten().chain(settings), ", ");
         one_line(&format!("plan {} goes on with {parts}", head.id), 1000)
     }
 }

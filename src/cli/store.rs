@@ -1,6 +1,7 @@
 //! `store`: looks after the database that keeps the plans, and says who may use it.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use anyhow::anyhow;
 
@@ -9,6 +10,7 @@ use super::{App, Exit, Failure, Result};
 use crate::config::{StoreConfig, StoreUrl};
 use crate::plan::counted;
 use crate::store::{StoreError, StorePlace};
+use crate::volumes::Volumes;
 use crate::wire::{joined, one_line};
 
 /// Why no daemon may work on what is copied.
@@ -65,9 +67,15 @@ async fn copy(from: &StorePlace, to: &StorePlace, app: &App) -> Result {
     if !from.exists()? {
         return Err(Failure::usage(anyhow!("there are no plans in {from}")));
     }
-    if app.volumes.running().is_some() {
-        let error = anyhow!("a daemon works on the plans of this folder, and {LEFT_OUT}");
-        return Err(Failure::new(error, Exit::Busy).hint(format!("`{} stop` ends it", app.program)));
+    let beside = from.file().and_then(Path::parent);
+    let beside = beside.and_then(|folder| Volumes::at(folder).ok());
+    for volumes in std::iter::once(&app.volumes).chain(&beside) {
+        if volumes.running().is_some() {
+            let folder = volumes.root().display();
+            let error = anyhow!("a daemon works on the plans of `{folder}`, and {LEFT_OUT}");
+            let hint = format!("`{} stop` there ends it", app.program);
+            return Err(Failure::new(error, Exit::Busy).hint(hint));
+        }
     }
     if from.is_shared() {
         let store = from.open_to_read(app.clock.teller()).await?;

@@ -42,6 +42,11 @@ impl StorePlace {
         Ok(Self { file, server })
     }
 
+    /// Returns the file, if the plans are in one.
+    pub fn file(&self) -> Option<&Path> {
+        (!self.is_shared()).then_some(&self.file)
+    }
+
     /// Returns whether processes on other machines may use the plans as well.
     pub fn is_shared(&self) -> bool {
         self.server.is_some()

@@ -107,6 +107,37 @@ fn rights_and_model_of_the_environment_are_remembered() {
     has(scene.read("calls").lines().last().unwrap(), "Bash(make *)");
 }
 
+/// What a result has to pass, and what the plan may use, is not less after a stop.
+#[test]
+fn checks_and_limits_of_the_environment_are_remembered() {
+    let mut scene = scene();
+    let config = scene.read("config.toml");
+    let check = "checks.guard = { run = ['test', '-e', 'guarded'], plain = true }\n";
+    scene.write("config.toml", &format!("{config}{check}"));
+    let begun_with = [
+        ("PLAN_AGENT_RUN_CHECKS", "[\"guard\"]"),
+        ("PLAN_AGENT_BUDGET_ATTEMPTS", "3"),
+    ];
+    for (name, value) in begun_with {
+        scene.env.set(name, value);
+    }
+    begin(&scene, "--agent command -- agent {report}");
+    for (name, _) in begun_with {
+        scene.env.set(name, "");
+    }
+    let ran = scene.exits(4, "resume --no-input");
+    ran.has_stdout("no model, budget.attempts = 3, run.checks = [\"guard\"]");
+    assert_eq!(scene.tasks(), ["in_progress"], "its check fails");
+    has(scene.works("why 1"), "guard");
+    let status = scene.status();
+    assert_eq!(status["usage"]["budget"]["attempts"], 3, "{status}");
+    // What is said now holds.
+    scene.works("answer retry");
+    scene.env.set("PLAN_AGENT_RUN_CHECKS", "[]");
+    scene.works("resume --no-input");
+    assert_eq!(scene.tasks(), ["completed"]);
+}
+
 /// Also where the file names the provider, and the environment only the model.
 #[test]
 fn model_of_the_environment_is_remembered_beside_provider_of_the_file() {

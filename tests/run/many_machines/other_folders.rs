@@ -145,6 +145,53 @@ fn clean_counts_and_touches_only_plans_of_its_folder() {
     has(here.scene.works(["status", &plans[0]]), "stopped");
 }
 
+/// Who names no plan means one of the folder, even if only another one has a plan that is not over.
+#[test]
+fn plan_of_another_folder_is_not_meant_where_none_is_named() {
+    let Some((here, there, _)) = Machine::two() else {
+        return;
+    };
+    let _there = there.scene.leave("run --plan chain.md");
+    let theirs = plan_id(&there.scene);
+    there.scene.take_task(1);
+    // Without a plan of its own the folder has only that one to look at; which it is, is said.
+    let seen = here.scene.exits(0, "status");
+    seen.has_stderr([&*format!("plan {theirs} · "), " · of "]);
+    let _here = here.scene.leave("run --plan chain.md");
+    let (first, own) = (here.scene.take_task(1), plan_id(&here.scene));
+    assert_ne!(own, theirs);
+    for args in ["tell 2 'be brief'", "skip 3", "pause"] {
+        here.scene.works(args);
+    }
+    let before = there.scene.events();
+    here.does(&first, "one.txt");
+    here.scene.works("resume");
+    here.does(&here.scene.take_task(2), "two.txt");
+    here.scene.await_end();
+    assert_eq!(plan_id(&here.scene), own);
+    for args in ["skip 2", "pause", "abort", "answer retry"] {
+        assert_ne!(here.scene.run(args).code, Some(0), "{args}");
+    }
+    assert_eq!(there.scene.events(), before);
+}
+
+/// Also one of a file in another folder, in which a daemon works.
+#[test]
+fn file_of_a_daemon_elsewhere_is_not_copied() {
+    let (here, there) = (Scene::by_rules(""), Scene::by_rules(""));
+    let _daemon = there.leave("run --plan one.md");
+    there.take_any();
+    let database = there.path("plan-agent.db").display().to_string();
+    let copy = ["store", "copy", "--from", &database, "--to", "copy.db"];
+    here.refuses(
+        5,
+        copy,
+        ["a daemon works on the plans of", "stop` there ends it"],
+    );
+    there.works("stop");
+    has(here.works(copy), "copied and compared: 1 plan");
+}
+
 #[test]
 fn copy_is_refused_while_daemons_work_anywhere() {
     let Some((here, there, url)) = Machine::two() else {
