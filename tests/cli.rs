@@ -672,7 +672,7 @@ fn commands_that_open_an_ended_plan_again_wait_for_each_other() {
 fn pause_and_abort_work_without_daemon() {
     let env = with_a_plan("Count words");
     insta::assert_snapshot!(env.run("pause").seen(&env), @r"
-    plan abcdefgh is paused; what is under way goes on
+    plan abcdefgh is paused: nothing new starts
     `plan-agent resume abcdefgh` goes on where it was
     exit 0
     ");
@@ -723,7 +723,7 @@ fn hints_repeat_config_option() {
     No daemon works here: `plan-agent --config 'my conf.toml' resume abcdefgh` goes on where it was.
     ");
     insta::assert_snapshot!(seen(&[&["pause"], &named[..]].concat()), @r"
-    plan abcdefgh is paused; what is under way goes on
+    plan abcdefgh is paused: nothing new starts
     `plan-agent --config 'my conf.toml' resume abcdefgh` goes on where it was
     exit 0
     ");

@@ -97,7 +97,10 @@ fn acts(event: &Value) -> Option<Vec<AgentAct>> {
     match text_at(event, "/type") {
         "assistant" | "user" => {}
         "result" if event.get("is_error") == Some(&Value::Bool(true)) => {
-            return Some(complains(event, "/result"));
+            // One that came to a limit says only which.
+            let says = ["/result", "/errors/0", "/subtype"].into_iter();
+            let mut says = says.filter(|at| !text_at(event, at).is_empty());
+            return Some(complains(event, says.next().unwrap_or_default()));
         }
         "result" if event.get("is_error").is_some() => return Some(Vec::new()),
         "system" | "rate_limit_event" => return Some(Vec::new()),

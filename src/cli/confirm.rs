@@ -14,13 +14,19 @@ pub fn can_ask() -> bool {
     stdin().is_terminal() && stderr().is_terminal() && in_foreground()
 }
 
-/// Asks on the terminal; anything but yes is no.
+/// Asks on the terminal, until the answer is yes or no; an empty one is no.
 ///
 /// # Errors
 /// The terminal cannot be read.
 pub async fn confirm(question: &str) -> Result<bool> {
-    let answer = answer(&format!("{question} [y/N] ")).await?;
-    Ok(["y", "yes"].contains(&answer.as_str()))
+    let question = format!("{question} [y/N] ");
+    loop {
+        match answer(&question).await?.as_str() {
+            "y" | "yes" => return Ok(true),
+            "" | "n" | "no" => return Ok(false),
+            _ => complain("type `y` for yes, or `n` for no\n"),
+        }
+    }
 }
 
 /// Asks on the terminal, and returns the line that is typed, in small letters.

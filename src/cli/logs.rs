@@ -45,9 +45,9 @@ fn nothing(app: &App, plan: &PlanId, args: &LogsArgs) -> Failure {
     let (task, program) = (args.on.task, &app.program);
     let error = match args.attempt {
         Some(attempt) => anyhow!("task `{task}` of plan `{plan}` has no attempt `{attempt}`"),
-        None => anyhow!("task `{task}` of plan `{plan}` was not tried yet"),
+        None => anyhow!("task `{task}` of plan `{plan}` has no attempt"),
     };
-    let hint = format!("`{program} why {plan} {task}` says what it waits for, and its attempts");
+    let hint = format!("`{program} why {plan} {task}` says what it waits for, or what came of it");
     Failure::failed(error).hint(hint)
 }
 

@@ -88,7 +88,13 @@ impl App {
         self.config = Config::load(Some(&path), &self.environment)?;
         let kept = self.confirm_as_it_is();
         kept.context("failed to keep what was confirmed")?;
-        complain(&format!("kept in `{}`\n", shown_from_here(&path)));
+        let shown = shown_from_here(&path);
+        match taken.is_empty() {
+            true => complain(&format!(
+                "{UNCHECKED}`checks = []` is kept in `{shown}`: nobody is asked again\n"
+            )),
+            false => complain(&format!("kept in `{shown}`\n")),
+        }
         Ok(())
     }
 }

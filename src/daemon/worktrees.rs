@@ -415,7 +415,7 @@ async fn try_move(settings: &DaemonSettings, gathering: &Gathering) -> Result<Br
             let is = found.as_ref();
             let is = is.map_or("gone".to_owned(), |at| format!("at `{at}`"));
             let reason = format!(
-                "somebody else moved the branch `{branch}`: it was {was} and is {is}. `retry` looks again, for when it has been put back; `accept` goes on from where it is, with what is on it"
+                "somebody else moved the branch `{branch}`, or the plan was put back from a backup: the branch was {was} and is {is}. `retry` looks again, for when it has been put back; `accept` goes on from where it is, with what is on it"
             );
             (found.unwrap_or_default(), reason)
         }

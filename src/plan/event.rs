@@ -106,6 +106,9 @@ pub enum Event {
         /// The first check that fails.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failing: Option<String>,
+        /// The checks that ran, if all pass.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        passing: Vec<String>,
     },
     /// The result was judged.
     Judged {
@@ -213,6 +216,19 @@ pub enum Event {
 }
 
 impl Event {
+    /// Says how the checks of an attempt ended.
+    pub(super) fn checked(task: TaskId, command: &CommandId, results: &[CheckResult]) -> Self {
+        let failing = results.iter().find(|result| !result.passed);
+        let names = results.iter().filter(|_| failing.is_none());
+        Self::Checked {
+            task,
+            command: command.clone(),
+            passed: failing.is_none(),
+            failing: failing.map(|check| check.name.clone()),
+            passing: names.map(|check| check.name.clone()).collect(),
+        }
+    }
+
     /// Returns the task that the event is about, if it is about one.
     pub fn task(&self) -> Option<TaskId> {
         TaskId::deserialize(&json!(self)["task"]).ok()

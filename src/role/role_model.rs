@@ -21,6 +21,8 @@ use super::{PlanKeeper, RoleError};
 /// The pauses after which an answer is tried to be kept again, doubled each time: about half a minute in all.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const PAUSES: usize = 8;
+/// The most characters of what a step wants of the model: `prompts/ask.md` shows as many.
+const WANTED: usize = 40_000;
 
 /// A language model with its prompts.
 #[derive(Clone, Debug)]
@@ -216,11 +218,17 @@ impl StepContext<'_> {
     /// the answer that it got before a crash.
     ///
     /// # Errors
-    /// The role has no model, or the model gave no usable answer.
+    /// The role has no model, what is wanted is too long, or the model gave no usable answer.
     pub async fn ask(&self, wanted: &str) -> Result<String, String> {
         let Some(asking) = &self.asking else {
             return Err(NO_MODEL.to_owned());
         };
+        let characters = wanted.chars().count();
+        if characters > WANTED {
+            return Err(format!(
+                "what is wanted has {characters} characters, and the model is shown at most {WANTED}"
+            ));
+        }
         let mut context = self.task;
         context.question = wanted;
         let question = questions::ask(&context).render(&asking.model.prompts);

@@ -48,7 +48,7 @@ pub fn pause(draft: &mut Draft<'_>, reason: &str) -> Result<String> {
         return Ok(format!("plan {plan} is paused already{until}"));
     }
     draft.pause(reason)?;
-    Ok(format!("plan {plan} is paused; what is under way goes on"))
+    Ok(format!("plan {plan} is paused: nothing new starts"))
 }
 
 /// Lets a paused plan go on, and returns what is said of that.

@@ -183,7 +183,14 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             (format!("`{name}` is not read: {reason}"), Bad)
         }
         Event::Stale { .. } => ("a report came that counts no more".into(), Dim),
-        Event::Checked { passed: true, .. } => ("checks pass".into(), Plain),
+        Event::Checked {
+            passed: true,
+            passing,
+            ..
+        } => {
+            let names = unless_empty(&passing.join(", "), |names| format!(": {}", short(names)));
+            (format!("checks pass{names}"), Plain)
+        }
         Event::Checked { failing, .. } => {
             let text = match failing.as_deref() {
                 Some(MERGE_CHECK) => "its result cannot be merged".into(),

@@ -113,7 +113,9 @@ impl Outcomes {
             agent.tasks += 1;
             agent.attempts += plan.task(*task).map_or(0, |task| u64::from(task.attempts));
             agent.seconds += used.seconds;
-            agent.cost_usd += used.cost_usd;
+            let reports = plan.attempts_of(*task);
+            let reports = reports.filter_map(|attempt| attempt.report.as_ref());
+            agent.cost_usd += reports.map(|report| report.cost_usd).sum::<f64>();
         }
     }
 

@@ -300,7 +300,7 @@ fn checks_of_a_new_project_are_kept_and_confirmed() {
     assert!(env.path("project/.plan-agent/layout").exists());
     // Without a terminal nothing has to be confirmed, also for a daemon.
     let ran = env.exits(0, run);
-    has(&ran.stdout, "checks pass");
+    has(&ran.stdout, "checks pass: make");
     env.exits(0, [run, " --detach"].concat().as_str());
     wait_until("the daemon has ended", || {
         let status = env.run("-C project status --json").stdout;

@@ -160,6 +160,20 @@ async fn too_long_inserted_text_fails_step() {
 }
 
 #[tokio::test]
+async fn what_is_wanted_of_a_model_is_whole_or_the_step_fails() {
+    let long = "x".repeat(15_000);
+    let twice = "{{steps.1.result}}".repeat(3);
+    let steps = vec![says(&long), action("ask", json!({ "wanted": twice }))];
+    let scene = acting(steps).await.with_model([json!({"answer": "said"})]);
+    scene.given("Review it").await;
+    has(
+        scene.failure(),
+        "what is wanted has 45000 characters, and the model is shown at most 40000",
+    );
+    assert!(scene.asked().is_empty());
+}
+
+#[tokio::test]
 async fn waiting_role_queues_tasks_up_to_limit() {
     let scene = acting(vec![asks("coder", "mend it")]).await;
     let mut role = scene.given("Review it").await;

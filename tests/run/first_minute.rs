@@ -115,7 +115,9 @@ fn checks_of_a_project_are_offered_once() {
     assert_eq!(scene.read("config.toml"), before);
 
     let (mut running, mut terminal) = scene.env.start_on_terminal(run);
-    terminal.answer("[y/N]", "y");
+    // A slip is neither yes nor no.
+    terminal.answer("[y/N]", "yess");
+    terminal.answer("type `y` for yes, or `n` for no", "y");
     assert_eq!(running.wait().code(), Some(0));
     await_shown(&terminal, "This project has `make test`.");
     await_shown(&terminal, "`make test` is a check from now on");
@@ -129,6 +131,16 @@ fn checks_of_a_project_are_offered_once() {
     let (mut running, terminal) = scene.env.start_on_terminal(run);
     assert_eq!(running.wait().code(), Some(0));
     lacks(terminal.shown(), "This project has");
+
+    // A no is kept, too, and its price is said.
+    let scene = Scene::by_rules("");
+    let _agent = project(&scene);
+    let (mut running, mut terminal) = scene.env.start_on_terminal(run);
+    terminal.answer("[y/N]", "n");
+    assert_eq!(running.wait().code(), Some(0));
+    await_shown(&terminal, "no check is set: a result is only believed");
+    await_shown(&terminal, "is kept in `config.toml`");
+    has(scene.read("config.toml"), "checks = []");
 }
 
 #[test]

@@ -457,6 +457,10 @@ fn encrypted_connection_checks_certificate_and_name() {
         ("127.0.0.1", &*trusted),
     ] {
         let scene = on_server(&url(host, options), "");
-        scene.refuses(1, "store migrate", ["certificate", "Hint:"]);
+        scene.refuses(
+            1,
+            "store migrate",
+            ["certificate", "Hint: name the", "?sslrootcert=FILE"],
+        );
     }
 }

@@ -156,7 +156,7 @@ fn each_action_is_one_change_by_web() {
         (
             "pause",
             json!({"note": "lunch"}),
-            "is paused; what is under way goes on",
+            "is paused: nothing new starts",
             "paused",
         ),
         ("resume", json!({}), "goes on", "resumed"),

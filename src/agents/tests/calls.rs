@@ -188,3 +188,20 @@ fn finds_agents_by_name() {
         assert!(error.contains(says), "{error}");
     }
 }
+
+#[test]
+fn end_of_claude_at_a_limit_is_shown() {
+    for (said, shown) in [
+        (r#","result":"no money""#, "no money"),
+        (r#","errors":["max turns"]"#, "max turns"),
+        ("", "error_max_turns"),
+    ] {
+        let line =
+            format!(r#"{{"type":"result","subtype":"error_max_turns","is_error":true{said}}}"#);
+        let acts = acts(&line).unwrap();
+        assert!(
+            matches!(&acts[..], [AgentAct::Gets(answer)] if answer.failed && answer.text == shown),
+            "{acts:?}"
+        );
+    }
+}

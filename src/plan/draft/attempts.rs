@@ -534,13 +534,7 @@ impl Draft<'_> {
         })?;
         // A result that was only merged aside has not been checked.
         if !results.is_empty() {
-            let failing = results.iter().find(|result| !result.passed);
-            self.log(Event::Checked {
-                task: attempt.task,
-                command: id.clone(),
-                passed: failing.is_none(),
-                failing: failing.map(|check| check.name.clone()),
-            });
+            self.log(Event::checked(attempt.task, id, &results));
         }
         let task = self.task(attempt.task)?;
         (results.iter_mut()).for_each(|result| doubt_choice_of_model(self.plan, &task, result));

@@ -87,12 +87,8 @@ impl Draft<'_> {
         let says =
             |check: &CheckResult| format!("check `{}` fails ({})", check.name, check.outcome());
         let failed = attempt.failing().next().map(says);
-        self.log(Event::Checked {
-            task: id,
-            command: attempt.id.clone(),
-            passed: failed.is_none(),
-            failing: attempt.failing().next().map(|check| check.name.clone()),
-        });
+        let results = attempt.checks.as_deref().unwrap_or_default();
+        self.log(Event::checked(id, &attempt.id, results));
         task.evidence = Some(evidence(&task, &attempt));
         self.insert_attempt(attempt);
         self.insert(task);

@@ -329,6 +329,12 @@ pub(super) fn way_out(error: &tokio_postgres::Error) -> Option<&'static str> {
             text if text.contains("does not support TLS") => {
                 "let the server encrypt: ssl = on; in a network that only you can read, add ?sslmode=disable"
             }
+            text if text.contains("CaUsedAsEndEntity") => {
+                "the server's certificate is that of an authority: make one for the server, with basicConstraints CA:FALSE"
+            }
+            text if text.contains("certificate") => {
+                "name the certificate of the server's authority with ?sslrootcert=FILE; the server's own has to be for the name in the address, and for today"
+            }
             _ => "is the server running, and reached from here? `plan-agent doctor` looks",
         });
     };
@@ -338,6 +344,9 @@ pub(super) fn way_out(error: &tokio_postgres::Error) -> Option<&'static str> {
             "`createuser NAME` makes a login; pg_hba.conf says which ones are let in from where",
         ),
         "3D000" => Some("make the database first: `createdb NAME`"),
+        "42501" if said(error).contains("relay_allow") => {
+            Some("type it as the owner of the tables, who has run `plan-agent store migrate`")
+        }
         "42501" if said(error).contains("relay_") => {
             Some("where the daemon is, `plan-agent store allow LOGIN` lets a login relay")
         }
@@ -352,6 +361,9 @@ pub(super) fn way_out(error: &tokio_postgres::Error) -> Option<&'static str> {
         "42883" => Some(
             "where the daemon is, `plan-agent store migrate` makes what relays need, and `store allow` lets this login use it",
         ),
+        "53300" if said(error).contains("for role") => {
+            Some("let this login make more connections: ALTER ROLE … CONNECTION LIMIT")
+        }
         "53300" => Some("let the server take more connections: max_connections"),
         _ => None,
     }

@@ -1,6 +1,7 @@
 //! The address of a PostgreSQL server: where it is, the password, and how the connection is encrypted. No message repeats
 //! the address: what stands wrong in it may be part of a password.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -90,11 +91,21 @@ impl ServerAddress {
             .map(|(host, port)| format!("{}:{port}", typed(host)));
         let at = at.collect::<Vec<_>>().join(",");
         let shown = format!("postgres://{user}@{at}/{database}");
-        let (host, port) = &hosts[0];
-        if config.get_password().is_none()
-            && let Some(found) = password([host, &port.to_string(), &database, &user], environment)?
-        {
-            config.password(found);
+        if config.get_password().is_none() {
+            let mut found = BTreeSet::new();
+            for (host, port) in &hosts {
+                let port = port.to_string();
+                let of = [host.as_str(), &port, &database, &user];
+                found.extend(password(of, environment)?);
+            }
+            // The driver gives the same one to every host.
+            if found.len() > 1 {
+                return Err("the hosts have different passwords: give them the same one".to_owned());
+            }
+            let named = || environment.get("PGPASSWORD").map(str::to_owned);
+            if let Some(found) = found.pop_first().or_else(named) {
+                config.password(found);
+            }
         }
         let tls = tls(mode.as_deref(), root.as_deref(), is_local(&config))?;
         config.ssl_mode(match tls {
@@ -240,7 +251,7 @@ fn tls(
     Ok(Some(builder.with_no_client_auth()))
 }
 
-/// Returns the password from the file of passwords, else from the environment.
+/// Returns the password for a host, port, database and user from the file of passwords.
 fn password(of: [&str; 4], environment: &Environment) -> Result<Option<String>, String> {
     let named = environment.get("PGPASSFILE").map(PathBuf::from);
     let usual = || Some(Path::new(environment.get("HOME")?).join(".pgpass"));
@@ -261,7 +272,7 @@ fn password(of: [&str; 4], environment: &Environment) -> Result<Option<String>, 
             return Ok(Some(found));
         }
     }
-    Ok(environment.get("PGPASSWORD").map(str::to_owned))
+    Ok(None)
 }
 
 /// Returns the password of a line `host:port:database:user:password`, if it is for this one. A `*` stands for everything.
@@ -395,6 +406,14 @@ mod tests {
         assert_eq!(password("postgres://u:own@localhost/d"), "own");
         assert_eq!(password("postgres://u@localhost/d"), "a:b:c");
         assert_eq!(password("postgres://u@localhost:5433/d"), "last");
+        // Of several hosts, too; the driver gives all of them the same one.
+        assert_eq!(
+            password("postgres://u@localhost:5433,localhost:5432/d"),
+            "a:b:c"
+        );
+        std::fs::write(&file, format!("{text}h:5433:d:u:another\n")).unwrap();
+        let different = read("postgres://u@h:5433,localhost:5432/d").unwrap_err();
+        assert!(different.contains("different passwords"), "{different}");
         mode(0o640);
         let refused = read("postgres://u@localhost/d").unwrap_err();
         assert!(refused.contains("chmod 600"), "{refused}");
