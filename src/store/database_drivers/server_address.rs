@@ -18,6 +18,7 @@ use tokio_postgres::config::{Host, SslMode};
 use crate::bounded_read;
 use crate::config::Environment;
 use crate::own_files;
+use crate::wire::has_word;
 
 /// The most bytes of a file of passwords, and of the one that names databases.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -28,6 +29,12 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 const FORM: &str = "the address cannot be read: it is written postgres://user@host:5432/database, and in a password \
                     `@`, `:`, `/`, `?` and `%` are written %40, %3A, %2F, %3F and %25";
+
+/// Options that other programs know, and this one does not, or only with other values.
+const OPTIONS: &str = "sslmode sslrootcert sslcert sslkey sslcrl sslcrldir sslnegotiation sslsni sslcompression gssencmode \
+                       gsslib krbsrvname target_session_attrs load_balance_hosts channel_binding require_auth passfile \
+                       service client_encoding fallback_application_name replication requirepeer connect_timeout \
+                       ssl_min_protocol_version ssl_max_protocol_version";
 
 const TWO_SIGNS: &str = "the address has more than one `@`: in a name or a password write %40";
 
@@ -58,7 +65,7 @@ impl ServerAddress {
             return Err(TWO_SIGNS.to_owned());
         }
         let (plain, mode, root) = without_tls(url);
-        let mut config: tokio_postgres::Config = plain.parse().map_err(|_| FORM.to_owned())?;
+        let mut config: tokio_postgres::Config = plain.parse().map_err(|_| unread(&plain))?;
         if config.get_hosts().is_empty() {
             return Err("the address names no host".to_owned());
         }
@@ -168,6 +175,20 @@ impl fmt::Debug for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)
     }
+}
+
+/// Says why the driver cannot read an address, without anything that may be a secret.
+fn unread(url: &str) -> String {
+    let reads = |url: &str| url.parse::<tokio_postgres::Config>().is_ok();
+    let (place, options) = url.split_once('?').unwrap_or((url, ""));
+    let mut options = options.split('&').filter(|_| reads(place));
+    let wrong = options.find(|option| !reads(&format!("{place}?{option}")));
+    let key = wrong.and_then(|option| option.split('=').next());
+    // Anything else may be a part of a password.
+    let known = |key: &&str| has_word(OPTIONS, &key.to_ascii_lowercase());
+    key.filter(known).map_or(FORM.to_owned(), |key| {
+        format!("the option `{key}` of the address is not known, or not with this value")
+    })
 }
 
 /// Takes the options of libpq out of an address that the driver does not know.
@@ -330,6 +351,23 @@ mod tests {
             "postgres://u@db.example/d?sslrootcert=/no/such",
         ] {
             read(url).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn option_that_cannot_be_used_is_named() {
+        let option = |key: &str| {
+            format!("the option `{key}` of the address is not known, or not with this value")
+        };
+        for (url, why) in [
+            ("postgres://u@h/d?port=1&sslcert=/a", option("sslcert")),
+            (
+                "postgres://u@h/d?target_session_attrs=primary",
+                option("target_session_attrs"),
+            ),
+            ("postgres://u@h/d?secret=x", FORM.to_owned()),
+        ] {
+            assert_eq!(read(url).unwrap_err(), why, "{url}");
         }
     }
 
