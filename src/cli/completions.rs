@@ -103,6 +103,7 @@ async fn offers(with_plans: bool, with_tasks: bool) -> Option<Vec<(String, Strin
     let app = App::open(&start, Access::Read).await.ok()?;
     let place = app.confirmed_place().ok()?;
     let store = place.open_to_read(app.clock.teller()).await.ok()?;
+    let store = store.of_home(&app.volumes.home());
     let mut plans = store.plans().await.ok()?;
     plans.retain(|ListedPlan { head, .. }| {
         head.archive_state == ArchiveState::Current && head.owner != ROLE

@@ -252,12 +252,14 @@ impl Work {
             let stopped = stopped(&stopping);
             tokio::pin!(stopped);
             loop {
+                // Before the plan is read: a daemon that is gone has said how the plan ended.
+                let alone = volumes.running().is_none();
                 match store.read(&plan, move |plan, _| end_of(plan, asks)).await {
                     Ok(Some(end)) => return Ok(end),
                     Ok(None) | Err(StoreError::Database(_)) => {}
                     Err(error) => return Err(error.into()),
                 }
-                if volumes.running().is_none() {
+                if alone {
                     if volumes.vanished().is_some() {
                         gone.store(true, Ordering::Relaxed);
                         bail!("the daemon is gone");

@@ -213,7 +213,10 @@ impl App {
         if !denied.contains(&error.kind()) || !place.exists()? {
             return Err(Failure::folder(error));
         }
-        let open = async || Ok(place.open_to_read(self.clock.teller()).await?);
+        let open = async || {
+            let store = place.open_to_read(self.clock.teller()).await?;
+            Ok(store.of_home(&self.volumes.home()))
+        };
         self.store.get_or_try_init(open).await
     }
 

@@ -168,7 +168,7 @@ impl App {
 
     fn unconfirmed_options(&self, plan: &PlanId, options: &RunOptions) -> Failure {
         let error = anyhow!(
-            "plan `{plan}` was not begun by you in this folder, or its agent was changed since: \
+            "plan `{plan}` was not begun by you in this folder, or its agent or settings were changed since: \
              nothing is run that only stands in its database"
         );
         let settings = options.settings.iter().map(|(key, value)| {

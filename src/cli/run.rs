@@ -240,7 +240,9 @@ async fn go_on(app: &App, plan: &PlanId) -> Result<Option<String>> {
         said => return Ok(Some(said?)),
     };
     let (error, program) = (anyhow!("plan `{plan}` is paused: {why}"), &app.program);
-    let stop = format!("`{program} stop`, raise it in config.toml, and resume");
+    let stop = format!(
+        "`{program} stop`, raise it in config.toml (or where you named it: in PLAN_AGENT_BUDGET_…), and resume"
+    );
     let hint = format!("`{program} answer more` goes on, or {stop}");
     Err(Failure::new(error, Exit::Budget).hint(hint))
 }

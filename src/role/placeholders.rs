@@ -9,6 +9,7 @@ use crate::wire::{StepDoes, one_line, quote};
 
 use super::InternalStep;
 use super::abilities::Params;
+use super::plan_tools::LOST_ANSWER;
 
 /// Characters of the first line of a task that are its name.
 const NAME: usize = 160;
@@ -80,6 +81,8 @@ struct Filler<'a> {
     /// Bytes that may still be put in.
     left: usize,
     too_long: bool,
+    /// One of them is not known any more.
+    lost: bool,
 }
 
 impl<'a> Filler<'a> {
@@ -88,12 +91,14 @@ impl<'a> Filler<'a> {
             values,
             left: MAX_FILLED,
             too_long: false,
+            lost: false,
         }
     }
 
     fn text(&mut self, text: &str) -> String {
         fill(text, |name| {
             let value = self.values.value(name)?;
+            self.lost |= value.contains(LOST_ANSWER);
             match self.left.checked_sub(value.len()) {
                 Some(left) => self.left = left,
                 None => {
@@ -106,8 +111,11 @@ impl<'a> Filler<'a> {
     }
 
     fn fits<T>(&self, filled: T) -> Result<T, String> {
-        let reason = "what stands in double braces comes to more than";
-        let refused = || format!("{reason} {MAX_FILLED} bytes");
+        let reason = "what stands in double braces";
+        if self.lost {
+            return Err(format!("{reason}: a tool {LOST_ANSWER}"));
+        }
+        let refused = || format!("{reason} comes to more than {MAX_FILLED} bytes");
         (!self.too_long).then_some(filled).ok_or_else(refused)
     }
 

@@ -8,6 +8,10 @@ use crate::tools::{Dialect, Tool, Toolbox};
 
 use super::{Abilities, Ability};
 
+/// What the result of a step says of a tool whose answer a crash has lost.
+pub(super) const LOST_ANSWER: &str =
+    "was carried out before a restart, and its answer is not known any more";
+
 /// Returns every tool of every plan dialect on a toolbox: `plan.get_plan`, `plan.TaskCreate` and so on. The history of a plan
 /// names the toolbox's caller.
 pub fn plan_tools(toolbox: &Toolbox) -> Abilities {
@@ -23,9 +27,9 @@ pub fn plan_tools(toolbox: &Toolbox) -> Abilities {
                 Box::pin(async move {
                     let made = toolbox.made_by_step().await;
                     if let Some(seq) = made.map_err(|error| error.to_string())? {
+                        let name = tool.name;
                         return Ok(format!(
-                            "`{}` was carried out before a restart, as change {seq} of the plan; what it answered is not known any more",
-                            tool.name
+                            "`{name}` {LOST_ANSWER}: it is change {seq} of the plan"
                         ));
                     }
                     let answer = toolbox.call(dialect, tool.name, params).await;

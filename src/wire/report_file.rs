@@ -253,9 +253,7 @@ impl ReportHeader {
         let problems = Problems::default();
         let line = |key| front.line_of(key);
         let status = problems.take(line("status"), self.status());
-        let id = problems.take(line("id"), check_id("id", &self.id, &command));
-        let of_request = check_id("request_id", &self.request_id, &command);
-        let of_request = problems.take(line("request_id"), of_request);
+        let id = problems.take(line("id"), self.check_id(&command));
         let session = problems.take(line("session_id"), self.session());
         let blocked_until = problems.take(line("blocked_until"), self.blocked_until());
         let collaboration = problems.take(line("collaboration"), self.collaboration());
@@ -263,20 +261,11 @@ impl ReportHeader {
         let (
             Some(status),
             Some(()),
-            Some(()),
             Some(session),
             Some(blocked_until),
             Some(refused),
             Some(collaboration),
-        ) = (
-            status,
-            id,
-            of_request,
-            session,
-            blocked_until,
-            refused,
-            collaboration,
-        )
+        ) = (status, id, session, blocked_until, refused, collaboration)
         else {
             return Err(problems.in_order());
         };
@@ -306,6 +295,18 @@ impl ReportHeader {
         found
             .and_then(|word| status(word).ok_or_else(|| format!("`status` is {}", quote(word))))
             .map_err(|message| Problem::new(message).with_hint(STATUS_HINT))
+    }
+
+    fn check_id(&self, command: &CommandId) -> Result<(), Problem> {
+        let Some(id) = stated(&self.id).filter(|id| with_task(id) != command.as_str()) else {
+            return Ok(());
+        };
+        let message = format!(
+            "`id` is {}, but the file's name says `{command}`",
+            quote(id)
+        );
+        let hint = "write the report of each command into a file of its own, or leave `id` out";
+        Err(Problem::new(message).with_hint(hint))
     }
 
     fn session(&self) -> Result<Option<SessionId>, Problem> {
@@ -362,20 +363,6 @@ fn is_blank(ReportFile { report, other, .. }: &ReportFile) -> bool {
     let asks = report.question.is_some() || report.blocked_until.is_some();
     texts.iter().all(|text| printable(text).trim().is_empty())
         && (!asks || report.status == ReportStatus::Success)
-}
-
-/// Checks that a field which names the command names the same one as the name of the file.
-fn check_id(key: &str, field: &Option<String>, command: &CommandId) -> Result<(), Problem> {
-    let Some(id) = stated(field).filter(|id| with_task(id) != command.as_str()) else {
-        return Ok(());
-    };
-    let message = format!(
-        "`{key}` is {}, but the file's name says `{command}`",
-        quote(id)
-    );
-    let hint =
-        format!("write the report of each command into a file of its own, or leave `{key}` out");
-    Err(Problem::new(message).with_hint(hint))
 }
 
 fn with_task(id: &str) -> String {

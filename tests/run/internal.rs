@@ -101,10 +101,8 @@ fn request_report_is_recorded_in_internal_plan() {
     let key = format!("role:reviewer:{}", command.id);
     let plan = internal.waits(&scene, &key, &plan_of(&scene), REQUEST);
     assert!(scene.claim(REQUEST));
-    let answer = format!(
-        "---\nstatus: FAILED\nrequest_id: {REQUEST}\ncollaboration: rejected\n---\n\nNot today.\n"
-    );
-    scene.submit(REQUEST, &answer);
+    let answer = "---\nstatus: FAILED\nrequest_id: r\ncollaboration: rejected\n---\n\nNot today.\n";
+    scene.submit(REQUEST, answer);
     let name = format!("report-{REQUEST}.md");
     scene.await_name("reports/processed", &name);
     assert_eq!(internal.state(&plan, REQUEST), AttemptState::Reported);
@@ -122,6 +120,15 @@ fn request_report_is_recorded_in_internal_plan() {
     has(scene.works("plans --all --json"), &key);
     assert_eq!(scene.run("status role").code, Some(2));
     has(scene.works(["status", &key]), "Ask the coder");
+    // Only its role changes it.
+    let skip = [
+        "tool",
+        "skipTask",
+        r#"{"task_id": 1, "reason": "x"}"#,
+        "--plan",
+        &key,
+    ];
+    scene.exits(1, skip).has_stdout("A role works on this plan");
     scene.submit(&command.id, &crate::common::agent::report("SUCCESS", "ok"));
     scene.await_status("completed");
 }

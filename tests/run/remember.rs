@@ -131,6 +131,11 @@ fn checks_and_limits_of_the_environment_are_remembered() {
     has(scene.works("why 1"), "guard");
     let status = scene.status();
     assert_eq!(status["usage"]["budget"]["attempts"], 3, "{status}");
+    // The file may have changed since.
+    let renamed = check.replace("guard", "watch");
+    scene.write("config.toml", &format!("{config}{renamed}"));
+    scene.refuses(2, "resume --no-input", "`run.checks` names `guard`");
+    scene.write("config.toml", &format!("{config}{check}"));
     // What is said now holds.
     scene.works("answer retry");
     scene.env.set("PLAN_AGENT_RUN_CHECKS", "[]");

@@ -104,7 +104,7 @@ fn late_word_of_an_earlier_attempt_counts_for_none() {
     assert_eq!(scene.tasks(), ["completed"]);
 }
 
-/// The tools change no plan on which a role works, and none but the one to which they are bound.
+/// The tools change no plan but the one to which they are bound.
 #[test]
 fn tools_leave_other_plans_alone() {
     let scene = Scene::by_rules("");

@@ -376,7 +376,7 @@ impl Draft<'_> {
         }
     }
 
-    fn still_counts(&self, attempt: &Attempt, task: &Task) -> bool {
+    pub(super) fn still_counts(&self, attempt: &Attempt, task: &Task) -> bool {
         if self.plan.status().settled() {
             return false;
         }

@@ -281,15 +281,23 @@ impl Draft<'_> {
     /// ends by itself; a file that it writes later no longer counts. Repeating the same statement changes nothing.
     fn report_by_hand(&mut self, id: TaskId, status: ReportStatus, text: &str) -> Result {
         let task = self.task_in(id, TaskState::InProgress)?;
-        let attempt = self.plan.current_attempt(&task).cloned();
-        let attempt = attempt.ok_or_else(|| Refusal::not_editable(&task))?;
-        if let Some(own) = self.agent.as_ref().filter(|own| **own != attempt.id) {
-            // A command that is not of this plan is one of another plan, or a role's request to another one.
-            return Err(match self.plan.attempt(own) {
-                Some(earlier) if earlier.task == id => Refusal::NotAwaited(own.clone()),
-                _ => Refusal::AnothersTask(id),
-            });
-        }
+        let attempt = match &self.agent {
+            Some(own) => {
+                // A command that is not of this plan is one of another plan, or a role's request to another one.
+                let attempt = self.plan.attempt(own).filter(|own| own.task == id);
+                let attempt = attempt.ok_or(Refusal::AnothersTask(id))?;
+                // As with a report in a file: after a time-out it may still count, once its attempt is decided it does not.
+                let counts = self.still_counts(attempt, &task);
+                let repeats = attempt.state == AttemptState::Reported;
+                refuse_if(!counts && !repeats, Refusal::NotAwaited(own.clone()))?;
+                attempt
+            }
+            None => {
+                let attempt = self.plan.current_attempt(&task);
+                attempt.ok_or_else(|| Refusal::not_editable(&task))?
+            }
+        };
+        let attempt = attempt.clone();
         let said = |known: &Report| {
             known.hash == BY_HAND && known.status == status && known.results == text
         };

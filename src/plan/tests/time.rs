@@ -178,3 +178,27 @@ fn failure_after_a_time_out_stops_no_successor() {
     );
     assert!(plan.session(&SessionId::new("s-1")).is_some());
 }
+
+/// A tool says the same as a report in a file: after a time-out it still counts, as long as nothing else was decided.
+#[test]
+fn success_by_a_tool_after_a_time_out_counts_for_its_attempt() {
+    let mut plan = claimed_at(Time(0));
+    apply(&mut plan, |draft| draft.time_out(&command(1), "over"));
+    apply(&mut plan, |draft| draft.issue(TaskId(1), issue(2)));
+    apply(&mut plan, |draft| {
+        let draft = draft.made_by_agent(Some(command(1)));
+        draft.complete_task(TaskId(1), "late")
+    });
+    let state = |plan: &Plan, n| plan.attempt(&command(n)).unwrap().state;
+    let states = [state(&plan, 1), state(&plan, 2)];
+    assert_eq!(states, [AttemptState::Reported, AttemptState::Stopped]);
+    // Once it is decided, nothing is said of it any more.
+    apply(&mut plan, |draft| decide(draft, 1, Decision::Retry));
+    apply(&mut plan, |draft| draft.issue(TaskId(1), issue(3)));
+    let said = change(&mut plan, |draft| {
+        let draft = draft.made_by_agent(Some(command(1)));
+        draft.complete_task(TaskId(1), "late")
+    });
+    assert_eq!(said, Err(Refusal::NotAwaited(command(1))));
+    assert_eq!(state(&plan, 3), AttemptState::Open);
+}

@@ -107,7 +107,7 @@ impl ServerAddress {
             }
             // The driver gives the same one to every host.
             if found.len() > 1 {
-                return Err("the hosts have different passwords: give them the same one".to_owned());
+                return Err("the hosts of the address have different passwords in the file of passwords (~/.pgpass): one address needs one password".to_owned());
             }
             let named = || environment.get("PGPASSWORD").map(str::to_owned);
             if let Some(found) = found.pop_first().or_else(named) {

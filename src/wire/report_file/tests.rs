@@ -76,10 +76,10 @@ fn refused_is_read_as_list_in_any_form() {
 #[test]
 fn reads_full_report() {
     let text = "---\nid: task-7\nstatus: PARTIAL_SUCCESS\nsession_id: s.1\nusage: {input_tokens: 10, output_tokens: 20, cost_usd: 0.5}\n\
-        blocked_until: 2026-11-21T10:00:00Z\nquestion: Which one?\nrequest_id: 7\ncollaboration: completed\ntitle: Mine\n---\n\n\
+        blocked_until: 2026-11-21T10:00:00Z\nquestion: Which one?\nrequest_id: r-1\ncollaboration: completed\ntitle: Mine\n---\n\n\
         # Report\n\n## 核心成果\n\nA\n\n### Detail\n\nB\n\n## 填坑记录\n\nC\n\n## Odd\n\nD\n\n## Next-step suggestions / 下一步建议\n\nE\n";
     let mut expected = ReportFile::new(CommandId::new("task-7"), ReportStatus::PartialSuccess);
-    expected.request_id = Some("7".to_owned());
+    expected.request_id = Some("r-1".to_owned());
     expected.other = "# Report\n\n## Odd\n\nD".to_owned();
     expected.report = Report {
         session: Some(SessionId::new("s.1")),
@@ -251,7 +251,6 @@ fn ambiguous_report_is_rejected_with_hint() {
         "---\nstatus: SUCCESS\n---\n",
         "---\nstatus: SUCCESS\n---\n\n## Core results\n\n## Pitfalls\n  \n",
         &with("status: SUCCESS\nid: task-8"),
-        &with("status: SUCCESS\nrequest_id: task-8"),
         &with("status: SUCCESS\nblocked_until: tomorrow\ncollaboration: maybe"),
         "",
         "---\n---\ntext\n",
@@ -272,7 +271,6 @@ fn ambiguous_report_is_rejected_with_hint() {
     line 4: the body is empty / write what was done under `## Core results`, then `## Pitfalls` and `## Next-step suggestions`
     line 5: the body is empty / write what was done under `## Core results`, then `## Pitfalls` and `## Next-step suggestions`
     line 3: `id` is `task-8`, but the file's name says `task-7` / write the report of each command into a file of its own, or leave `id` out
-    line 3: `request_id` is `task-8`, but the file's name says `task-7` / write the report of each command into a file of its own, or leave `request_id` out
     line 3: `blocked_until` is `tomorrow` / write it like `2026-01-31T18:00:00Z`
     line 4: `collaboration` is `maybe` / write completed, error or rejected
     line 1: no front matter / begin the file with a line `---`, then fields such as `key: value`, then another line `---`
