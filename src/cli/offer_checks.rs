@@ -91,7 +91,7 @@ impl App {
         let shown = shown_from_here(&path);
         match taken.is_empty() {
             true => complain(&format!(
-                "{UNCHECKED}`checks = []` is kept in `{shown}`: nobody is asked again\n"
+                "{UNCHECKED}`checks = []` is kept in `{shown}`: you are not asked again\n"
             )),
             false => complain(&format!("kept in `{shown}`\n")),
         }
