@@ -354,13 +354,10 @@ impl Scene {
 }
 
 fn uses(tool: &str, params: Value) -> StepSpec {
-    let does = StepDoes::UseTool {
-        tool: tool.to_owned(),
-        params: object(params),
-    };
+    let (tool, params) = (tool.to_owned(), object(params));
     StepSpec {
         name: format!("Use {tool}"),
-        does,
+        does: StepDoes::UseTool { tool, params },
     }
 }
 
@@ -406,13 +403,10 @@ fn echo() -> Arc<Ability> {
 }
 
 fn action(name: &str, params: Value) -> StepSpec {
-    let does = StepDoes::ExecuteAction {
-        action: name.to_owned(),
-        params: object(params),
-    };
+    let (action, params) = (name.to_owned(), object(params));
     StepSpec {
         name: format!("Do {name}"),
-        does,
+        does: StepDoes::ExecuteAction { action, params },
     }
 }
 

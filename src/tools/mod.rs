@@ -506,11 +506,10 @@ impl Toolbox {
             }
             match change(draft.made_by_agent(command)) {
                 Ok(value) if !dry_run => {
-                    let known = step.map(|key| MadeChange {
-                        key,
-                        ..MadeChange::default()
-                    });
-                    known.into_iter().for_each(|known| draft.know(known));
+                    if let Some(key) = step {
+                        let made = MadeChange::default();
+                        draft.know(MadeChange { key, ..made });
+                    }
                     Ok(value)
                 }
                 result => {
