@@ -13,7 +13,7 @@ use crate::steering::{self, NAME};
 use crate::store::StoreError;
 use crate::view::ProgramName;
 use crate::volumes::DaemonLock;
-use crate::wire::{criterion_text, joined, nearest, one_line};
+use crate::wire::{check_meant, criterion_text, joined, one_line};
 
 /// The most that is read of the lock of a command.
 const LONGEST: usize = 1024;
@@ -84,10 +84,7 @@ pub async fn add(args: &AddArgs, app: &App) -> Result {
     let mut checks = args.checks.iter().chain(bound);
     if let Some(check) = checks.find(|check| !known.contains_key(*check)) {
         let shown = one_line(check, NAME);
-        let hint = match nearest(check, known.keys().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("define it in config.toml: [checks] {shown} = {{ run = [\"…\"] }}"),
-        };
+        let hint = check_meant(check, known.keys().map(String::as_str));
         return Err(Failure::usage(anyhow!("there is no check `{shown}`")).hint(hint));
     }
     if let Some(role) = args.assignee.clone() {

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{self, MERGE_CHECK, PlanPolicy, SessionScope};
-use crate::wire::{Place, Problem};
+use crate::wire::{Place, Problem, did_you_mean};
 
 use self::read_config::{FileContent, duration_text, leaves, variable_of, wrong_variable};
 pub use budget_limit::ConfiguredLimit;
@@ -336,7 +336,7 @@ impl Config {
             let message = format!("`run.checks` names `{name}`, which [checks] does not define");
             let define = || format!("define it: [checks] {name} = {{ run = [\"…\"] }}");
             let known = self.checks.keys().map(String::as_str);
-            let hint = read_config::meant(name, known).unwrap_or_else(define);
+            let hint = did_you_mean(name, known).unwrap_or_else(define);
             problems.push(self.placed("run.checks", Problem::new(message).with_hint(hint)));
         }
     }

@@ -3,11 +3,9 @@
 
 use secrecy::SecretString;
 
-use super::{
-    Config, ConfigError, Environment, ModelProvider, ServiceUrl, read_config, wrong_variable,
-};
+use super::{Config, ConfigError, Environment, ModelProvider, ServiceUrl, wrong_variable};
 use crate::plan::words;
-use crate::wire::Problem;
+use crate::wire::{Problem, did_you_mean};
 
 /// What plans and judges, and why.
 #[derive(Clone, Debug)]
@@ -280,7 +278,7 @@ impl Candidates<'_> {
                 let all = || format!("the agents that can be asked are {}", names.join(", "));
                 let message =
                     format!("`llm.agent` is \"{name}\", which is no agent that can be asked");
-                let hint = read_config::meant(name, names.iter().copied()).unwrap_or_else(all);
+                let hint = did_you_mean(name, names.iter().copied()).unwrap_or_else(all);
                 Err(Problem::new(message).with_hint(hint))
             }
         }
@@ -295,6 +293,7 @@ impl Candidates<'_> {
 mod tests {
     use secrecy::ExposeSecret;
 
+    use super::super::read_config;
     use super::*;
 
     const CANARY: &str = "canary-key";

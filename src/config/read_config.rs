@@ -18,7 +18,7 @@ use toml::de::{DeTable, DeValue};
 use super::{CheckConfig, Config, Environment, JudgeConfig, ServiceUrl, TEMPLATE};
 use crate::bounded_read;
 use crate::plan::JudgePolicy;
-use crate::wire::{Place, Problem, field_path, is_identifier, quoted};
+use crate::wire::{Place, Problem, did_you_mean, field_meant, field_path, is_identifier, quoted};
 
 /// The largest file, in bytes; that of a person has a few KiB.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -162,7 +162,7 @@ pub(super) fn parse(text: &str) -> FileContent {
     take_unknown(&mut table, "", "", &allowed, &mut unknown, &mut offsets);
     for (offset, key) in unknown.into_iter().take(MAX_ERRORS) {
         let problem = invalid(place(offset), &format!("unknown key `{key}`"));
-        let hint = nearest_key(&key, &allowed);
+        let hint = key_meant(&key, &allowed);
         found.problems.push(Problem { hint, ..problem });
         found.wrong.push(key);
     }
@@ -269,7 +269,7 @@ pub(super) fn override_by(found: &mut FileContent, environment: &Environment) {
     let unknown: Vec<&str> = unknown.collect();
     for name in unknown {
         let problem = wrong_variable(name, "there is no key of that name");
-        let hint = meant(name, known.iter().map(String::as_str));
+        let hint = did_you_mean(name, known.iter().map(String::as_str));
         found.problems.push(Problem { hint, ..problem });
     }
 }
@@ -386,32 +386,17 @@ fn take_unknown(
         .collect();
 }
 
-/// Returns which key or section was probably meant: one whose last word is similar, preferably in the same section.
-fn nearest_key(key: &str, allowed: &[String]) -> Option<String> {
+/// Asks whether the key or section that was probably meant was meant: one whose last word is similar, preferably in the same
+/// section.
+fn key_meant(key: &str, allowed: &[String]) -> Option<String> {
     let parts = |key| str::rsplit_once(key, '.').unwrap_or(("", key));
     let (section, word) = parts(key);
     let named = allowed.iter().filter(|other| !other.contains('*'));
-    named
-        .filter_map(|other| {
-            let (other_section, other_word) = parts(other);
-            Some((alike(word, other_word)?, other_section == section, other))
-        })
-        .max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))
-        .map(|(_, _, other)| format!("did you mean `{other}`?"))
-}
-
-/// Returns which of the known words was probably meant, if one is similar at all.
-pub(super) fn meant<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    known
-        .filter_map(|other| Some((alike(word, other)?, other)))
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .map(|(_, other)| format!("did you mean `{other}`?"))
-}
-
-/// Returns how similar two words are, from 0 to 1; `None` if one is unlikely to be a typing error for the other.
-fn alike(word: &str, other: &str) -> Option<f64> {
-    let likeness = strsim::jaro_winkler(word, other);
-    (likeness > 0.8).then_some(likeness)
+    let mut keys: Vec<&String> = named.collect();
+    keys.sort_by_key(|other| (parts(other).0 != section, other.len()));
+    let meant = field_meant(word, keys.iter().map(|other| parts(other).1))?;
+    let key = keys.into_iter().find(|other| parts(other).1 == meant)?;
+    Some(format!("did you mean `{key}`?"))
 }
 
 /// Returns a duration as a person writes it.

@@ -37,7 +37,7 @@ use crate::plan::{
 };
 use crate::plan_time::Clock;
 use crate::store::{Store, StoreError};
-use crate::wire::text::one_line;
+use crate::wire::{nearest, one_line};
 
 use current_plan::current_since;
 
@@ -97,28 +97,25 @@ impl Dialect {
         }
     }
 
-    /// Returns the dialect that answers to the name of a tool: the one that has it, else the one with the most similar tool
-    /// name, which can report that no such tool exists. `None` without any dialect.
-    pub fn answering(dialects: &[Self], name: &str) -> Option<Self> {
-        let similarity = |dialect: Self| dialect.most_similar(name).0;
-        let dialects = dialects.iter().copied();
-        dialects.max_by(|a, b| similarity(*a).total_cmp(&similarity(*b)))
+    fn tool_names(self) -> impl Iterator<Item = &'static str> {
+        self.tools().iter().map(|tool| tool.name)
     }
 
-    /// Returns the most similar name of a tool after the similarity: 1 if it is the same name.
-    fn most_similar(self, name: &str) -> (f64, &'static str) {
-        let tools = self.tools().iter();
-        let similarities = tools.map(|tool| (strsim::jaro_winkler(tool.name, name), tool.name));
-        let nearest = similarities.max_by(|(a, _), (b, _)| a.total_cmp(b));
-        nearest.unwrap_or_default()
+    /// Returns the dialect that answers to the name of a tool: the one that has it, or one that is nearly so; else the first
+    /// one, which can report that no such tool exists. `None` without any dialect.
+    pub fn answering(dialects: &[Self], name: &str) -> Option<Self> {
+        let has =
+            |name| (dialects.iter()).find(|dialect| dialect.tool_names().any(|it| it == name));
+        let names = dialects.iter().flat_map(|dialect| dialect.tool_names());
+        let near = || has(nearest(name, names)?);
+        has(name).or_else(near).or(dialects.first()).copied()
     }
 
     /// Answers in the dialect's shape that the dialect has no tool of this name.
     fn refuse_unknown(self, name: &str) -> ToolAnswer {
-        let (similarity, similar) = self.most_similar(name);
         let error = ToolError::UnknownTool {
             name: one_line(name, 80),
-            similar: (similarity > 0.8).then_some(similar),
+            similar: nearest(name, self.tool_names()),
             elsewhere: Self::of_tool(name),
         };
         match self {
@@ -132,7 +129,7 @@ impl Dialect {
 
     /// Returns the dialect that has a tool of this name; no two have.
     pub fn of_tool(name: &str) -> Option<Self> {
-        let has = |dialect: &Self| dialect.tools().iter().any(|tool| tool.name == name);
+        let has = |dialect: &Self| dialect.tool_names().any(|tool| tool == name);
         Self::ALL.into_iter().find(has)
     }
 }

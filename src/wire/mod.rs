@@ -15,10 +15,10 @@ pub mod team_file;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod text;
+mod word_meant;
 mod yaml_tree;
 
 pub use command_file::{CommandFile, CommandType};
-pub(crate) use plan_file::nearest;
 pub use plan_file::{EditedPlan, PlanFile, PlanToEdit, Structure};
 pub use problem::{Checked, Place, Problem, in_plain_words};
 pub use question_file::meaning;
@@ -35,6 +35,8 @@ pub use text::{
 pub(crate) use text::{
     field_path, has_word, is_identifier, joined, known_word, printable_start, quote, short_commit,
 };
+
+pub(crate) use word_meant::{check_meant, did_you_mean, field_meant, nearest};
 
 use self::problem::Problems;
 use self::yaml_tree::{YamlFields, YamlNode};

@@ -8,7 +8,10 @@ mod structure_data;
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Checked, Place, Problem, Problems, YamlNode, joined, one_line, quote, yaml_tree};
+use super::{
+    Checked, Place, Problem, Problems, YamlNode, check_meant, did_you_mean, joined, nearest,
+    one_line, quote, yaml_tree,
+};
 use crate::plan::{
     Criteria, MAX_PRODUCED, PlanSpec, TaskOrder, TaskRef, TaskSpec, cycle_among, within_workspace,
 };
@@ -53,12 +56,8 @@ pub(super) fn unknown_check<'a>(
     name: &str,
     known: impl Iterator<Item = &'a str>,
 ) -> Problem {
-    let shown = one_line(name, 60);
     let problem = place.problem(format!("there is no check {}", quote(name)));
-    problem.with_hint(match nearest(&shown, known) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("define it in config.toml: [checks] {shown} = {{ run = [\"…\"] }}"),
-    })
+    problem.with_hint(check_meant(name, known))
 }
 
 /// Reads a plan file; `.json`, `.yaml` and `.yml` hold `structure_data`, everything else is Markdown. Returns all problems of
@@ -314,8 +313,8 @@ fn named(mut plan: PlanSpec, file_name: &str) -> PlanSpec {
 
 /// Returns which of the known words was probably meant, or which exist.
 pub(super) fn suggestion<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    if let Some(near) = nearest(word, known.clone()) {
-        return format!("did you mean `{near}`?");
+    if let Some(meant) = did_you_mean(word, known.clone()) {
+        return meant;
     }
     // Lists a name that a file contains twice only once.
     let mut seen = HashSet::new();
@@ -326,27 +325,6 @@ pub(super) fn suggestion<'a>(word: &str, known: impl Iterator<Item = &'a str> + 
         [only] => format!("there is only `{only}`"),
         _ => format!("known are {}", names.join(", ")),
     }
-}
-
-/// Returns the field that was probably meant: one that is spelt nearly so, or begins so, as `dependencies` does for `depends_on`.
-pub(super) fn field_meant<'a>(word: &str, known: &'a str) -> Option<&'a str> {
-    let begins_so = |other: &&str| word.get(..5).is_some_and(|begin| other.starts_with(begin));
-    nearest(word, known.split(' ')).or_else(|| known.split(' ').find(begins_so))
-}
-
-/// Returns the word that was probably meant. It compares only a limited number of words, because a large file would take long.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    if word.len() > 64 {
-        return None;
-    }
-    let word = word.to_lowercase();
-    let distance = |known: &str| strsim::damerau_levenshtein(&word, &known.to_lowercase());
-    let known = known.take(100).filter(|known| known.len() <= 64);
-    let near = known.filter_map(|known| {
-        let (distance, length) = (distance(known), known.chars().count());
-        (distance < length && distance <= (length / 4).max(1)).then_some((distance, known))
-    });
-    Some(near.min_by_key(|(distance, _)| *distance)?.1)
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use serde_json::{Map, Number, Value};
 
 use super::{Place, Problem, Problems, front_matter, has_word, joined, known_word, quote};
 use crate::plan::TaskOrder;
-use crate::wire::plan_file::{Reference, field_meant, suggestion};
+use crate::wire::field_meant;
+use crate::wire::plan_file::{Reference, suggestion};
 
 /// Numbers in longer lines are not shown as they were written.
 const LONGEST_LINE: usize = 4096;
@@ -413,7 +414,7 @@ impl<'a> YamlFields<'a> {
 fn unknown(known: &str) -> impl Fn(&YamlNode, &str) -> Problem {
     |key, word| {
         let problem = key.problem(format!("unknown field {}", quote(word)));
-        problem.with_hint(match field_meant(word, known) {
+        problem.with_hint(match field_meant(word, known.split(' ')) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => suggestion(word, known.split(' ')),
         })

@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{PlanDraft, TaskDraft, field_meant, finish};
+use super::{PlanDraft, TaskDraft, finish};
 use crate::plan::{Criteria, EmptyStep, Origin, PlanSpec, TaskOrder, TaskSpec, lock_problem};
+use crate::wire::field_meant;
 use crate::wire::yaml_tree::YamlFields;
 use crate::wire::{
     Checked, Problem, Problems, YamlNode, criterion_text, has_word, one_line, quote, yaml_tree,
@@ -148,7 +149,7 @@ impl Unknown {
             }
             let place = format!("{path}{}", one_line(name, 60));
             let slip = Problem::new(format!("`{place}` is no field"));
-            match field_meant(name, known) {
+            match field_meant(name, known.split(' ')) {
                 Some(near) => (self.slips).push(slip.with_hint(format!("did you mean `{near}`?"))),
                 None => self.ignored.push(place),
             }
