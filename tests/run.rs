@@ -16,6 +16,7 @@ mod evening;
 mod evidence;
 mod false_success;
 mod faults;
+mod final_checks;
 mod first_minute;
 mod first_user;
 mod folders;

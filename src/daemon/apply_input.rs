@@ -163,6 +163,7 @@ pub(super) fn apply_result(draft: &mut Draft<'_>, input: &EffectResult) -> Resul
         }
         EffectResult::CheckedBefore(task, before) => draft.checked_before(*task, before.clone()),
         EffectResult::CheckedAgain(later, results) => draft.checked_again(*later, results),
+        EffectResult::CheckedAtEnd(after, results) => draft.checked_at_end(*after, results),
         EffectResult::Branch(BranchReport::There(commit)) => draft.branch_moved(commit),
         EffectResult::Branch(BranchReport::Joined(merge)) => draft.branch_joined(merge),
         EffectResult::Branch(BranchReport::Elsewhere { found, reason }) => {

@@ -51,7 +51,7 @@ impl fmt::Display for EffectKey {
             Self::Due(DueEffect::Inspect(_)) => "looking what changed",
             Self::Due(DueEffect::Check(_)) => "running checks",
             Self::Due(DueEffect::CheckBefore(_)) => "running checks on the state before",
-            Self::Due(DueEffect::CheckAgain) => "running checks again",
+            Self::Due(DueEffect::CheckAgain | DueEffect::CheckAtEnd) => "running checks again",
             Self::Due(DueEffect::MoveBranch) => "the branch of the results",
             Self::Due(DueEffect::Ask(_)) => "asking the model",
             Self::Mission => "MISSION.md",
@@ -74,6 +74,8 @@ pub(super) enum EffectResult {
     CheckedBefore(TaskId, Vec<CheckBefore>),
     /// The results of silent checks, after so many later tasks.
     CheckedAgain(u32, Vec<CheckResult>),
+    /// The results of what proved tasks on the state that all have left, the last of which was completed then.
+    CheckedAtEnd(Time, Vec<CheckResult>),
     Branch(BranchReport),
     /// `None` if the budget allowed no call after all.
     Asked(Option<Box<ModelOutcome>>),
@@ -461,7 +463,7 @@ impl PlanRun {
             EffectResult::Inspected(..) => "the workspace was looked at",
             EffectResult::Checked(..) => "checks ran",
             EffectResult::CheckedBefore(..) => "checks ran on the state before",
-            EffectResult::CheckedAgain(..) => "checks ran again",
+            EffectResult::CheckedAgain(..) | EffectResult::CheckedAtEnd(..) => "checks ran again",
             EffectResult::Branch(_) => "looked at the branch of the results",
             EffectResult::Asked(Some(_)) => "the model answered",
             _ => return Ok(()),

@@ -1,6 +1,7 @@
 //! Runs of checks that show what a result proves: on the state before a task's first attempt, on the result with the files that
 //! judge as they were, and on the state before with the tests that the result adds. They run in folders aside.
 
+mod final_checks;
 mod rerun_silent_checks;
 mod without_added_files;
 mod without_git;

@@ -147,6 +147,10 @@ impl PlanRun {
                 let (later, results) = runs.again().await?;
                 Ok(EffectResult::CheckedAgain(later, results))
             }),
+            DueEffect::CheckAtEnd => Box::pin(async move {
+                let (after, results) = runs.at_end().await?;
+                Ok(EffectResult::CheckedAtEnd(after, results))
+            }),
             DueEffect::MoveBranch => {
                 let (gathering, settled) = (view.gathering.clone(), view.status.settled());
                 let Some(gathering) = gathering else { return };

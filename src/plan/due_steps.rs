@@ -153,6 +153,8 @@ pub enum DueEffect {
     CheckBefore(TaskId),
     /// Run the checks of completed tasks again that said nothing.
     CheckAgain,
+    /// Run what proved tasks on the state that all tasks have left.
+    CheckAtEnd,
     /// Ask the language model.
     Ask(ModelQuestionKind),
     /// Move the results' branch to the accepted commit.
@@ -578,7 +580,10 @@ impl DueSearch<'_> {
             let beside = |q: &HumanQuestion| matches!(q.about, Budget(_) | DayBudget(_) | Model);
             let again = self.due.steps.contains(&DueEffect::CheckAgain.into());
             if plan.open_questions().all(beside) && !self.branch_behind() && !again {
-                self.finish();
+                match counts.failed == 0 && !plan.unconfirmed().1.is_empty() {
+                    true => self.due.step(DueEffect::CheckAtEnd),
+                    false => self.finish(),
+                }
             }
         } else {
             self.dispatch();

@@ -5,6 +5,7 @@ mod adopt_from_other_daemon;
 mod attempts;
 mod budget;
 mod carried_out_by_caller;
+mod final_checks;
 mod human_questions;
 mod imported_history;
 mod integration;

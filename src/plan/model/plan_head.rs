@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::*;
-use crate::plan::DayGrant;
+use crate::plan::{DayGrant, is_default};
 
 /// Characters of a goal's first line that are the name of its plan.
 const NAME: usize = 80;
@@ -93,6 +93,15 @@ impl SilentChecks {
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
+}
+
+/// What is known of the checks of completed tasks on the state that all tasks have left.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FinalChecks {
+    /// When the last task was completed before they ran.
+    pub after: Time,
+    /// The tasks that were opened again because a check failed then.
+    pub reopened: Vec<TaskId>,
 }
 
 /// A change that was made under its caller's key, with its answer.
@@ -199,6 +208,8 @@ pub struct PlanHead {
     /// Completed tasks with checks that ran no test.
     #[serde(default, skip_serializing_if = "SilentChecks::is_empty")]
     pub silent: Box<SilentChecks>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub final_checks: Box<FinalChecks>,
     /// The last file among the reports that belonged to no command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stray_file: Option<Box<StrayFile>>,
