@@ -1,7 +1,7 @@
 //! A folder aside in which checks run on trees of git, and the trees that are made for that: a result with the files that judge
 //! as they were, and the state before with the tests that a result adds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -146,6 +146,13 @@ impl CheckFolder {
     /// # Errors
     /// As [`Git::bytes`].
     pub async fn lay_out(&self, tree: &str) -> Result<()> {
+        // Git writes no file again that is the same in both trees, even where attributes have it look otherwise.
+        let attributes = [tree, "--", ":(glob)**/.gitattributes"];
+        let changed = "diff-index --cached --name-only";
+        if !self.git.bytes(changed, &attributes).await?.is_empty() {
+            self.git.bytes("read-tree --empty", &[]).await?;
+            self.clean().await?;
+        }
         self.git.bytes("read-tree --reset -u", &[tree]).await?;
         self.clean().await
     }
@@ -203,12 +210,13 @@ impl CheckFolder {
         let all_changes = tree_changes(&self.git, trees).await?;
         changes.is_empty = all_changes.is_empty();
         let named = self.named_in_tests(trees[0], &all_changes, &all).await?;
+        let hiding = self.hiding(trees[0], &all_changes, &all).await?;
         let (mut links, mut in_place) = (Vec::new(), Vec::new());
         for change in &all_changes {
             let (path, is_new) = (&change.path, change.status == "A");
-            let is_judge = all.judges(path)
-                || all.configures(path)
-                || change.modes[0] == EXECUTABLE && all.runs(path);
+            let stands_in = all.configures(path) || hiding.contains(path);
+            let is_judge =
+                all.judges(path) || stands_in || change.modes[0] == EXECUTABLE && all.runs(path);
             if inline_tests::may_have_tests(path) {
                 // The checks run with judging files as they were.
                 if !is_new && !is_judge {
@@ -222,11 +230,12 @@ impl CheckFolder {
             if all.runs_in_place(path) {
                 in_place.push(path.as_str());
             }
-            if is_judge && is_new && !all.configures(path) {
+            if is_judge && is_new && !stands_in {
                 changes.added.push(TreeFile::of(change, 1));
                 continue;
             }
             let of_tests = is_judge
+                || JudgingFiles::configures_linters(path)
                 || all.is_manifest(path) && self.of_tests(trees, change, &all).await?
                 || !is_new
                     && (JudgingFiles::is_data_of_tests(path) || named.contains(file_name(path)));
@@ -257,7 +266,9 @@ impl CheckFolder {
     pub async fn rewritten(&self, files: &JudgingFiles) -> Result<String> {
         let said = self.git.bytes("ls-files --modified -z", &[]).await?;
         let said = String::from_utf8_lossy(&said);
-        let is_judge = |path: &&str| files.judges(path) || files.configures(path);
+        let is_judge = |path: &&str| {
+            (files.judges(path) || files.configures(path)) && !JudgingFiles::is_cache(path)
+        };
         let judges: BTreeSet<&str> = said.split('\0').filter(is_judge).collect();
         Ok(joined(judges, ", "))
     }
@@ -301,6 +312,36 @@ impl CheckFolder {
             Err(GitError::TooMuch { .. }) => Ok(true),
             found => found,
         }
+    }
+
+    /// Returns the new files that are loaded instead of a judging file of the state before, by their names.
+    async fn hiding(
+        &self,
+        tree: &str,
+        changes: &[TreeChange],
+        files: &JudgingFiles,
+    ) -> Result<BTreeSet<String>> {
+        let mut hidden = BTreeMap::<String, Vec<&String>>::new();
+        for change in changes.iter().filter(|change| change.status == "A") {
+            for file in JudgingFiles::hidden_by(&change.path) {
+                if files.judges(&file) {
+                    hidden.entry(file).or_default().push(&change.path);
+                }
+            }
+        }
+        let all: Vec<String> = hidden.keys().map(|path| literal(path)).collect();
+        let mut found = BTreeSet::new();
+        for names in all.chunks(NAMES) {
+            let mut words = vec![tree, "--"];
+            words.extend(names.iter().map(String::as_str));
+            let there = self
+                .git
+                .names("ls-tree -r -z --name-only --full-tree", &words)
+                .await?;
+            let by = there.iter().filter_map(|path| hidden.get(path)).flatten();
+            found.extend(by.map(|path| (*path).clone()));
+        }
+        Ok(found)
     }
 
     /// Returns the names of changed files of data that judging files of the state before name.

@@ -31,6 +31,26 @@ patterns! {
     DOCUMENTATION = r"^\s*//[/!](.*)$";
 }
 
+/// What makes tests say something else without a change of their text: assertions of one's own, a macro of which nothing becomes,
+/// and what a runner does not load, or what it loads instead.
+static TURNING_OFF: LazyLock<[[Regex; 2]; 3]> = LazyLock::new(|| {
+    let languages = [
+        [
+            r"\.rs$",
+            r"macro_rules!\s*(debug_)?(assert|panic|matches)\w*|:tt\s*\)\s*[*+]?\s*\)?\s*=>\s*[\{\(]\s*[\}\)]",
+        ],
+        [
+            r"\.py$",
+            r"(?m)^\s*def load_tests\b|\bload_tests\s*=|^del |\b__test__\s*=",
+        ],
+        [
+            r"\.[cm]?[jt]sx?$",
+            r"(?m)^\s*(globalThis\.|global\.)?(test|it|describe|expect|suite)\s*=[^=>]",
+        ],
+    ];
+    languages.map(|texts| texts.map(|text| Regex::new(text).expect("a pattern")))
+});
+
 /// How the tests of languages look: their files, what makes a function a test (nothing if its name does), the line that begins a
 /// test, with its name, what skips it, above it, around it or among its lines, and what a module or a class of tests begins
 /// with. Go has its tests in files of their own.
@@ -140,6 +160,30 @@ pub fn lost<'a>(old: &'a [Source], new: &'a [Source]) -> String {
             Some(_) => continue,
         };
         lost.entry(kind).or_default().push(test.name);
+    }
+    let turning_off = |files: &'a [Source]| -> Vec<&'a str> {
+        let of = |(path, text): &'a Source| {
+            let of_language = TURNING_OFF
+                .iter()
+                .filter(move |[files, _]| files.is_match(path));
+            of_language.flat_map(|[_, pattern]| pattern.find_iter(text))
+        };
+        files
+            .iter()
+            .flat_map(of)
+            .map(|found| found.as_str().trim())
+            .collect()
+    };
+    let before = turning_off(old);
+    let mut now = turning_off(new);
+    before.iter().for_each(|was| {
+        if let Some(at) = now.iter().position(|is| is == was) {
+            now.remove(at);
+        }
+    });
+    if !now.is_empty() {
+        let now = now.into_iter().map(|found| format!("`{found}`")).collect();
+        lost.insert("turns tests off with", now);
     }
     let list = |names: &[String]| one_line(&names.join(", "), NAMES);
     let said = lost.iter();
@@ -308,6 +352,11 @@ mod tests {
             skips adds, well | a.ts | it( | it.skip(
             skips adds, well | a.ts | it( | xit(
             changes adds, well | a.ts | toBe(3) | toBe(4)
+            turns tests off with `macro_rules! assert_eq` | a.rs | fn add() {} | fn add() {}\nmacro_rules! assert_eq { ($a:expr, $b:expr) => {} }
+            turns tests off with `:tt)*) => {}` | a.rs | fn add() {} | fn add() {}\nmacro_rules! keep { ($($t:tt)*) => {} }
+            turns tests off with `def load_tests` | a.py | def add | def load_tests(a, b, c): pass\ndef add
+            turns tests off with `del` | a.py | 3)\n | 3)\n\ndel T\n
+            turns tests off with `it =` | a.ts | if (import | it = () => {}\nif (import
             - | a.txt | toBe(3) | -"#;
         for [said, path, from, to] in rows(table) {
             let text = match path.as_str() {

@@ -9,13 +9,19 @@ use crate::plan::test_commands::patterns;
 
 patterns! {
     /// Files that judge: those in folders of such names, and files of such names in any folder.
-    FILES = r"(?is)(^|/)((tests?|__tests__|test[_-]?data|__snapshots__|__mocks__|\.github|\.gitlab|\.circleci|\.?ci)/.*|test(|[^/i][^/]*|i|i[^/n][^/]*|in|in[^/g][^/]*)\.py|[^/]*_test\.(py|go|rs|exs|rb|dart|c|cc|cpp)|tests?\.(py|rs|sh)|[^/]*_tests\.rs|([^/]*[._-])?(test|spec)\.[cm]?[jt]sx?|test-[^/]*\.[cm]?[jt]s|[^/]*_spec\.(rb|lua|js|ts)|specs?/.*\.(rb|py|lua|php|[cm]?[jt]sx?)|(?-i:[^/]*Tests?\.(java|kt|cs|swift|scala|groovy)|[^/]*Spec\.(scala|groovy|kt))|[^/]*\.(snap|golden)|\.gitlab-ci\.yml|Jenkinsfile|azure-pipelines\.yml)$";
+    FILES = r"(?is)(^|/)((tests?|__tests__|test[_-]?data|__snapshots__|__mocks__|\.github|\.gitlab|\.circleci|\.?ci)/.*|test(|[^/i][^/]*|i|i[^/n][^/]*|in|in[^/g][^/]*)\.py|[^/]*_test\.(py|go|rs|exs|rb|dart|c|cc|cpp|sh)|test[_-][^/]*\.(c|cc|cpp|sh|pl|rb|lua|php)|[^/]*\.bats|t/.*\.t|tests?\.(py|rs|sh)|[^/]*_tests\.rs|([^/]*[._-])?(test|spec)\.[cm]?[jt]sx?|test-[^/]*\.[cm]?[jt]s|[^/]*_spec\.(rb|lua|js|ts)|specs?/.*\.(rb|py|lua|php|[cm]?[jt]sx?)|(?-i:[^/]*Tests?\.(java|kt|cs|swift|scala|groovy)|[^/]*Spec\.(scala|groovy|kt))|[^/]*\.(snap|golden)|\.gitlab-ci\.yml|Jenkinsfile|azure-pipelines\.yml)$";
     /// Files of which it is not known by their paths whether they judge: what tests compare with, or what the product reads.
     DATA = r"(?is)(^|/)(specs?|(__)?fixtures?(__)?|goldens?|expected)/.*$";
     /// Files that are not data.
     SOURCES = r"(?is)\.([a-z]*sh|rs|py|[cm]?[jt]sx?|go|java|kts?|c|h|cc|cpp|hpp|cs|rb|php|swift|scala|lua|pl|html|css|vue|svelte|md)$";
     /// Files that configure only tests, or that a test runner loads before all others.
-    CONFIGURATION = r"(?is)(^|/)(conftest\.py|pytest\.ini|pytest\.toml|(site|user)customize(\.py|/.*)|[^/]*\.(dist|egg)-info/.*|[^/]*\.pth|\.cargo/config(\.toml)?|(jest|vitest)\.(config|workspace)\.[cm]?[jt]s(on)?|\.mocharc\.[a-z]+|(unittest|pytest|_pytest)(\.py|/.*)|node_modules/.*)$";
+    CONFIGURATION = r"(?is)(^|/)(\.gitattributes|conftest\.py|pytest\.ini|pytest\.toml|(site|user)customize(\.py|/.*)|[^/]*\.(dist|egg)-info/.*|[^/]*\.pth|\.cargo/config(\.toml)?|(jest|vitest)\.(config|workspace)\.[cm]?[jt]s(on)?|\.mocharc\.[a-z]+|(unittest|pytest|_pytest)(\.py|/.*)|node_modules/.*)$";
+    /// What runners make of sources and tests, and take for these where it is there.
+    CACHES = r"(?is)(^|/)(__pycache__/.*|[^/]*\.py[co]|target/(debug|release)/.*)$";
+    /// Files that configure formatters and linters.
+    LINTERS = r"(?is)(^|/)(\.?(rustfmt|clippy|ruff|taplo)\.toml|\.(eslint|prettier|stylelint|pylint|jshint|shellcheck)(rc|ignore)([._][^/]*)?|(eslint|prettier|stylelint)\.config\.[cm]?[jt]s|\.?(flake8|pylintrc|mypy\.ini|pyrightconfig\.json|golangci\.[a-z]+|editorconfig|rubocop\.yml)|biome\.jsonc?|\.clang-(format|tidy)|tsconfig(\.[^/]*)?\.json)$";
+    /// Programs that make files, and what they are given besides the names of these.
+    MAKERS = r"^(.*/)?g?make$";
     /// Files of which a part may configure tests.
     MANIFESTS = r"(?is)(^|/)(package\.json|pyproject\.toml|setup\.(cfg|py)|tox\.ini|Cargo\.toml|(GNU)?makefile|[^/]*\.mk|build\.gradle(\.kts)?|go\.(mod|work)|composer\.json|\.npmrc|\.yarnrc(\.yml)?|bunfig\.toml|rust-toolchain(\.toml)?|\.config/nextest\.toml|vite\.config\.[cm]?[jt]s|\.babelrc|babel\.config\.[a-z]+)$";
     /// Shells, whose scripts hardly ever are what is checked, and other programs that run a script.
@@ -30,6 +36,9 @@ patterns! {
     /// The option of a shell that a line comes with.
     LINE = "^-[a-z]*c$";
 }
+
+/// The endings of files that are loaded by a name without them.
+const MODULES: [&str; 7] = [".py", ".js", ".cjs", ".mjs", ".ts", ".tsx", ".rb"];
 
 /// What ends a command in a line for a shell.
 const ENDS: [char; 8] = [';', '&', '|', '(', ')', '{', '`', '\n'];
@@ -51,6 +60,8 @@ struct NamedFiles {
     scripts: Vec<String>,
     /// Those that they name with the path of the workspace, so that none but the one there runs.
     absolute: Vec<String>,
+    /// What they have made, where it is not there.
+    targets: Vec<String>,
     /// All other words, but for programs that only read: those that name an executable file may run it.
     words: Vec<String>,
 }
@@ -103,9 +114,34 @@ impl JudgingFiles {
         self.named.words.iter().any(|named| named == word)
     }
 
-    /// Returns whether a file only configures tests.
+    /// Returns whether a file only configures tests, or would stand in for what a check makes.
     pub fn configures(&self, path: &str) -> bool {
-        CONFIGURATION.is_match(path) && !self.may_change(path)
+        let made = || self.named.targets.iter().any(|target| target == path);
+        let is_one = CONFIGURATION.is_match(path) || Self::is_cache(path) || made();
+        is_one && !self.may_change(path)
+    }
+
+    /// Returns whether a file was made of sources or tests, and is made anew where they run.
+    pub fn is_cache(path: &str) -> bool {
+        CACHES.is_match(path)
+    }
+
+    /// Returns whether a file configures formatters or linters, which only checks of these read.
+    pub fn configures_linters(path: &str) -> bool {
+        LINTERS.is_match(path)
+    }
+
+    /// Returns the files that programs find where a new file is: a module of Python or a script that they would load, had it not
+    /// the same name.
+    pub fn hidden_by(path: &str) -> Vec<String> {
+        let folders = path.match_indices('/').map(|(at, _)| &path[..at]);
+        let stem = path
+            .rsplit_once('.')
+            .map(|(stem, _)| stem)
+            .filter(|stem| !stem.ends_with('/'));
+        let stems = folders.chain([stem.unwrap_or(path)]);
+        let files = stems.flat_map(|stem| MODULES.map(|end| format!("{stem}{end}")));
+        files.filter(|file| file != path).collect()
     }
 
     /// Returns whether a part of a file may configure tests.
@@ -210,6 +246,13 @@ impl NamedFiles {
                     path => self.scripts.extend(path),
                 }
             }
+        }
+        if MAKERS.is_match(program) {
+            let words = words[1..]
+                .iter()
+                .filter(|word| !word.starts_with('-') && !word.contains('='));
+            let targets = words.flat_map(|word| [(*word).to_owned(), joined(folder, word)]);
+            self.targets.extend(targets);
         }
         if !READERS.is_match(program) {
             let named = words.iter();

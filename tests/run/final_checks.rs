@@ -69,7 +69,10 @@ fn task_that_a_later_one_undoes_is_opened_again() {
         }
         has(
             scene.works("log"),
-            ["task 1: check `file long.txt, lines: 2` fails", "task 1: opened again"],
+            [
+                "task 1: check `file long.txt, lines: 2` fails",
+                "task 1: opened again",
+            ],
         );
     }
 }
