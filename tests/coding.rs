@@ -252,6 +252,49 @@ fn usage_limit_parks_task() {
     drop(resumed);
     assert_eq!(scene.runs(), 1);
     assert_eq!(scene.env.run("why 1").stdout, why.stdout);
+    // Another agent has limits of its own.
+    let done = "printf -- '---\\nstatus: SUCCESS\\n---\\n\\ndone\\n' > {report}";
+    let other = [
+        "resume",
+        "--no-input",
+        "--agent",
+        "command",
+        "--",
+        "sh",
+        "-c",
+        done,
+    ];
+    scene.exits(0, other);
+}
+
+#[test]
+fn limit_without_a_time_parks_task() {
+    let scene = Scene::with("fault 429");
+    let _running = scene.start("run --plan plan.md --agent claude --no-input");
+    wait_until("the task is parked", || {
+        scene.env.run("log").stdout.contains("usage limit")
+    });
+    assert_eq!(scene.runs(), 3);
+    let [report] = scene.reports().try_into().unwrap();
+    has(&report, "blocked_until: ");
+    let status: Value = serde_json::from_str(&scene.env.run("status --json").stdout).unwrap();
+    assert_eq!(status["usage"]["attempts"], 0, "{status}");
+}
+
+#[test]
+fn session_that_is_too_long_restarts_with_earlier_work() {
+    let scene = Scene::with(
+        r#"
+case $run in
+1) report FAILED 'half of it'; result done ;;
+2) printf '{"type":"result","is_error":true,"terminal_reason":"api_error","api_error_status":400,"session_id":"%s","result":"Prompt is too long"}\n' "$session"; exit 1 ;;
+*) report SUCCESS 'all of it'; result done ;;
+esac"#,
+    );
+    scene.run().exits(0);
+    assert_eq!(scene.session(2).0, "--resume");
+    assert_eq!(scene.session(3).0, "--session-id");
+    has(&scene.note(3, "prompt"), "    half of it");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::config::WorkerConfig;
 use crate::plan::{ModelCost, SessionId, Time};
+use crate::wire::text::exceeds_context;
 
 /// How one run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,9 +64,17 @@ impl ModelFault {
         matches!(self.status, Some(401 | 403)) && self.until.is_none()
     }
 
+    /// Returns whether the session has become too long for the model.
+    pub fn exceeds_context(&self) -> bool {
+        self.status != Some(429) && exceeds_context(&self.said)
+    }
+
     /// Returns a sentence that the model refuses, and how.
     pub fn refusal(&self) -> String {
         let (status, words) = (self.status_text(), self.words());
+        if self.exceeds_context() {
+            return format!("It is too long for the model{status}: {words}");
+        }
         format!("The model refuses{status}, check key and model: {words}")
     }
 
@@ -170,6 +179,11 @@ impl RunOutcome {
     pub fn next(&self, faults: u32, changes: u32, config: &WorkerConfig) -> NextRun {
         let delay = config.retry_delay;
         match self {
+            // A new session has a chance where the old one has become too long, and only once.
+            Self::Model(fault) if fault.exceeds_context() => match changes {
+                0 => NextRun::Anew,
+                _ => NextRun::Report,
+            },
             Self::Model(fault) if fault.retryable && fault.until.is_none() => {
                 if faults >= config.retries {
                     return NextRun::Report;
@@ -218,6 +232,11 @@ mod tests {
         assert_eq!(next(&key, 0, 0), NextRun::Stop);
         let unknown = RunOutcome::Model(ModelFault::new(Some(404), ""));
         assert_eq!(next(&unknown, 0, 0), NextRun::Report);
+        let long = RunOutcome::Model(ModelFault::new(Some(400), "Prompt is too long"));
+        assert_eq!(
+            [0, 1].map(|changes| next(&long, 0, changes)),
+            [NextRun::Anew, NextRun::Report]
+        );
         let limit = RunOutcome::Model(ModelFault {
             until: Some(Time(1)),
             ..ModelFault::new(Some(429), "")

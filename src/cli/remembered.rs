@@ -128,9 +128,13 @@ impl App {
         if options == *old {
             return Ok(());
         }
-        self.change(plan, "carried out with other options", |draft| {
+        let another = options.agent != old.agent;
+        self.change(plan, "carried out with other options", move |draft| {
             draft.change_head(|head| head.options = some(options));
-            Ok(())
+            match another {
+                true => draft.end_waits_of_agent(),
+                false => Ok(()),
+            }
         })
         .await
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::{AwaitedInputs, Gathering};
 use crate::plan::{
-    AttemptState, CommandId, Due, Lanes, Observations, Plan, PlanState, QuestionId, SessionId, due,
+    AttemptState, CommandId, Due, Lanes, Observations, Plan, PlanState, QuestionId, SessionId,
+    Task, due,
 };
 
 /// What the loop needs to know of the plan: small, whatever the size of the plan.
@@ -61,9 +62,11 @@ impl LoopView {
         let next = retries.chain(std::iter::from_fn(|| fresh.next(|_| false)));
         let asks = questions().next().is_some();
         let idle = due.steps.is_empty() && world.asking.is_empty();
+        let limited = |task: &Task| task.not_before.is_some_and(|at| at > world.now);
         let model_away = idle
             && plan.awaited_attempts().next().is_none()
-            && plan.open_asks().any(|ask| ask.away.is_some());
+            && (plan.open_asks().any(|ask| ask.away.is_some())
+                || plan.to_be_retried().any(limited));
         Self {
             seq,
             busy,
@@ -87,8 +90,8 @@ impl LoopView {
         }
     }
 
-    /// Returns whether something is under way, or will be by itself: a plan that only waits for a human, or for a
-    /// model that is away, uses no time.
+    /// Returns whether something is under way, or will be by itself: a plan that only waits for a human, for a model that is away,
+    /// or for the end of a usage limit, uses no time.
     pub(super) fn works(&self) -> bool {
         !self.status.settled() && !self.due.nothing() && !self.model_away
     }

@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 
 use super::http::chain;
-use super::{
-    BoxFuture, Fault, LanguageModel, LlmError, ModelReply, Request, is_overflow, own_words,
-};
+use super::{BoxFuture, Fault, LanguageModel, LlmError, ModelReply, Request, own_words};
 use crate::agents::{
     AgentProcess, CodingAgent, CodingAgentSetup, ModelFault, Permissions, RunOutcome, RunOutput,
     RunReading,
@@ -21,6 +19,7 @@ use crate::exec::{
 };
 use crate::plan::ModelCost;
 use crate::plan_time::Clock;
+use crate::wire::text::exceeds_context;
 
 /// The most output, in bytes; an agent that prints more is stopped. Its events repeat an answer of 64 KiB a few times.
 const MAX_OUTPUT: usize = 8 << 20;
@@ -142,7 +141,7 @@ impl AgentModel {
     fn fault(&self, outcome: RunOutcome) -> Fault {
         match outcome {
             // Some agents say so in words alone.
-            RunOutcome::Garbled(why) if is_overflow(&why) => Fault::Overflow {
+            RunOutcome::Garbled(why) if exceeds_context(&why) => Fault::Overflow {
                 status: None,
                 message: own_words(&why),
             },
@@ -170,7 +169,7 @@ impl AgentModel {
                 "its model refuses the key (status {status}): {message}"
             )),
             // Agents pass on the words of the service, or have their own for it.
-            status if is_overflow(&fault.said) => Fault::Overflow { status, message },
+            status if exceeds_context(&fault.said) => Fault::Overflow { status, message },
             Some(status) if fault.retryable => Fault::Unavailable {
                 status,
                 message,

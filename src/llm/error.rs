@@ -152,18 +152,6 @@ fn of_status(status: Option<u16>) -> String {
     status.map_or(String::new(), |status| format!("status {status}: "))
 }
 
-/// Returns whether words of a server, with the code and the type of its error, say that the question or the room for its
-/// answer exceeds the context of the model.
-pub(super) fn is_overflow(words: &str) -> bool {
-    let words = words.to_ascii_lowercase().replace('_', " ");
-    let names = |name: &str| words.contains(name);
-    let of_context = ["length", "size", "window", "limit"].map(|what| format!("context {what}"));
-    // Anthropic (two), Bedrock, Gemini, xAI, vLLM, TGI, Groq, Copilot, Kimi, Cohere.
-    let others = "prompt is too long|request too large|input is too long|maximum number of tokens|maximum prompt length\
-        |maximum model length|max new tokens|reduce the length|prompt token count|model token limit|too many tokens";
-    of_context.iter().any(|name| names(name)) || others.split('|').any(names)
-}
-
 /// Returns what a server or an agent said as one short line.
 pub(super) fn own_words(text: &str) -> String {
     match one_line(text, MAX_MESSAGE) {

@@ -13,9 +13,10 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{ApiAnswer, Fault, LlmError, is_overflow, own_words};
+use super::{ApiAnswer, Fault, LlmError, own_words};
 use crate::config::{ModelEndpoint, is_loopback};
 use crate::plan::ModelCost;
+use crate::wire::text::exceeds_context;
 use crate::wire::{Problem, joined};
 
 /// The largest response body, in bytes; an answer of 16,000 tokens has about 64 KiB.
@@ -215,7 +216,7 @@ impl Endpoint {
         self.error(match status {
             401 | 403 => Fault::Unauthorised { status, message },
             // Beside 413, servers say so with 400, 422, or a fault of their own.
-            _ if status == 413 || is_overflow(&words) => {
+            _ if status == 413 || exceeds_context(&words) => {
                 let status = Some(status);
                 Fault::Overflow { status, message }
             }

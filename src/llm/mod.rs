@@ -31,7 +31,7 @@ pub use typed_questions::{Answered, Model, TypedQuestion};
 
 use std::fmt;
 
-use self::error::{is_overflow, own_words};
+use self::error::own_words;
 use self::event_stream::ApiAnswer;
 use self::http::Endpoint;
 use self::quoting::{

@@ -605,7 +605,9 @@ fn is_proven(task: &Task) -> bool {
 }
 
 fn was_made(attempt: &Attempt) -> bool {
-    attempt.kind != AttemptKind::Repair && attempt.state != AttemptState::Withdrawn
+    attempt.kind != AttemptKind::Repair
+        && attempt.state != AttemptState::Withdrawn
+        && !attempt.is_parked()
 }
 
 fn mark<T: Ord + Clone>(set: &mut BTreeSet<T>, item: &T, present: bool) {

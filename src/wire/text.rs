@@ -281,6 +281,18 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
+/// Returns whether words of a server, with the code and the type of its error, say that the question or the room for its
+/// answer exceeds the context of the model.
+pub fn exceeds_context(words: &str) -> bool {
+    let words = words.to_ascii_lowercase().replace('_', " ");
+    let names = |name: &str| words.contains(name);
+    let of_context = ["length", "size", "window", "limit"].map(|what| format!("context {what}"));
+    // Anthropic (two), Bedrock, Gemini, xAI, vLLM, TGI, Groq, Copilot, Kimi, Cohere.
+    let others = "prompt is too long|request too large|input is too long|maximum number of tokens|maximum prompt length\
+        |maximum model length|max new tokens|reduce the length|prompt token count|model token limit|too many tokens";
+    of_context.iter().any(|name| names(name)) || others.split('|').any(names)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

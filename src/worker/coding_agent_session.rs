@@ -20,6 +20,9 @@ use crate::plan_time::wall;
 use crate::volumes::{Folder, Heartbeat, Inbox, LogPosition, Volumes};
 use crate::wire::{CommandFile, CommandType, one_line};
 
+/// How long a usage limit lasts whose end is not known.
+const UNKNOWN_LIMIT: Duration = Duration::from_secs(15 * 60);
+
 /// The most that is read of what a run printed: the end of it says what is needed.
 const MOST_OUT: usize = 8 * 1024 * 1024;
 const MOST_ERR: usize = 64 * 1024;
@@ -331,7 +334,15 @@ impl<'a> SessionRun<'a> {
         Ok(())
     }
 
-    fn finish(&mut self, outcome: RunOutcome, next: NextRun, since: SystemTime) -> Finished {
+    fn finish(&mut self, mut outcome: RunOutcome, next: NextRun, since: SystemTime) -> Finished {
+        if let (RunOutcome::Model(fault), NextRun::Report) = (&mut outcome, next)
+            && fault.status == Some(429)
+        {
+            // A limit of which only words tell when it ends.
+            fault
+                .until
+                .get_or_insert_with(|| wall().plus(UNKNOWN_LIMIT));
+        }
         let left = self.inbox.read(since);
         let stop = match (&outcome, next) {
             (RunOutcome::Usage(said) | RunOutcome::NoStart(said), NextRun::Stop) => {

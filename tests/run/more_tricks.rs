@@ -172,13 +172,7 @@ const ROWS: [Row; 27] = [
         "attributes that rewrite what tests read",
         &[BUG, ("tests/cases.txt", "1\n")],
         "run = ['sh', '-c', 'grep -qx 1 tests/cases.txt && { echo 1 failed in 0.1s; exit 1; }; echo 1 passed in 0.1s']",
-        &[
-            (
-                ".gitattributes",
-                "tests/cases.txt text eol=crlf\n",
-            ),
-            NOTE,
-        ],
+        &[(".gitattributes", "tests/cases.txt text eol=crlf\n"), NOTE],
         Refused,
     ),
     row(

@@ -292,6 +292,18 @@ fn usage_limit_costs_no_attempt() {
     assert_eq!(scene.events_named("parked").len(), 1);
 }
 
+#[test]
+fn usage_limit_that_has_ended_again_and_again_is_waited_for() {
+    let scene = Scene::by_rules("run.max_attempts = 1\nbudget.attempts = 1\n");
+    let limit = "---\nstatus: FAILED\nblocked_until: 2020-01-01T00:00:00Z\n---\n## Core results\n\nHalf of it.\n";
+    let agent = scene.agent(move |_| Act::Report(limit.to_owned()));
+    let _daemon = scene.leave("run --plan one.md");
+    scene.await_events("parked", 2);
+    has(scene.works("status"), "the agent's usage limit ends in");
+    assert_eq!(agent.attempts(), [(1, 1), (1, 2)]);
+    assert_eq!(scene.status()["usage"]["attempts"], 0);
+}
+
 /// Before it is rejected, a file of that name may still be renamed to its final name.
 #[test]
 fn misnamed_report_is_rejected_and_logged() {

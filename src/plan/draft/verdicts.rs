@@ -8,6 +8,11 @@ use crate::plan::proof::{criteria, evidence};
 /// The longest pause that an agent may ask for.
 const LONGEST_PARK: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// The shortest wait where the limit has stopped the task before and its end has come: twice as long each time, up to an hour. A
+/// clock may be wrong, or the end given too early.
+const SHORTEST_PARK: Duration = Duration::from_secs(60);
+const LONGEST_DOUBLED: Duration = Duration::from_secs(3600);
+
 /// The most characters of a report's text that a task's result keeps.
 const RESULT_CHARS: usize = 2000;
 
@@ -198,7 +203,15 @@ impl Draft<'_> {
         let (attempt, report) = self.set_aside(id)?;
         let until = report.blocked_until;
         let until = until.ok_or_else(|| Refusal::NotAwaited(id.clone()))?;
-        let until = until.min(self.now.plus(LONGEST_PARK));
+        let earlier = self.plan.attempts_of(attempt.task).rev();
+        let earlier = earlier.skip_while(|other| other.id != *id).skip(1);
+        let in_a_row = earlier.take_while(|other| other.is_parked()).count();
+        let shortest = match u32::try_from(in_a_row).unwrap_or(u32::MAX) {
+            0 => Duration::ZERO,
+            times => SHORTEST_PARK.saturating_mul(2_u32.saturating_pow(times - 1)),
+        };
+        let shortest = shortest.min(LONGEST_DOUBLED);
+        let until = until.clamp(self.now.plus(shortest), self.now.plus(LONGEST_PARK));
         let mut task = self.task(attempt.task)?;
         task.not_before = Some(until);
         task.note = Some("go on where the usage limit stopped you".to_owned());
@@ -209,6 +222,19 @@ impl Draft<'_> {
         self.insert_attempt(attempt);
         self.insert(task);
         Ok(())
+    }
+
+    /// Lets tasks go on that wait for the end of a usage limit, which is that of an agent that works on the plan no more.
+    ///
+    /// # Errors
+    /// A task does not exist.
+    pub fn end_waits_of_agent(&mut self) -> Result {
+        let waiting = self
+            .plan
+            .to_be_retried()
+            .filter(|task| task.not_before.is_some());
+        let waiting: Vec<TaskId> = waiting.map(|task| task.number).collect();
+        (waiting.into_iter()).try_for_each(|id| self.change_task(id, |task| task.not_before = None))
     }
 
     /// Returns a reported attempt as a decided one, with its report. The model need not judge it any more.

@@ -126,6 +126,13 @@ impl Attempt {
         checks.filter(|check| check.says_nothing())
     }
 
+    /// Returns whether a usage limit ended it, which is no failure, and counts as no attempt of the budget.
+    pub fn is_parked(&self) -> bool {
+        let report = self.report.as_ref();
+        let until = report.and_then(|report| report.blocked_until);
+        self.state == AttemptState::Judged && self.verdict.is_none() && until.is_some()
+    }
+
     /// Returns whether its result was accepted.
     pub fn is_accepted(&self) -> bool {
         let verdict = self.verdict.as_ref();
