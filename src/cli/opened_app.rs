@@ -115,6 +115,11 @@ impl App {
     /// It leads to no folder.
     pub fn of(config: Config, environment: Environment, program: ProgramName) -> Result<Self> {
         let volumes = Volumes::at(&config.root())?;
+        // Notes and commands name the folder, as text.
+        if volumes.root().to_str().is_none() {
+            let error = anyhow!("the path `{}` is not UTF-8", volumes.root().display());
+            return Err(Failure::usage(error).hint("give the folder another name"));
+        }
         let place = StorePlace::configured(&config.store, volumes.database(), &environment);
         Ok(Self {
             place: place.map_err(Failure::usage)?,

@@ -232,6 +232,17 @@ impl Volumes {
         move_new(&pending, &self.command(Folder::CommandsProcessed, id)).cannot("take", &pending)
     }
 
+    /// Takes a command from the unclaimed ones that was answered: an agent may have left it there. May be called again.
+    ///
+    /// # Errors
+    /// The error of the file system; another agent may then find it.
+    pub fn answered(&self, id: &CommandId) -> Result<()> {
+        for volumes in self.everywhere() {
+            unless(io::ErrorKind::NotFound, volumes.claim(id))?;
+        }
+        Ok(())
+    }
+
     /// Returns a claimed command to the unclaimed ones.
     ///
     /// # Errors

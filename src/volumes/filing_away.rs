@@ -9,6 +9,7 @@ use super::{
     move_new, numbered, replace, unless,
 };
 use crate::plan::{AppliedReport, CommandId, QuestionId};
+use crate::wire::report_file::command_of;
 use parking_lot::Mutex;
 
 /// This lock is held while a report is rejected.
@@ -35,13 +36,17 @@ impl From<AppliedReport> for ReportDisposition {
 }
 
 impl Volumes {
-    /// Moves a report out of `reports/pending`, under its own name or a numbered one. The report is never opened; a report that
-    /// no longer exists is fine.
+    /// Moves a report out of `reports/pending`, under its own name or a numbered one, and takes its command from those that no agent
+    /// has claimed: its agent may have left it there, and another one would do the work again. The report is never opened; a report
+    /// that no longer exists is fine.
     ///
     /// # Errors
     /// The error of the file system; the report has then not moved.
     pub fn file_report(&self, name: &str, filing: &ReportDisposition) -> Result<()> {
         let path = self.path(Folder::ReportsPending).join(plain(name)?);
+        if let Some(id) = command_of(name) {
+            self.answered(&id)?;
+        }
         let folder = match filing {
             ReportDisposition::Processed => Folder::ReportsProcessed,
             ReportDisposition::Stale => Folder::ReportsStale,

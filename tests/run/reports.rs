@@ -222,8 +222,8 @@ fn report_written_in_place_is_read_once() {
     assert_eq!(agent.attempts(), [(1, 1)]);
     assert_eq!(scene.status()["tasks"][0]["result"], "word by word");
     assert!(scene.events_named("rejected").is_empty());
-    let expected = [format!("{}.md", agent.seen()[0].id)];
-    assert_eq!(scene.names("commands/pending"), expected);
+    // No other agent is to find the command that its agent has left there.
+    wait_until("the command is gone", || scene.pending().is_empty());
 }
 
 #[test]
@@ -302,6 +302,50 @@ fn usage_limit_that_has_ended_again_and_again_is_waited_for() {
     has(scene.works("status"), "the agent's usage limit ends in");
     assert_eq!(agent.attempts(), [(1, 1), (1, 2)]);
     assert_eq!(scene.status()["usage"]["attempts"], 0);
+}
+
+/// An agent that works with files may leave its command where it is, and another agent may come.
+#[test]
+fn command_that_was_answered_or_asked_for_again_is_no_more_in_the_way() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave("run --plan chain.md");
+    let first = scene.await_attempt(1);
+    let alone = |command: &str| {
+        wait_until("the other commands are gone", || {
+            let ids: Vec<String> = scene.pending().into_iter().map(|it| it.id).collect();
+            ids == [command]
+        });
+    };
+    let another = |known: &[&Command]| {
+        let is_new = |it: &Command| known.iter().all(|known| known.id != it.id);
+        scene.await_command("it is asked for again", is_new)
+    };
+    scene.submit(&first.id, "---\nstatus: done?\n---\n");
+    let second = another(&[&first]);
+    alone(&second.id);
+    // Somebody mends the file that was rejected, in vain, under the name that it had.
+    scene.submit(&first.id, "---\nstatus: well\n---\n");
+    let third = another(&[&first, &second]);
+    alone(&third.id);
+    scene.succeed(&third, "done");
+    let next = scene.await_command("task 2", |command| command.task() == 2);
+    alone(&next.id);
+}
+
+#[test]
+fn report_that_was_mended_after_its_repair_was_judged_counts_no_more() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave("run --plan one.md");
+    let first = scene.take_any();
+    scene.submit(&first.id, "---\nstatus: done?\n---\n");
+    let repair = scene.take_any();
+    scene.fail(&repair, "nothing works");
+    let second = scene.await_attempt(2);
+    scene.succeed(&first, "done");
+    scene.await_name("reports/stale", &format!("report-{}.md", first.id));
+    scene.succeed(&second, "all of it");
+    scene.await_status("completed");
+    assert_eq!(scene.events_named("stale").len(), 1);
 }
 
 /// Before it is rejected, a file of that name may still be renamed to its final name.

@@ -77,6 +77,8 @@ impl Draft<'_> {
         };
         if let Some(mut garbled) = before.clone().filter(|_| repair) {
             garbled.state = AttemptState::Garbled;
+            // The bad report may have come for the command before it, and this one still waits for an agent.
+            garbled.recall |= garbled.kind == AttemptKind::Repair;
             attempt.rejections = garbled.rejections;
             attempt.tree.clone_from(&garbled.tree);
             attempt.beside.clone_from(&garbled.beside);
@@ -388,7 +390,11 @@ impl Draft<'_> {
                 || current.state == AttemptState::Open
                 || current.state.revivable()
         });
-        attempt.state.revivable() && !task.status.settled() && undecided
+        // What was asked for again was reported, and decided.
+        let repaired =
+            |other: &Attempt| other.number == attempt.number && other.state == AttemptState::Judged;
+        let repaired = self.plan.attempts_of(task.number).any(repaired);
+        attempt.state.revivable() && !task.status.settled() && undecided && !repaired
     }
 
     /// Makes an abandoned attempt the current one again, in place of its successor.

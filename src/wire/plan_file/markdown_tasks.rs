@@ -15,9 +15,20 @@ const FIELDS: &str = "name goal description expected_outcome constraints order w
 pub(super) const ATTRIBUTES: &str = "after assignee expected constraints checks produces may_change locks optional step \
                                      done skipped";
 
+/// What other tools and formats call `after`.
+const AFTER: &str = "blocked_by dependencies dependency depends depends_on needs prerequisite prerequisites requires waits_for";
+
 /// Reads a plan file. Tasks with problems are still returned, and their problems are collected.
 pub(super) fn read(text: &str, problems: &Problems) -> Result<PlanDraft, Problem> {
     let front = front_matter::split_any(text)?;
+    if let Some(line) = header_without_beginning(&front.body, front.body_line) {
+        let problem = Problem::at(
+            line,
+            1,
+            "this is a header, and no line `---` stands above it",
+        );
+        return Err(problem.with_hint("write `---` on the line above"));
+    }
     let header = front.as_document().map(|text| yaml_tree::read(&text));
     let header = header.transpose()?;
     let fields = header.as_ref();
@@ -88,6 +99,22 @@ fn bare_flag(line: &str) -> Option<(&str, &str, usize)> {
 pub(super) fn needs_escape(line: &str) -> bool {
     let text = line.trim_start_matches('\\');
     is_task(text) || attribute(text).is_some_and(|(key, ..)| known(key).is_some())
+}
+
+/// Returns the line of a field of a header above a line `---`, if a text begins with that.
+fn header_without_beginning(body: &str, first_line: usize) -> Option<usize> {
+    let mut lines = (first_line..)
+        .zip(body.lines())
+        .skip_while(|(_, line)| line.trim().is_empty());
+    let (first, line) = lines.next()?;
+    let (key, _) = line.split_once(':')?;
+    let is_field = FIELDS.split(' ').any(|field| field == key);
+    let mut rest = lines.take_while(|(_, line)| heading(line).is_none());
+    (is_field && rest.any(|(_, line)| line.trim_end() == "---")).then_some(first)
+}
+
+fn plain_key(key: &str) -> String {
+    key.to_ascii_lowercase().replace([' ', '-'], "_")
 }
 
 fn known(key: &str) -> Option<&'static str> {
@@ -177,14 +204,24 @@ impl Reader<'_> {
         let bare = || bare_flag(line).filter(|_| leading);
         match attribute(line).or_else(bare) {
             Some((key, value, at)) => match known(key) {
+                Some(key @ ("done" | "optional" | "skipped")) if !leading => {
+                    let message = format!("the attribute `{key}` stands behind the description");
+                    let hint =
+                        "move it up, below the heading; for text, write `\\` before the line";
+                    self.problems
+                        .add(Problem::at(number, 3, message).with_hint(hint));
+                }
                 Some(key) => {
                     self.write_attribute(key, value, number, line[..at].chars().count() + 1);
                 }
                 None if leading && self.looks_meant(key) => {
                     let problem =
                         Problem::at(number, 3, format!("unknown attribute {}", quote(key)));
-                    self.problems
-                        .add(problem.with_hint(suggestion(key, ATTRIBUTES.split(' '))));
+                    let hint = match AFTER.split(' ').any(|word| word == plain_key(key)) {
+                        true => "did you mean `after`?".to_owned(),
+                        false => suggestion(key, ATTRIBUTES.split(' ')),
+                    };
+                    self.problems.add(problem.with_hint(hint));
                     self.place = ReaderPosition::Attributes;
                 }
                 None => self.describe(line),
@@ -202,7 +239,9 @@ impl Reader<'_> {
     /// Returns whether an unknown key was meant as an attribute: it stands in a list with known ones, or is close to a known
     /// one.
     fn looks_meant(&self, key: &str) -> bool {
-        self.place == ReaderPosition::Attributes || nearest(key, ATTRIBUTES.split(' ')).is_some()
+        self.place == ReaderPosition::Attributes
+            || AFTER.split(' ').any(|word| word == plain_key(key))
+            || nearest(key, ATTRIBUTES.split(' ')).is_some()
     }
 
     fn write_attribute(&mut self, key: &'static str, value: &str, line: usize, column: usize) {

@@ -179,6 +179,20 @@ fn reads_plans_in_yaml_and_json() {
 }
 
 #[test]
+fn slips_that_would_change_the_plan_are_problems() {
+    let text = "## One\n\n- after: 2\n\nWrite three lines:\n\n- passed: so many\n- skipped: so many\n\n## Two\n\n- Depends on: One\n\nDo it.\n";
+    insta::assert_snapshot!(problems("plan.md", text), @r"
+    line 8, column 3: the attribute `skipped` stands behind the description / move it up, below the heading; for text, write `\` before the line
+    line 12, column 3: unknown attribute `Depends on` / did you mean `after`?
+    ");
+    let escaped = "## One\n\nWrite:\n\n\\- skipped: so many\n";
+    let description = &read(escaped).plan.tasks[0].description;
+    assert_eq!(description, "Write:\n\n- skipped: so many");
+    let header = "name: A\nworkspace: sub\n---\n\n## One\n\nDo it.\n";
+    insta::assert_snapshot!(problems("plan.md", header), @"line 1, column 1: this is a header, and no line `---` stands above it / write `---` on the line above");
+}
+
+#[test]
 fn plan_file_reports_all_problems() {
     let text = "---\ngoal: g\nordr: free\norder: backwards\n---\n\n## 1. One\n- after: 2, 9, 1\n- asignee: me\n- expected: a\n- expected: b\n\n\
         ## 3. Two\n- after: One, Thre\n- optional: perhaps\n\n## Same\n## Same\n##\n- after: same\n";
