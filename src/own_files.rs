@@ -149,10 +149,14 @@ pub fn folder(path: &Path) -> io::Result<File> {
 /// Makes a folder, and those that it lies in, that only its owner can enter.
 ///
 /// # Errors
-/// The error of the system.
+/// The error of the system, with the folder.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     let mut private = DirBuilder::new();
-    private.recursive(true).mode(0o700).create(path)
+    let made = private.recursive(true).mode(0o700).create(path);
+    made.map_err(|error| {
+        let said = format!("the folder `{}` cannot be made: {error}", path.display());
+        io::Error::new(error.kind(), said)
+    })
 }
 
 /// Returns whether the disk of a path has no space left.

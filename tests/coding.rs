@@ -294,7 +294,7 @@ esac"#,
     scene.run().exits(0);
     assert_eq!(scene.session(2).0, "--resume");
     assert_eq!(scene.session(3).0, "--session-id");
-    has(&scene.note(3, "prompt"), "    half of it");
+    has(scene.note(3, "prompt"), "    half of it");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::exec::{
     BEFORE, CheckConfig, CheckFolder, JudgingChanges, JudgingFiles, MarkKind, TreeFile,
     check_marked, remove_folder, replaced,
 };
-use crate::plan::proof::check_names;
+use crate::plan::proof::{NOT_PERMITTED, check_names};
 use crate::plan::{
     Attempt, AttemptState, Before, ChangeDetection, ChangedFiles, CheckBefore, CheckResult,
     CommandId, PendingMerge, Plan, Proof, Task, TaskId, Time, and_more, awaits_before,
@@ -400,7 +400,7 @@ impl Subject {
                 }
                 (false, true) => {
                     result.finding = format!(
-                        "passes only with the agent's own version of {files}, which no `may_change` permits"
+                        "passes only with the agent's own version of {files}, {NOT_PERMITTED}"
                     );
                 }
                 (false, false) if merged => *result = delivered,

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// Ends the reason why a check fails that passes only with an agent's version of what judges.
+pub const NOT_PERMITTED: &str = "which no `may_change` permits";
+
 /// The most changed files that the evidence names.
 const EVIDENT: usize = 10;
 

@@ -5,6 +5,7 @@ use super::{
     Mark, Paint, PlanView, ProgramName, QuestionView, StateWord, Style, TaskView, WAY_OUT,
     WAY_TO_A_WORKER, indented, name, numbers, span,
 };
+use crate::plan::proof::NOT_PERMITTED;
 use crate::plan::{AttemptState, Language, PlanState, RoleRequest, TaskState, Time, counted};
 use crate::view::LastDaemon;
 use crate::wire::{ONLY_ITS_OWN, joined, meaning, one_line, parse_time, role_phrases};
@@ -64,11 +65,13 @@ impl PlanView {
         let home = self.home.as_deref().map(name);
         let goes_on = program.goes_on(&name(head.id.as_str()), home.as_deref());
         if self.plan.state == StateWord::Stopped {
-            let none = match self.daemon_elsewhere {
-                true => "The daemon here does not carry it out",
-                false => "No daemon works here",
-            };
-            lines.push(format!("\n{none}: {goes_on}."));
+            lines.push(match (self.daemon_elsewhere, head.queued_for()) {
+                (true, Some(_)) => {
+                    "\nThe daemon here goes on with it when its turn comes.".to_owned()
+                }
+                (true, None) => format!("\nThe daemon here does not carry it out: {goes_on}."),
+                (false, _) => format!("\nNo daemon works here: {goes_on}."),
+            });
         }
         if self.plan.state == StateWord::Paused && self.questions.is_empty() {
             lines.push(format!("\nNothing new begins: {goes_on}."));
@@ -232,8 +235,14 @@ impl QuestionView {
         });
         let about = paint.text(Style::Bold, &about);
         let reason = indented(&self.reason, "  ");
+        let permit = match self.reason.contains(NOT_PERMITTED) {
+            true => format!(
+                "  To permit it: `may_change = [\"FILE\"]` under [run] in config.toml, then `{program} trust`, then answer `retry`\n"
+            ),
+            false => String::new(),
+        };
         let (choices, meanings) = (choices.join("|"), meanings.collect::<String>());
-        format!("{about}\n{reason}  Answer: {program} answer {id}{choices}{meanings}")
+        format!("{about}\n{reason}{permit}  Answer: {program} answer {id}{choices}{meanings}")
     }
 }
 

@@ -373,7 +373,7 @@ fn what_was_prepared_for_another_state_proves_nothing() {
         + PLAIN
         + "run = ['sh', '-c', 'echo Ran 1 test in 0.1s; grep -q new deps']";
     let files: &[(&[u8], &str)] = &[(b".gitignore", "deps\n"), (b"deps.txt", "old\n")];
-    let tasks = "## First\n\nDo it.\n\n## Second\n\n- depends: 1\n\nDo it.\n";
+    let tasks = "## First\n\nDo it.\n\n## Second\n\n- after: 1\n\nDo it.\n";
     let scene = project(files, &config, tasks);
     let _agent = scene.agent(|command| {
         let folder = Path::new(command.field("workspace").unwrap());

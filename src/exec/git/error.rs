@@ -30,7 +30,7 @@ pub enum GitError {
     Configuration(PathBuf),
     #[error("`git {words}` says more than {} MiB", MOST / 1024 / 1024)]
     TooMuch { words: String },
-    #[error("`git {words}` in `{}` failed ({end}): {said}", .folder.display())]
+    #[error("`git {words}` failed ({end}): {said} (in `{}`)", .folder.display())]
     Failed {
         words: String,
         folder: PathBuf,

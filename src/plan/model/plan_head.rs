@@ -242,12 +242,13 @@ impl PlanHead {
         }
     }
 
-    /// Returns what a queued plan waits for before a daemon begins it: `for plan … to end`, where one has said so.
+    /// Returns what a queued plan waits for before a daemon begins it, or goes on with it: `for plan … to end`, where one has said so.
     pub fn queued_for(&self) -> Option<&str> {
+        use crate::plan::PlanState::{Idle, Running};
         let queue = self.queue.as_deref();
-        let queue = queue.filter(|_| self.status == crate::plan::PlanState::Idle)?;
-        let unseen = queue.begun.is_none().then_some("for a daemon");
-        queue.waits.as_deref().or(unseen)
+        let queue = queue.filter(|_| matches!(self.status, Idle | Running))?;
+        let unseen = self.status == Idle && queue.begun.is_none();
+        queue.waits.as_deref().or(unseen.then_some("for a daemon"))
     }
 
     /// Returns whether the plan may have open questions: only a daemon asks, and only while the plan goes on.
