@@ -188,7 +188,16 @@ impl CheckFolder {
         let (mut changes, [before, after]) = self.judges_changed(trees, files).await?;
         if !before.is_empty() {
             changes.inline = match (self.texts(&before).await, self.texts(&after).await) {
-                (Ok(before), Ok(after)) => inline_tests::lost(&before, &after),
+                (Ok(before), Ok(mut after)) => {
+                    let lost = inline_tests::lost(&before, &after);
+                    // Those that judge are put back.
+                    after.retain(|(path, _)| !files.judges(path));
+                    let turns_off = inline_tests::turns_off(&before, &after);
+                    let said = [lost, turns_off]
+                        .into_iter()
+                        .filter(|said| !said.is_empty());
+                    joined(said, "; ")
+                }
                 _ => "is too large to be read".to_owned(),
             };
         }

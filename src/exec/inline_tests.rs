@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use regex_lite::Regex;
 
 use crate::plan::test_commands::patterns;
+use crate::plan::unless_empty;
 use crate::wire::one_line;
 
 /// The most tests of the files before, and of those after.
@@ -37,15 +38,12 @@ static TURNING_OFF: LazyLock<[[Regex; 2]; 3]> = LazyLock::new(|| {
     let languages = [
         [
             r"\.rs$",
-            r"macro_rules!\s*(debug_)?(assert|panic|matches)\w*|:tt\s*\)\s*[*+]?\s*\)?\s*=>\s*[\{\(]\s*[\}\)]",
+            r"macro_rules!\s*((debug_)?assert(_eq|_ne)?|panic|matches|unreachable)\b|:tt\s*\)\s*[*+]?\s*\)?\s*=>\s*[\{\(]\s*[\}\)]",
         ],
-        [
-            r"\.py$",
-            r"(?m)^\s*def load_tests\b|\bload_tests\s*=|^del |\b__test__\s*=",
-        ],
+        [r"\.py$", r"(?m)^\s*def load_tests\b|\bload_tests\s*=|^del "],
         [
             r"\.[cm]?[jt]sx?$",
-            r"(?m)^\s*(globalThis\.|global\.)?(test|it|describe|expect|suite)\s*=[^=>]",
+            r"(?m)^\s*(globalThis|global)\.(test|it|describe|expect|suite)\s*=[^=>]",
         ],
     ];
     languages.map(|texts| texts.map(|text| Regex::new(text).expect("a pattern")))
@@ -161,34 +159,37 @@ pub fn lost<'a>(old: &'a [Source], new: &'a [Source]) -> String {
         };
         lost.entry(kind).or_default().push(test.name);
     }
-    let turning_off = |files: &'a [Source]| -> Vec<&'a str> {
-        let of = |(path, text): &'a Source| {
-            let of_language = TURNING_OFF
-                .iter()
-                .filter(move |[files, _]| files.is_match(path));
-            of_language.flat_map(|[_, pattern]| pattern.find_iter(text))
-        };
-        files
-            .iter()
-            .flat_map(of)
-            .map(|found| found.as_str().trim())
-            .collect()
-    };
-    let before = turning_off(old);
-    let mut now = turning_off(new);
-    before.iter().for_each(|was| {
-        if let Some(at) = now.iter().position(|is| is == was) {
-            now.remove(at);
-        }
-    });
-    if !now.is_empty() {
-        let now = now.into_iter().map(|found| format!("`{found}`")).collect();
-        lost.insert("turns tests off with", now);
-    }
     let list = |names: &[String]| one_line(&names.join(", "), NAMES);
     let said = lost.iter();
     let said = said.map(|(kind, names)| format!("{kind} {}", list(names)));
     said.collect::<Vec<_>>().join("; ")
+}
+
+/// Returns what in sources that do not judge turns tests off, and was not there before, such as `turns tests off with "del"`.
+pub fn turns_off(old: &[Source], new: &[Source]) -> String {
+    let before = turning_off(old);
+    let mut now = turning_off(new);
+    for was in before {
+        if let Some(at) = now.iter().position(|is| *is == was) {
+            now.remove(at);
+        }
+    }
+    let now: Vec<String> = now.iter().map(|found| format!("`{found}`")).collect();
+    unless_empty(&now.join(", "), |now| {
+        format!("turns tests off with {}", one_line(now, NAMES))
+    })
+}
+
+fn turning_off(sources: &[Source]) -> Vec<&str> {
+    let mut all = Vec::new();
+    for (path, text) in sources {
+        for [files, pattern] in &*TURNING_OFF {
+            if files.is_match(path) {
+                all.extend(pattern.find_iter(text).map(|found| found.as_str().trim()));
+            }
+        }
+    }
+    all
 }
 
 /// Reads the tests of a file, and what stands around them. A test has the lines that are indented deeper than its first one.
@@ -356,7 +357,8 @@ mod tests {
             turns tests off with `:tt)*) => {}` | a.rs | fn add() {} | fn add() {}\nmacro_rules! keep { ($($t:tt)*) => {} }
             turns tests off with `def load_tests` | a.py | def add | def load_tests(a, b, c): pass\ndef add
             turns tests off with `del` | a.py | 3)\n | 3)\n\ndel T\n
-            turns tests off with `it =` | a.ts | if (import | it = () => {}\nif (import
+            turns tests off with `global.it =` | a.ts | if (import | global.it = () => {}\nif (import
+            - | a.ts | if (import | test = false\nif (import
             - | a.txt | toBe(3) | -"#;
         for [said, path, from, to] in rows(table) {
             let text = match path.as_str() {
@@ -366,7 +368,8 @@ mod tests {
             };
             let file = |text: String| [(path.clone(), text)];
             let new = file(text.replacen(&from, &to, usize::from(!from.is_empty())));
-            let found = lost(&file(text.to_owned()), &new);
+            let old = file(text.to_owned());
+            let found = lost(&old, &new) + &turns_off(&old, &new);
             assert_eq!(found, said, "{path}: {from} → {to}");
         }
     }

@@ -19,7 +19,7 @@ patterns! {
     /// What runners make of sources and tests, and take for these where it is there.
     CACHES = r"(?is)(^|/)(__pycache__/.*|[^/]*\.py[co]|target/(debug|release)/.*)$";
     /// Files that configure formatters and linters.
-    LINTERS = r"(?is)(^|/)(\.?(rustfmt|clippy|ruff|taplo)\.toml|\.(eslint|prettier|stylelint|pylint|jshint|shellcheck)(rc|ignore)([._][^/]*)?|(eslint|prettier|stylelint)\.config\.[cm]?[jt]s|\.?(flake8|pylintrc|mypy\.ini|pyrightconfig\.json|golangci\.[a-z]+|editorconfig|rubocop\.yml)|biome\.jsonc?|\.clang-(format|tidy)|tsconfig(\.[^/]*)?\.json)$";
+    LINTERS = r"(?is)(^|/)(\.?(rustfmt|clippy|ruff|taplo)\.toml|\.(eslint|prettier|stylelint|pylint|jshint|shellcheck)(rc|ignore)([._][^/]*)?|(eslint|prettier|stylelint)\.config\.[cm]?[jt]s|\.?(flake8|pylintrc|mypy\.ini|pyrightconfig\.json|golangci\.[a-z]+|rubocop\.yml)|biome\.jsonc?|\.clang-(format|tidy))$";
     /// Programs that make files, and what they are given besides the names of these.
     MAKERS = r"^(.*/)?g?make$";
     /// Files of which a part may configure tests.
@@ -248,9 +248,13 @@ impl NamedFiles {
             }
         }
         if MAKERS.is_match(program) {
-            let words = words[1..]
-                .iter()
-                .filter(|word| !word.starts_with('-') && !word.contains('='));
+            let with_value =
+                |word: &&str| ["-f", "-C", "-I", "-j", "-l", "-o", "-W"].contains(word);
+            let is_value = |at: usize| words.get(at).is_some_and(with_value);
+            let words = words[1..].iter().enumerate().filter(|(at, word)| {
+                !is_value(*at) && !word.starts_with('-') && !word.contains('=')
+            });
+            let words = words.map(|(_, word)| word);
             let targets = words.flat_map(|word| [(*word).to_owned(), joined(folder, word)]);
             self.targets.extend(targets);
         }

@@ -19,7 +19,7 @@ patterns! {
     ONE = r"^((ok +|FAIL)\t\S+\t|> Task \S*:test( FAILED)?$|(not )?ok \d+( [^#]*)?$)";
     NONE = r"^(\? +\t|FAIL\t\S+ \[|ok .*\[no test|> Task \S*:test NO-SOURCE)";
     /// What says that a program, a module or a file is missing.
-    MISSING = "command not found|[Nn]o such command|[Mm]issing script|Cannot find (module|package)|cannot find package|No module named|ModuleNotFoundError|ImportError|no required module provides|not a git repository|(cannot|can't) open( file)?|Could not resolve host|[Aa]ddress already in use|EADDRINUSE|[Cc]onnection refused|ECONNREFUSED";
+    MISSING = r"command not found|[Nn]o such command|[Mm]issing script|Cannot find (module|package)|cannot find package|No module named|ModuleNotFoundError|ImportError|no required module provides|not a git repository|(cannot|can't) open( file)?|Could not resolve host|Error\b.*([Aa]ddress already in use|EADDRINUSE|[Cc]onnection refused|ECONNREFUSED)|\(os error (98|111)\)";
     ABSENT = "No such file or directory";
     /// What says that the sources are not in order.
     BROKEN = r"could not compile|\[(build|setup) failed\]|SyntaxError|errors? during collection|Test suite failed to run";

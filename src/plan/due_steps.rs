@@ -580,7 +580,8 @@ impl DueSearch<'_> {
             let beside = |q: &HumanQuestion| matches!(q.about, Budget(_) | DayBudget(_) | Model);
             let again = self.due.steps.contains(&DueEffect::CheckAgain.into());
             if plan.open_questions().all(beside) && !self.branch_behind() && !again {
-                match counts.failed == 0 && !plan.unconfirmed().1.is_empty() {
+                let confirmed = counts.failed > 0 || !self.world.asking.is_empty();
+                match !confirmed && !plan.unconfirmed().1.is_empty() {
                     true => self.due.step(DueEffect::CheckAtEnd),
                     false => self.finish(),
                 }

@@ -121,7 +121,11 @@ fn ended(
 }
 
 /// Returns what a passed check proves, or why it proves nothing.
-fn proves(task: &Task, attempt: &Attempt, result: &CheckResult) -> Result<String, String> {
+pub(super) fn proves(
+    task: &Task,
+    attempt: &Attempt,
+    result: &CheckResult,
+) -> Result<String, String> {
     let name = &result.name;
     if let Some(others) = attempt.company() {
         return Err(format!("{name} passes, but {others}"));

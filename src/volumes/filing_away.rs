@@ -45,7 +45,10 @@ impl Volumes {
     pub fn file_report(&self, name: &str, filing: &ReportDisposition) -> Result<()> {
         let path = self.path(Folder::ReportsPending).join(plain(name)?);
         if let Some(id) = command_of(name) {
-            self.answered(&id)?;
+            // An agent may have copied it; then it is claimed, and lies there, too.
+            if let Err(error) = self.answered(&id) {
+                tracing::warn!(%id, %error, "a command that was answered stays where agents find it");
+            }
         }
         let folder = match filing {
             ReportDisposition::Processed => Folder::ReportsProcessed,

@@ -335,15 +335,16 @@ impl<'a> SessionRun<'a> {
     }
 
     fn finish(&mut self, mut outcome: RunOutcome, next: NextRun, since: SystemTime) -> Finished {
+        let left = self.inbox.read(since);
         if let (RunOutcome::Model(fault), NextRun::Report) = (&mut outcome, next)
             && fault.status == Some(429)
+            && left.is_none()
         {
             // A limit of which only words tell when it ends.
             fault
                 .until
                 .get_or_insert_with(|| wall().plus(UNKNOWN_LIMIT));
         }
-        let left = self.inbox.read(since);
         let stop = match (&outcome, next) {
             (RunOutcome::Usage(said) | RunOutcome::NoStart(said), NextRun::Stop) => {
                 Some(said.clone())

@@ -1,54 +1,49 @@
 //! What proved completed tasks runs once more on the state that all tasks have left.
 
-use super::{ProofRuns, Subject};
-use crate::daemon::effect_work::produced;
-use crate::plan::{CheckResult, Plan, TaskId, Time};
+use super::{ProofRuns, outcome};
+use crate::plan::{Before, CheckResult, Plan, Time};
 
 impl ProofRuns {
-    /// Runs the checks that [`Plan::unconfirmed`] names, and looks at the files; returns when the last task was completed, and the
-    /// results.
+    /// Runs the checks that [`Plan::unconfirmed`] names; returns when the last task was completed, and the results that say
+    /// something. What fails for want of a tool or a port, or only at times, says nothing against the results.
     pub async fn at_end(&self) -> anyhow::Result<(Time, Vec<CheckResult>)> {
         let runs = self.clone();
         let read = move |plan: &Plan, _| {
             let (after, names) = plan.unconfirmed();
             let tip = plan.head().line.as_ref().map(|line| line.tip.clone());
-            let of_task = |task: &TaskId| runs.subject(plan, *task);
-            let with_subject = |(name, tasks): (String, Vec<TaskId>)| {
-                Some((name, tasks.first().and_then(of_task)?))
-            };
-            let checks: Vec<(String, Subject)> =
-                names.into_iter().filter_map(with_subject).collect();
-            (after, tip, checks)
+            let subject = names.values().next();
+            let subject = subject.and_then(|task| runs.subject(plan, *task));
+            (after, tip, names, subject)
         };
-        let (after, tip, checks) = self.settings.read(read).await?;
-        let Some((_, subject)) = checks.first() else {
+        let (after, tip, names, subject) = self.settings.read(read).await?;
+        let Some(mut subject) = subject else {
             return Ok((after, Vec::new()));
         };
         let _alone = self.earlier.lock().await;
+        subject.names = names.into_keys().collect();
+        let replaced = subject.replaced().await?;
         let place = match tip {
             Some(tip) => match subject.lay_out(&tip, &tip).await {
                 Ok(place) => place.folder().to_owned(),
                 Err(why) => {
-                    tracing::warn!(why, "what proved tasks is not looked at again");
-                    return Ok((after, Vec::new()));
+                    let failed = |name: &String| CheckResult::failed(name, &why);
+                    return Ok((after, subject.names.iter().map(failed).collect()));
                 }
             },
             None => subject.workspace.clone(),
         };
         let mut results = Vec::new();
-        for (name, subject) in &checks {
-            let Some(check) = self.settings.config.checks.get(name) else {
-                let mut found = produced(&subject.task, &place, Time::default()).await?;
-                found.retain(|result| result.name == *name);
-                results.extend(found);
+        for check in subject.configured() {
+            if replaced.iter().any(|result| result.name == check.name) {
                 continue;
-            };
+            }
             let mut run = subject.run(check, &place).await?;
             if !run.passed {
-                // What fails only at times says nothing against the results.
                 run = subject.run(check, &place).await?;
             }
-            results.push(run);
+            if !matches!(outcome(check, &run).outcome, Before::Unknown(_)) {
+                results.push(run);
+            }
         }
         Ok((after, results))
     }

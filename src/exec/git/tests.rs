@@ -22,7 +22,7 @@ async fn git_output_and_errors_are_separate() {
     assert!(said.err.starts_with("fatal: "), "{said:?}");
     let error = git.line("rev-parse no-such-name", &[]).await.unwrap_err();
     let text = error.to_string();
-    let command = "`git rev-parse no-such-name` in `";
+    let command = "`git rev-parse no-such-name` ";
     assert!(text.starts_with(command), "{text}");
     assert!(text.contains("failed (exit 128): fatal: "), "{text}");
 }

@@ -391,8 +391,11 @@ impl Draft<'_> {
                 || current.state.revivable()
         });
         // What was asked for again was reported, and decided.
-        let repaired =
-            |other: &Attempt| other.number == attempt.number && other.state == AttemptState::Judged;
+        let repaired = |other: &Attempt| {
+            other.number == attempt.number
+                && other.state == AttemptState::Judged
+                && other.verdict.is_some()
+        };
         let repaired = self.plan.attempts_of(task.number).any(repaired);
         attempt.state.revivable() && !task.status.settled() && undecided && !repaired
     }

@@ -13,6 +13,9 @@ const LONGEST_PARK: Duration = Duration::from_secs(7 * 24 * 3600);
 const SHORTEST_PARK: Duration = Duration::from_secs(60);
 const LONGEST_DOUBLED: Duration = Duration::from_secs(3600);
 
+/// So many limits in a row are put to a person: what ends them may be a bill that nobody pays.
+const MOST_PARKS: usize = 8;
+
 /// The most characters of a report's text that a task's result keeps.
 const RESULT_CHARS: usize = 2000;
 
@@ -219,9 +222,19 @@ impl Draft<'_> {
             task: task.number,
             until: until.0,
         });
+        let number = task.number;
         self.insert_attempt(attempt);
         self.insert(task);
-        Ok(())
+        match (in_a_row + 1).is_multiple_of(MOST_PARKS) {
+            true => {
+                let reason = format!(
+                    "a usage limit stopped its agent {} times in a row",
+                    in_a_row + 1
+                );
+                self.ask(HumanQuestionKind::Failures, Some(number), &reason)
+            }
+            false => Ok(()),
+        }
     }
 
     /// Lets tasks go on that wait for the end of a usage limit, which is that of an agent that works on the plan no more.

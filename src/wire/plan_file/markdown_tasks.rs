@@ -98,7 +98,7 @@ fn bare_flag(line: &str) -> Option<(&str, &str, usize)> {
 /// Returns whether a line of a description would be read as something else without a backslash before it.
 pub(super) fn needs_escape(line: &str) -> bool {
     let text = line.trim_start_matches('\\');
-    is_task(text) || attribute(text).is_some_and(|(key, ..)| known(key).is_some())
+    is_task(text) || attribute(text).is_some_and(|(key, ..)| known(key).is_some() || is_after(key))
 }
 
 /// Returns the line of a field of a header above a line `---`, if a text begins with that.
@@ -113,8 +113,10 @@ fn header_without_beginning(body: &str, first_line: usize) -> Option<usize> {
     (is_field && rest.any(|(_, line)| line.trim_end() == "---")).then_some(first)
 }
 
-fn plain_key(key: &str) -> String {
-    key.to_ascii_lowercase().replace([' ', '-'], "_")
+/// Returns whether a word stands for `after` elsewhere.
+fn is_after(key: &str) -> bool {
+    let key = key.to_ascii_lowercase().replace([' ', '-'], "_");
+    AFTER.split(' ').any(|word| word == key)
 }
 
 fn known(key: &str) -> Option<&'static str> {
@@ -217,8 +219,10 @@ impl Reader<'_> {
                 None if leading && self.looks_meant(key) => {
                     let problem =
                         Problem::at(number, 3, format!("unknown attribute {}", quote(key)));
-                    let hint = match AFTER.split(' ').any(|word| word == plain_key(key)) {
-                        true => "did you mean `after`?".to_owned(),
+                    let hint = match is_after(key) {
+                        true => {
+                            "did you mean `after`? For text, write `\\` before the line".to_owned()
+                        }
                         false => suggestion(key, ATTRIBUTES.split(' ')),
                     };
                     self.problems.add(problem.with_hint(hint));
@@ -240,7 +244,7 @@ impl Reader<'_> {
     /// one.
     fn looks_meant(&self, key: &str) -> bool {
         self.place == ReaderPosition::Attributes
-            || AFTER.split(' ').any(|word| word == plain_key(key))
+            || is_after(key)
             || nearest(key, ATTRIBUTES.split(' ')).is_some()
     }
 

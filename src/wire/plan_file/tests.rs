@@ -183,7 +183,7 @@ fn slips_that_would_change_the_plan_are_problems() {
     let text = "## One\n\n- after: 2\n\nWrite three lines:\n\n- passed: so many\n- skipped: so many\n\n## Two\n\n- Depends on: One\n\nDo it.\n";
     insta::assert_snapshot!(problems("plan.md", text), @r"
     line 8, column 3: the attribute `skipped` stands behind the description / move it up, below the heading; for text, write `\` before the line
-    line 12, column 3: unknown attribute `Depends on` / did you mean `after`?
+    line 12, column 3: unknown attribute `Depends on` / did you mean `after`? For text, write `\` before the line
     ");
     let escaped = "## One\n\nWrite:\n\n\\- skipped: so many\n";
     let description = &read(escaped).plan.tasks[0].description;
