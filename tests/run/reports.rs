@@ -323,7 +323,7 @@ fn command_that_was_answered_or_asked_for_again_is_no_more_in_the_way() {
     scene.submit(&first.id, "---\nstatus: done?\n---\n");
     let second = another(&[&first]);
     alone(&second.id);
-    // Somebody mends the file that was rejected, in vain, under the name that it had.
+    // A person mends the file that was rejected, in vain, under the name that it had.
     scene.submit(&first.id, "---\nstatus: well\n---\n");
     let third = another(&[&first, &second]);
     alone(&third.id);

@@ -13,7 +13,7 @@ const LONGEST_PARK: Duration = Duration::from_secs(7 * 24 * 3600);
 const SHORTEST_PARK: Duration = Duration::from_secs(60);
 const LONGEST_DOUBLED: Duration = Duration::from_secs(3600);
 
-/// So many limits in a row are put to a person: what ends them may be a bill that nobody pays.
+/// So many limits in a row are put to a person: the end of them may be a bill to be paid.
 const MOST_PARKS: usize = 8;
 
 /// The most characters of a report's text that a task's result keeps.
