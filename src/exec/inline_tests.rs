@@ -32,27 +32,11 @@ patterns! {
     DOCUMENTATION = r"^\s*//[/!](.*)$";
 }
 
-/// What makes tests say something else without a change of their text: assertions of one's own, a macro of which nothing becomes,
-/// and what a runner does not load, or what it loads instead.
-static TURNING_OFF: LazyLock<[[Regex; 2]; 3]> = LazyLock::new(|| {
-    let languages = [
-        [
-            r"\.rs$",
-            r"macro_rules!\s*((debug_)?assert(_eq|_ne)?|panic|matches|unreachable)\b|:tt\s*\)\s*[*+]?\s*\)?\s*=>\s*[\{\(]\s*[\}\)]",
-        ],
-        [r"\.py$", r"(?m)^\s*def load_tests\b|\bload_tests\s*=|^del "],
-        [
-            r"\.[cm]?[jt]sx?$",
-            r"(?m)^\s*(globalThis|global)\.(test|it|describe|expect|suite)\s*=[^=>]",
-        ],
-    ];
-    languages.map(|texts| texts.map(|text| Regex::new(text).expect("a pattern")))
-});
-
 /// How the tests of languages look: their files, what makes a function a test (nothing if its name does), the line that begins a
 /// test, with its name, what skips it, above it, around it or among its lines, and what a module or a class of tests begins
-/// with. Go has its tests in files of their own.
-static LANGUAGES: LazyLock<[[Regex; 5]; 3]> = LazyLock::new(|| {
+/// with; and what makes tests say something else without a change of their text: assertions of one's own, a macro of which nothing
+/// becomes, and what a runner does not load, or what it loads instead. Go has its tests in files of their own.
+static LANGUAGES: LazyLock<[[Regex; 6]; 3]> = LazyLock::new(|| {
     let languages = [
         [
             r"\.rs$",
@@ -60,6 +44,7 @@ static LANGUAGES: LazyLock<[[Regex; 5]; 3]> = LazyLock::new(|| {
             r"\bfn\s+(\w+)",
             r"#\[\s*(ignore\b|cfg\((any\(\)|FALSE|false)\)|cfg_attr\(.*\bignore\b)",
             r"#\[\s*cfg\((all\()?test\b",
+            r"macro_rules!\s*((debug_)?assert(_eq|_ne)?|panic|matches|unreachable)\b|:tt\s*\)\s*[*+]?\s*\)?\s*=>\s*[\{\(]\s*[\}\)]",
         ],
         [
             r"\.py$",
@@ -67,6 +52,7 @@ static LANGUAGES: LazyLock<[[Regex; 5]; 3]> = LazyLock::new(|| {
             r"^\s*(?:async\s+)?def\s+(test\w*)",
             r"@(\w+\.)*(skip|skipif|skipIf|skipUnless|xfail|expectedFailure)\b|\b(pytest\.skip|skipTest|SkipTest)\b",
             r"^\s*class\b.*Test",
+            r"(?m)^\s*def load_tests\b|\bload_tests\s*=|^del ",
         ],
         [
             r"\.[cm]?[jt]sx?$",
@@ -74,6 +60,7 @@ static LANGUAGES: LazyLock<[[Regex; 5]; 3]> = LazyLock::new(|| {
             r#"^\s*(?:[xf]?it|x?test)(?:\.\w+)*\(\s*['"`](.*?)['"`]"#,
             r"^\s*(xit|xtest|xdescribe|(it|test|describe|suite)(\.\w+)*\.(skip|todo))\b|\b(this|t)\.skip\(",
             r"^\s*(describe|suite)\b",
+            r"(?m)^\s*(globalThis|global)\.(test|it|describe|expect|suite)\s*=[^=>]",
         ],
     ];
     languages.map(|texts| texts.map(|text| Regex::new(text).expect("a pattern")))
@@ -183,7 +170,7 @@ pub fn turns_off(old: &[Source], new: &[Source]) -> String {
 fn turning_off(sources: &[Source]) -> Vec<&str> {
     let mut all = Vec::new();
     for (path, text) in sources {
-        for [files, pattern] in &*TURNING_OFF {
+        for [files, .., pattern] in &*LANGUAGES {
             if files.is_match(path) {
                 all.extend(pattern.find_iter(text).map(|found| found.as_str().trim()));
             }
@@ -197,7 +184,7 @@ fn tests<'a>(path: &'a str, text: &str) -> Vec<InlineTest<'a>> {
     let mut tests: Vec<InlineTest<'a>> = Vec::new();
     let mut languages = LANGUAGES.iter();
     let language = languages.find(|[files, ..]| files.is_match(path));
-    let Some([_, mark, begin, skip, around]) = language else {
+    let Some([_, mark, begin, skip, around, _]) = language else {
         return tests;
     };
     let is_rust = path.ends_with(".rs");

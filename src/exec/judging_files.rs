@@ -20,7 +20,7 @@ patterns! {
     CACHES = r"(?is)(^|/)(__pycache__/.*|[^/]*\.py[co]|target/(debug|release)/.*)$";
     /// Files that configure formatters and linters.
     LINTERS = r"(?is)(^|/)(\.?(rustfmt|clippy|ruff|taplo)\.toml|\.(eslint|prettier|stylelint|pylint|jshint|shellcheck)(rc|ignore)([._][^/]*)?|(eslint|prettier|stylelint)\.config\.[cm]?[jt]s|\.?(flake8|pylintrc|mypy\.ini|pyrightconfig\.json|golangci\.[a-z]+|rubocop\.yml)|biome\.jsonc?|\.clang-(format|tidy))$";
-    /// Programs that make files, and what they are given besides the names of these.
+    /// Programs that make the files that they are told, unless these are there.
     MAKERS = r"^(.*/)?g?make$";
     /// Files of which a part may configure tests.
     MANIFESTS = r"(?is)(^|/)(package\.json|pyproject\.toml|setup\.(cfg|py)|tox\.ini|Cargo\.toml|(GNU)?makefile|[^/]*\.mk|build\.gradle(\.kts)?|go\.(mod|work)|composer\.json|\.npmrc|\.yarnrc(\.yml)?|bunfig\.toml|rust-toolchain(\.toml)?|\.config/nextest\.toml|vite\.config\.[cm]?[jt]s|\.babelrc|babel\.config\.[a-z]+)$";

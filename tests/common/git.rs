@@ -86,6 +86,13 @@ impl Project {
     }
 }
 
+/// Makes a folder a project, and commits what is in it.
+pub fn begin_project(project: &Path) {
+    git(project, "init --quiet --initial-branch main");
+    git(project, "add .");
+    git(project, "commit --quiet -m begin");
+}
+
 /// Runs git in a folder as a person would, but without hooks.
 pub fn git(folder: &Path, words: impl Args) -> String {
     let ran = Command::new("git")

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::common::git::git;
+use crate::common::git::begin_project;
 
 /// A check that fails until there is a note.
 const CHECK: &str = "run.checks = ['c']\n[checks.c]\nrun = ['sh', '-c', 'test -f note.txt && echo 1 passed in 0.1s || { echo 1 failed in 0.1s; exit 1; }']\n";
@@ -141,9 +141,7 @@ fn check_without_tests_runs_again_when_later_tasks_are_done() {
         scene.write("project/a.txt", "a\n");
         if !isolation.is_empty() {
             let project = scene.env.path("project");
-            git(&project, "init --quiet --initial-branch main");
-            git(&project, "add .");
-            git(&project, "commit --quiet -m begin");
+            begin_project(&project);
         }
         let agent = scene.agent(move |command| {
             let folder = Path::new(command.field("workspace").unwrap());

@@ -1,7 +1,7 @@
 //! A whole evening at the terminal: from the first run in a project of one's own to the results merged into it.
 
 use super::*;
-use crate::common::git::git;
+use crate::common::git::{begin_project, git};
 
 /// Claude Code: each run does one part of the evening, and waits for a file where the person is to see it at work.
 const CLAUDE: &str = r#"if [ "$1" = --version ]; then echo "2.1.330 (Claude Code)"; exit; fi
@@ -39,9 +39,7 @@ fn at_home(server: &LlmServer) -> TestEnv {
     env.write("project/Makefile", "test:\n\t@sh tests.sh\n");
     env.write("project/tests.sh", TESTS);
     env.write("project/src/hint.sh", "echo type help\n");
-    git(&project, "init --quiet --initial-branch main");
-    git(&project, "add .");
-    git(&project, "commit --quiet -m begin");
+    begin_project(&project);
     env.write("notes/begun", "");
     let notes = env.path("notes").display().to_string();
     env.show_script("claude", &CLAUDE.replace("@NOTES@", &notes));

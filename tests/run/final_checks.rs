@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::common::git::git;
+use crate::common::git::begin_project;
 
 const PLAN: &str = "---\nname: P\ngoal: G\n---\n\n## First\n\n- expected:\n  - It is there (check: a)\n\n\
     Make it.\n\n## Second\n\n- after: 1\n- expected:\n  - It is there, too (check: b)\n\nMake that.\n";
@@ -22,9 +22,7 @@ fn scene(isolation: &str, checks: &str) -> Scene {
     scene.write("project/README.md", "a\n");
     if !isolation.is_empty() {
         let project = scene.env.path("project");
-        git(&project, "init --quiet --initial-branch main");
-        git(&project, "add .");
-        git(&project, "commit --quiet -m begin");
+        begin_project(&project);
     }
     scene
 }

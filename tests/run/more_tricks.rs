@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::tricks::*;
 use super::*;
-use crate::common::git::git;
+use crate::common::git::{begin_project, git};
 
 const MAKE: (&str, &str) = ("Makefile", MAKEFILE);
 const MAKEFILE: &str = "PY = python3\n.PHONY: test\ntest:\n\t$(PY) -m unittest discover -s tests\n";
@@ -260,9 +260,7 @@ fn project(files: &[(&[u8], &str)], config: &str, tasks: &str) -> Scene {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    git(&project, "init --quiet --initial-branch main");
-    git(&project, "add .");
-    git(&project, "commit --quiet -m begin");
+    begin_project(&project);
     scene.write(
         "config.toml",
         &format!("llm.provider = 'none'\n[run]\nworkspace = 'project'\nisolation = 'worktree'\n{config}\n"),

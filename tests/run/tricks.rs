@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::*;
-use crate::common::git::git;
+use crate::common::git::begin_project;
 
 /// What has to become of a result.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -792,9 +792,7 @@ fn fault(row: &Row, isolation: &str, url: &str) -> Option<String> {
     if of_inline {
         task = String::new();
     }
-    git(&project, "init --quiet --initial-branch main");
-    git(&project, "add .");
-    git(&project, "commit --quiet -m begin");
+    begin_project(&project);
     let (checks, check) = match check.is_empty() {
         true => ("", String::new()),
         false => ("run.checks = ['c']\n", format!("[checks.c]\n{check}")),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::tricks::*;
 use super::*;
-use crate::common::git::git;
+use crate::common::git::begin_project;
 
 const OF_LOCAL: (&str, &str) = (
     "tests/test_calc.py",
@@ -181,9 +181,7 @@ fn shared_project() -> (Scene, PathBuf) {
     let workspace = scene.path("workspace");
     fs::create_dir_all(&workspace).unwrap();
     fs::write(workspace.join("a.txt"), "bad\n").unwrap();
-    git(&workspace, "init --quiet --initial-branch main");
-    git(&workspace, "add .");
-    git(&workspace, "commit --quiet -m begin");
+    begin_project(&workspace);
     scene.write("one.md", "---\ngoal: Do it\n---\n\n## Only\n\nDo it.\n");
     (scene, workspace)
 }
@@ -231,9 +229,7 @@ fn earlier_task_prepares_no_proof() {
         fs::create_dir_all(workspace.join("tests")).unwrap();
         fs::write(workspace.join("tests/t.sh"), "grep -q good a.txt\n").unwrap();
         fs::write(workspace.join("a.txt"), "bad\n").unwrap();
-        git(&workspace, "init --quiet --initial-branch main");
-        git(&workspace, "add .");
-        git(&workspace, "commit --quiet -m begin");
+        begin_project(&workspace);
         let plan = "---\ngoal: Do it\n---\n\n## First\n\nTidy up.\n\n## Then\n\n- after: 1\n\
             - expected: It is good (check: c)\n\nMake it good.\n";
         scene.write("two.md", plan);

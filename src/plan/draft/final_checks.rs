@@ -9,14 +9,16 @@ impl Plan {
     /// Returns when the last task was completed, and the checks that proved tasks before it, each with the last of its tasks; none
     /// that have run since. What the last task was checked with need not run again. Files are left out: a later task may move them.
     pub fn unconfirmed(&self) -> (Time, BTreeMap<String, TaskId>) {
+        let counts = self.counts();
+        if self.status().settled() || counts.settled() < counts.total() {
+            return Default::default();
+        }
         let mut completed: Vec<&Task> = self.tasks_in(TaskState::Completed).collect();
         completed.sort_by_key(|task| task.finished_at);
         let last = completed.last().copied();
         let finished = last.and_then(|last| last.finished_at).unwrap_or_default();
         let mut names = BTreeMap::new();
-        let all_settled = self.counts().settled() == self.counts().total();
-        let confirmed = finished <= self.head().final_checks.after;
-        if self.status().settled() || !all_settled || confirmed {
+        if finished <= self.head().final_checks.after {
             return (finished, names);
         }
         for task in &completed {
