@@ -88,7 +88,7 @@ pub(super) fn fault_by_words(said: &str) -> ModelFault {
         (401, "unauthorized|authentication|invalid_api_key|api key"),
         (400, "invalid_request|badrequest|not_found_error"),
     ];
-    let lower = said.to_lowercase();
+    let lower = said.to_lowercase().replace("disk quota", "disk");
     let mut known = WORDS_OF.into_iter();
     let named = known.find(|(_, words)| words.split('|').any(|word| lower.contains(word)));
     ModelFault::new(status_in(said).or(named.map(|(status, _)| status)), said)

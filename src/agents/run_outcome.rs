@@ -51,17 +51,30 @@ impl ModelFault {
     /// Makes a fault of a status and the agent's words; without a status it is a fault of the connection, which may be
     /// temporary.
     pub(super) fn new(status: Option<u16>, said: impl Into<String>) -> Self {
-        Self {
+        let mut fault = Self {
             status,
             retryable: status.is_none_or(|status| status == 408 || status == 429 || status >= 500),
             until: None,
             said: said.into(),
-        }
+        };
+        fault.retryable &= !fault.is_unpaid();
+        fault
     }
 
-    /// Returns whether the model rejects this key or login, so that it would reject every other task, too.
+    /// Returns whether the model rejects this key, login or account, so that it would reject every other task, too.
     pub fn keeps_out(&self) -> bool {
-        matches!(self.status, Some(401 | 403)) && self.until.is_none()
+        (matches!(self.status, Some(401..=403)) || self.is_unpaid()) && self.until.is_none()
+    }
+
+    /// Returns whether a limit has been reached that ends by itself.
+    pub fn is_limit(&self) -> bool {
+        self.status == Some(429) && !self.is_unpaid()
+    }
+
+    /// Returns whether the account has no money left, which no wait helps; vendors report it as any status.
+    fn is_unpaid(&self) -> bool {
+        let said = self.said.to_lowercase();
+        UNPAID.iter().any(|words| said.contains(words))
     }
 
     /// Returns whether the session has become too long for the model.
@@ -74,6 +87,9 @@ impl ModelFault {
         let (status, words) = (self.status_text(), self.words());
         if self.exceeds_context() {
             return format!("It is too long for the model{status}: {words}");
+        }
+        if self.is_unpaid() {
+            return format!("The account of the model is used up{status}: {words}");
         }
         format!("The model refuses{status}, check key and model: {words}")
     }
@@ -93,6 +109,15 @@ impl ModelFault {
         }
     }
 }
+
+/// What vendors say where an account has no money left. That a quota is exceeded, some say of a limit for a minute, too.
+const UNPAID: [&str; 5] = [
+    "insufficient_quota",
+    "credit balance is too low",
+    "quota exceeded. check your plan",
+    "insufficient balance",
+    "payment required",
+];
 
 /// No run uses more: a higher number is wrong, or made up.
 const MOST_TOKENS: u64 = 1_000_000_000;
@@ -237,6 +262,23 @@ mod tests {
             [0, 1].map(|changes| next(&long, 0, changes)),
             [NextRun::Anew, NextRun::Report]
         );
+        for (said, next_run) in [
+            (
+                "Quota exceeded. Check your plan and billing details.",
+                NextRun::Stop,
+            ),
+            (
+                "Your credit balance is too low to access the API",
+                NextRun::Stop,
+            ),
+            (
+                "You exceeded your current quota",
+                NextRun::Again(Duration::from_secs(10)),
+            ),
+        ] {
+            let outcome = RunOutcome::Model(ModelFault::new(Some(429), said));
+            assert_eq!(next(&outcome, 0, 0), next_run, "{said}");
+        }
         let limit = RunOutcome::Model(ModelFault {
             until: Some(Time(1)),
             ..ModelFault::new(Some(429), "")

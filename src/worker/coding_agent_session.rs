@@ -337,7 +337,7 @@ impl<'a> SessionRun<'a> {
     fn finish(&mut self, mut outcome: RunOutcome, next: NextRun, since: SystemTime) -> Finished {
         let left = self.inbox.read(since);
         if let (RunOutcome::Model(fault), NextRun::Report) = (&mut outcome, next)
-            && fault.status == Some(429)
+            && fault.is_limit()
             && left.is_none()
         {
             // A limit of which only words tell when it ends.
