@@ -242,5 +242,13 @@ mod tests {
         assert_eq!(list.checks().collect::<Vec<_>>(), ["test"]);
         let stored = serde_json::to_string(&list).unwrap();
         assert_eq!(read(&stored), list);
+        let asked = r#"[{"look_at": "a.py", "shows": "It has two lines.", "check": "test"},
+            {"look_at": "./a", "shows": "`./a` prints 3"}, {"look_at": "b.md", "shows": ""}]"#;
+        let list = read(asked);
+        assert_eq!(
+            list.text(),
+            "1. `a.py`: It has two lines.\n2. `./a` prints 3\n3. `b.md`:"
+        );
+        assert_eq!(list.checks().collect::<Vec<_>>(), ["test"]);
     }
 }

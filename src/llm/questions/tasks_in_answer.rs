@@ -69,7 +69,13 @@ impl TaskNames {
 
     /// A criterion of an answer, with what proves it.
     pub(super) fn criterion_schema(&self) -> Schema {
-        let mut properties = vec![("text", Schema::Text("one thing that can be verified then"))];
+        let mut properties = vec![
+            ("look_at", Schema::Text("a file, or a command to run")),
+            (
+                "shows",
+                Schema::Text("what is in it then, or what it prints"),
+            ),
+        ];
         if !self.checks.is_empty() {
             let none = std::iter::once(NO_CHECK.to_owned());
             let words = self.checks.iter().cloned().chain(none);

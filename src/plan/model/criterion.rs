@@ -16,6 +16,29 @@ pub struct Criterion {
     pub proof: Option<Proof>,
 }
 
+/// A criterion as a model is asked for it: a weak one that has only a text to give names a file, and nothing of it.
+#[derive(Deserialize)]
+struct SeenCriterion {
+    /// A file, or a command.
+    look_at: String,
+    /// What is in it, or what it prints.
+    shows: String,
+    #[serde(default, flatten)]
+    proof: Option<Proof>,
+}
+
+impl SeenCriterion {
+    fn criterion(self) -> Criterion {
+        let (place, shows) = (self.look_at.trim(), self.shows.trim());
+        let text = match shows.contains(place) {
+            true => shows.to_owned(),
+            false => format!("`{}`: {shows}", place.trim_matches('`')),
+        };
+        let proof = self.proof;
+        Criterion { text, proof }
+    }
+}
+
 /// What proves a criterion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -193,6 +216,7 @@ impl<'de> Deserialize<'de> for Criteria {
         enum One {
             Text(String),
             Whole(Criterion),
+            Seen(SeenCriterion),
         }
         #[derive(Deserialize)]
         #[serde(untagged)]
@@ -206,6 +230,7 @@ impl<'de> Deserialize<'de> for Criteria {
             Some(Written::List(list)) => Self::new(list.into_iter().map(|one| match one {
                 One::Text(text) => Criterion { text, proof: None },
                 One::Whole(criterion) => criterion,
+                One::Seen(seen) => seen.criterion(),
             })),
         })
     }
