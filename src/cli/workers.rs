@@ -54,13 +54,17 @@ fn of_relay(relay: &RelayView, now: Time) -> String {
     let roles = joined(roles.filter(|it| !it.is_empty()), ", ");
     let of = unless_empty(&roles, |roles| format!(" of {roles}"));
     let state = if relay.lost { "lost, " } else { "" };
+    let limit = unless_empty(
+        relay.limited_until.as_deref().unwrap_or_default(),
+        |until| format!("at its usage limit until {until}, "),
+    );
     let holds = match relay.holds.len() {
         0 => "has no command".to_owned(),
         1 => format!("has {}", relay.holds[0]),
         many => format!("has {many} commands"),
     };
     format!(
-        "relay {}: {} takes commands{of}, version {}, {state}{}, {holds}",
+        "relay {}: {} takes commands{of}, version {}, {state}{limit}{}, {holds}",
         relay.name,
         relay.agent,
         relay.version,

@@ -412,7 +412,7 @@ fn repair_content(reason: &str, first: Option<&Attempt>) -> CommandContent {
 }
 
 /// Chooses the kind and the session of the next command of a task, and what it says of the task and its attempts: only what is
-/// new where the session is known.
+/// new where the session is known. Of relays another one may take it, which does not know the session.
 fn next_command(
     plan: &Plan,
     task: &Task,
@@ -433,7 +433,8 @@ fn next_command(
     let last = attempts.find(|attempt| attempt.report.is_some());
     let failed_checks = last.map(|last| failed_checks(task, last));
     let failed_checks = failed_checks.unwrap_or_default();
-    let own = session.is_some() && task.started_at.is_some();
+    let relayed = plan.behind_relays(plan.role_of(task.number));
+    let own = session.is_some() && task.started_at.is_some() && !relayed;
     // A new session knows nothing of what was said before.
     let known = |attempt: &Attempt| own && attempt.claimed.is_some();
     let words = [task.note.clone(), words(plan, task, known)];

@@ -48,7 +48,7 @@ words! {
         New = "new",
         /// Only what is new, for the session that made the last attempt.
         Continue = "continue",
-        /// The whole task again, for a new session, with what the lost one did.
+        /// The whole task again, with the last report, for an agent that may not know the session of the last attempt.
         Resume = "resume",
         /// Only the report again, with the problems of the last one; and the command of that report, unless the agent's
         /// session is known and remembers it.
@@ -277,7 +277,7 @@ mod tests {
 
         描述
 
-        这是在新会话中的又一次尝试：之前的会话已丢失，但它留下的文件还在。请先查看工作区，保留正确的部分，改正错误的部分。
+        这是又一次尝试。你可能不记得之前的尝试，但它留下的文件还在。请先查看工作区，保留正确的部分，改正错误的部分。
 
         上一次的报告：
 

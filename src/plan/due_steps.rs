@@ -470,7 +470,9 @@ impl DueSearch<'_> {
         let role = self.plan.role_of(attempt.task);
         let held = role.and_then(|role| self.world.held.get(role)).copied();
         let since = known(attempt.waiting_since, self.world).max(self.world.started);
-        since.max(held.unwrap_or_default())
+        // Nor does it while all relays that could take it are at a usage limit.
+        let limited = attempt.waits_until.unwrap_or_default();
+        since.max(held.unwrap_or_default()).max(limited)
     }
 
     /// Counts the unclaimed commands of roles that seem to have no worker. No agent works on these commands, so other tasks of

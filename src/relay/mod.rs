@@ -17,15 +17,15 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::config::Config;
-use crate::plan::{CommandId, PlanId};
-use crate::plan_time::since_boot;
+use crate::plan::{CommandId, IntegrationBranch, PlanId, Time};
+use crate::plan_time::{since_boot, wall};
 use crate::store::{AboutRelay, ClaimedCommand, HeldBeat, RelayLink, StoreError};
 use crate::volumes::{
     ArrivedReport, CommandPlace, Folder, Heartbeat, MOST_REPORTS, ReportDisposition, Scanner,
     Volumes, VolumesError, Watch, WorkerSign,
 };
 use crate::wire::command_file::{CommandFile, CommandType, title};
-use crate::wire::{clip, one_line, report_file};
+use crate::wire::{clip, one_line, report_file, time_text};
 use crate::worker::RelayedLife;
 use held_commands::HeldCommand;
 pub use held_commands::RelayNotes;
@@ -44,6 +44,9 @@ const LOOK: Duration = Duration::from_secs(3);
 
 /// An agent that was not heard of for so long is silent.
 const SILENT: Duration = Duration::from_secs(30);
+
+/// While an agent is at its usage limit, a command is taken for it at least so often: the limit may have been lifted.
+const LIMITED: Duration = Duration::from_secs(15 * 60);
 
 /// A plan whose work cannot be laid out here is left to others for so long.
 const TROUBLE: Duration = Duration::from_secs(60);
@@ -129,6 +132,8 @@ pub struct Relay {
     beaten: Option<Duration>,
     /// Plans whose work cannot be laid out here, and until when.
     trouble: BTreeMap<PlanId, Duration>,
+    /// Roles whose agent is at its usage limit, and until when they get no command.
+    limited: BTreeMap<String, Duration>,
     /// What was said last about the server.
     said: String,
 }
@@ -155,6 +160,7 @@ impl Relay {
             seen: BTreeMap::new(),
             beaten: None,
             trouble: BTreeMap::new(),
+            limited: BTreeMap::new(),
             said: String::new(),
         })
     }
@@ -313,7 +319,13 @@ impl Relay {
 
     fn see(&mut self, signs: BTreeMap<CommandId, WorkerSign>) {
         self.seen.retain(|id, _| signs.contains_key(id));
-        for (id, sign) in signs {
+        for (id, mut sign) in signs {
+            // An agent that has ended names it no more.
+            let known = self
+                .seen
+                .get(&id)
+                .and_then(|(last, _)| last.life.session.clone());
+            sign.life.session = sign.life.session.or(known);
             if self.seen.get(&id).is_none_or(|(last, _)| *last != sign) {
                 self.seen.insert(id, (sign, since_boot()));
             }
@@ -375,9 +387,12 @@ impl Relay {
         self.let_go(&held.id)
     }
 
+    /// Forgets a command, but not the session of its agent, in which its next attempt may go on.
     fn let_go(&mut self, id: &CommandId) -> Result<(), RelayError> {
         self.until.forget(id);
-        self.options.notes.remove(id, None)
+        let seen = self.seen.get(id);
+        let session = seen.and_then(|(sign, _)| sign.life.session.clone());
+        self.options.notes.remove(id, session)
     }
 
     /// Returns what is said of the work on a command.
@@ -404,11 +419,23 @@ impl Relay {
     async fn claim(&mut self) -> Result<Option<ClaimedCommand>, RelayError> {
         let now = since_boot();
         self.trouble.retain(|_, until| *until > now);
+        self.limited.retain(|_, until| *until > now);
+        if self.limited.is_empty() {
+            self.options.about.limited_until = None;
+        }
+        let RelayOptions { about, link, .. } = &self.options;
+        let roles = about
+            .roles
+            .iter()
+            .filter(|role| !self.limited.contains_key(*role));
+        let roles: Vec<&String> = roles.collect();
+        if roles.is_empty() {
+            return Ok(None);
+        }
         let passed: Vec<&PlanId> = self.trouble.keys().collect();
         let projects: Vec<&String> = self.options.config.projects.keys().collect();
-        let (roles, sessions) = (&self.options.about.roles, &self.options.notes.sessions);
-        let link = &self.options.link;
-        Ok(link.claim(roles, &projects, sessions, &passed).await?)
+        let sessions = &self.options.notes.sessions;
+        Ok(link.claim(&roles, &projects, sessions, &passed).await?)
     }
 
     /// Lays a command that ends a session into the folder. After a kill it comes again.
@@ -564,13 +591,36 @@ impl Relay {
         };
         self.volumes.file_report(name, &filed)?;
         (self.options.notice)(&format!("{what}: {title}"));
-        self.until.forget(&id);
+        let said = report_file::parse(name, &bytes).ok();
+        if let Some(until) = said.as_ref().and_then(|file| file.report.blocked_until) {
+            self.take_none_until(until, &held);
+        }
         // Where the next attempt goes on, as the daemon knows it: by the report, else by the heartbeat.
-        let session = report_file::parse(name, &bytes).ok();
-        let session = session.and_then(|file| file.report.session);
-        let seen = self.seen.get(&id);
-        let beaten = seen.and_then(|(sign, _)| sign.life.session.clone());
-        self.options.notes.remove(&id, session.or(beaten))
+        match said.and_then(|file| file.report.session) {
+            None => self.let_go(&id),
+            session => {
+                self.until.forget(&id);
+                self.options.notes.remove(&id, session)
+            }
+        }
+    }
+
+    /// Takes no new command for an agent that is at its usage limit: it would end each of them at once, and be free first for the
+    /// next one.
+    fn take_none_until(&mut self, until: Time, held: &HeldCommand) {
+        let left = until.since(wall());
+        if left.is_zero() {
+            return;
+        }
+        let role = CommandFile::parse(&held.text).ok();
+        let role = role.and_then(|file| file.assignee).unwrap_or_default();
+        self.limited.insert(role, since_boot() + left.min(LIMITED));
+        let until = time_text(until);
+        (self.options.notice)(&format!(
+            "takes no new command: its usage limit ends {until}"
+        ));
+        self.options.about.limited_until = Some(until);
+        self.beaten = None;
     }
 }
 
@@ -599,6 +649,11 @@ async fn ready(
         let [there, here] = [there, here].map(|folder| format!("{}/", folder.display()));
         file.body = file.body.replace(&there, &here);
     }
+    let there = IntegrationBranch::task_branch(&command.plan, task);
+    let here = own_clone::branch(&command.plan, task);
+    file.body = file
+        .body
+        .replace(&format!("`{there}`"), &format!("`{here}`"));
     file.report = report.display().to_string();
     Ok(HeldCommand {
         id: command.id.clone(),

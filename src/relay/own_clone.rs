@@ -13,7 +13,7 @@ use crate::exec::{
     CarriedFiles, GitError, LandingPlace, Project, TaskWorktree, project_head, why_not_ready,
 };
 use crate::own_files;
-use crate::plan::TaskId;
+use crate::plan::{PlanId, TaskId};
 use crate::store::{ClaimedCommand, MOST_WORK, RelayLink};
 
 /// The most bytes of what is noted of a repository.
@@ -41,6 +41,11 @@ impl WorkFolder {
             branch: self.branch.clone(),
         }
     }
+}
+
+/// Returns the branch of a task: not the daemon's, whose clone may be this one.
+pub(super) fn branch(plan: &PlanId, task: TaskId) -> String {
+    format!("plan-agent/relay/{plan}/{task}")
 }
 
 /// Opens the clone with its repository as it was when the plan's first command came: agents can configure programs there since.
@@ -94,8 +99,7 @@ pub(super) async fn lay_out(
         root: root.to_owned(),
         worktrees: worktrees.to_owned(),
         folder,
-        // Not the daemon's, whose clone may be this one.
-        branch: format!("plan-agent/relay/{}/{}", command.plan, task.0),
+        branch: branch(&command.plan, task),
         head: command.head.clone(),
         wanted: Vec::new(),
     };

@@ -57,6 +57,8 @@ pub struct AboutRelay {
     pub version: String,
     pub agent: String,
     pub roles: Vec<String>,
+    /// A usage limit of its agent lasts until then, in RFC 3339.
+    pub limited_until: Option<String>,
     /// It was stopped by its person, and is forgotten.
     pub ended: bool,
 }
@@ -118,7 +120,7 @@ impl RelayLink {
     /// As [`RelayLink::beat`].
     pub async fn claim(
         &self,
-        roles: &[String],
+        roles: &[&String],
         projects: &[&String],
         sessions: &[SessionId],
         passed: &[&PlanId],

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::command_claim::Claim;
 use super::worker_loop::{Doer, Finished, LOOK, Result, WorkStop, Worker, chain, failed};
+use super::workers_at_work::LOST;
 use crate::exec::{CarriedFiles, GitError, LandingPlace, Project, TaskWorktree, worktree_of};
 use crate::plan::{Plan, SessionId, Task, TaskState, Time};
 use crate::plan_time::wall;
@@ -19,7 +20,7 @@ use crate::store::{OfferedCommand, RelayedReport, Store, StoreError, StorePlace}
 use crate::volumes::{Heartbeat, Volumes, VolumesError};
 use crate::wire::command_file::CommandFile;
 use crate::wire::report_file::{self, render};
-use crate::wire::text::{one_line, safe_session};
+use crate::wire::text::{one_line, parse_time, safe_session};
 
 /// How often the heartbeat is renewed.
 const BEAT: Duration = Duration::from_secs(10);
@@ -108,11 +109,15 @@ impl Doer for RelayDoer {
             // What waits for a relay is not silent. A relay that was not heard of for a minute has lost the command.
             let held = relayed.held || relayed.report.is_some();
             let lives = !held || life.alive;
-            let waits = Heartbeat {
-                refused: Some(relayed.refused).filter(|why| !why.is_empty()),
-                ..Heartbeat::default()
+            let life = match held {
+                true => life.heartbeat,
+                false => Heartbeat {
+                    refused: Some(relayed.refused).filter(|why| !why.is_empty()),
+                    blocked_until: limit(&store, command).await.map_err(fault)?,
+                    ..Heartbeat::default()
+                },
             };
-            let life = elsewhere(if held { life.heartbeat } else { waits }, started);
+            let life = elsewhere(life, started);
             // Once for each relay, also where its agent has been silent since: else the command would wait for one.
             let taken = held && life.machine != beaten.machine;
             if taken || lives && (Instant::now() >= next_beat || life != beaten) {
@@ -189,6 +194,16 @@ fn elsewhere(life: Heartbeat, started: Time) -> Heartbeat {
         started_at: Some(started),
         ..life
     }
+}
+
+/// Returns when the first usage limit ends of the relays that could take a command, if all of them are at theirs.
+async fn limit(store: &Store, command: &CommandFile) -> Result<Option<Time>, StoreError> {
+    let role = command.assignee.clone().unwrap_or_default();
+    let relays = store.relays().await?.into_iter();
+    let able = relays.filter(|it| it.silent <= LOST && it.about.roles.contains(&role));
+    let limits = able.map(|it| it.about.limited_until.as_deref().and_then(parse_time));
+    let limits: Option<Vec<Time>> = limits.collect();
+    Ok(limits.unwrap_or_default().into_iter().min())
 }
 
 /// Why a command is not offered.

@@ -13,7 +13,7 @@ use crate::volumes::Volumes;
 use crate::wire::{CommandFile, one_line, time_text};
 
 /// A relay that was not heard of for so long has lost its commands.
-const LOST: Duration = Duration::from_secs(60);
+pub(super) const LOST: Duration = Duration::from_secs(60);
 
 /// The most characters of what a relay says of itself.
 const SAID: usize = 100;
@@ -46,6 +46,8 @@ pub struct RelayView {
     pub version: String,
     /// An empty one stands for tasks without a role.
     pub roles: Vec<String>,
+    /// It takes no new command until a usage limit of its agent has ended.
+    pub limited_until: Option<String>,
     pub last_heartbeat: String,
     /// It has said nothing for a minute.
     pub lost: bool,
@@ -103,6 +105,7 @@ async fn relays(store: &Store) -> Result<Vec<RelayView>> {
             agent: said(&relay.about.agent),
             version: said(&relay.about.version),
             roles: relay.about.roles.iter().map(|role| said(role)).collect(),
+            limited_until: relay.about.limited_until.as_deref().map(said),
             last_heartbeat: time_text(at),
             lost: relay.silent > LOST,
             holds: relay.holds,

@@ -245,6 +245,7 @@ fn command_at_a_relay_names_the_report_there_and_ends_with_one_here() {
     let root = |machine: &Machine| machine.scene.env.path("").display().to_string();
     has(&first.text, root(&there));
     lacks(&first.text, root(&here));
+    has(&first.text, "on the branch `plan-agent/relay/");
     here.scene.submit(&first.id, &report("SUCCESS", "done"));
     let second = there.scene.take_task(2);
     there.does(&second, "two.txt");

@@ -246,6 +246,12 @@ fn unclaimed_timeout_waits_for_busy_role() {
     let asks =
         |world: &Observations| matches!(due(&plan, world).steps[..], [DueStep::AskHuman(..)]);
     assert!(asks(&world));
+    // Nor while all relays that could take it are at their usage limits.
+    let mut limited = plan.clone();
+    apply(&mut limited, |draft| {
+        draft.waits(&command(1), Some(late.plus(Duration::from_secs(1))))
+    });
+    assert_eq!(due(&limited, &world).steps, []);
     world.held.insert("reviewer".to_owned(), late);
     assert!(asks(&world));
     // Nobody takes it from when on the role has nothing else in hand.

@@ -137,3 +137,58 @@ fn machine_that_lost_a_command_is_named_when_another_has_it_at_once() {
         "its agent is at `cellar`; `attic` no longer works on it",
     );
 }
+
+/// Another one gets the task as a whole: words that go on in a session say nothing without it.
+#[test]
+fn command_whose_session_is_lost_with_its_relay_begins_anew() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    let other = here.beside(&url);
+    here.scene.works("store migrate");
+    let relay = there.scene.start("relay");
+    let _daemon = here.scene.leave("run --plan one.md --agent relay");
+    let first = there.scene.take_task(1);
+    let failed = report_in("s-1", "FAILED", "Half of it.");
+    there.scene.submit(&first.id, &failed);
+    wait_until("it is offered again", || {
+        there.scene.pending().iter().any(|it| it.attempt() == 2)
+    });
+    relay.interrupted();
+    run_sql(&url, "UPDATE relayed SET offered = 1, held_until = 1");
+    let _other = other.scene.start("relay");
+    let whole = other.scene.take_task(1);
+    assert_eq!((whole.kind(), whole.session()), ("continue", "s-1"));
+    has(whole.body(), ["Make `one.txt`.", "Half of it."]);
+    other.does(&whole, "one.txt");
+    here.scene.await_status("completed");
+}
+
+/// It would end each command at once, and be free first for the next one.
+#[test]
+fn relay_at_its_usage_limit_leaves_commands_to_others() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    let other = here.beside(&url);
+    here.scene.configure("run.max_parallel = 2");
+    here.scene.write("both.md", &many(2));
+    here.scene.works("store migrate");
+    let _relay = there.scene.start("relay");
+    let _daemon = here.scene.leave("run --plan both.md --agent relay");
+    let limited = there.scene.take_any();
+    let limit =
+        "---\nstatus: FAILED\nblocked_until: 2999-01-01T00:00:00Z\n---\n## Core results\n\nHalf.\n";
+    there.scene.submit(&limited.id, limit);
+    here.scene.await_events("parked", 1);
+    wait_until("the relay says so", || {
+        let workers = here.scene.works("workers");
+        workers.contains("at its usage limit until 2999-")
+    });
+    // The daemon knows why its command waits.
+    here.scene.await_events("waits", 1);
+    let _other = other.scene.start("relay");
+    other.does(&other.scene.take_any(), "other.txt");
+    here.scene.await_events("completed", 1);
+    assert!(there.scene.pending().is_empty());
+}
