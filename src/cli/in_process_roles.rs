@@ -10,6 +10,7 @@ use super::{App, Failure, Result, TeamFile, complain};
 use crate::agents::Agent;
 use crate::config::{Config, Planner};
 use crate::daemon::{DaemonSettings, tidy_internal};
+use crate::plan::CommandId;
 use crate::role::{
     ASK, Abilities, Framework, McpServer, OtherRole, REQUEST_COLLABORATION, Role, RoleId,
     RoleModel, RoleSettings, StepChecker, Workplace, built_in, plan_tools,
@@ -121,9 +122,6 @@ pub async fn ready(
             continue;
         };
         let toolbox = toolbox.clone().with_caller(&format!("role {id}"));
-        let tools = plan_tools(&toolbox).and(servers.clone()).only(&role.tools);
-        // What is not there is among the problems of the team.
-        let tools = tools.map_err(|unknown| anyhow!("role `{id}`: {}", unknown.join("; ")))?;
         let prompt = team.prompts.get(&role.id).map_or("", String::as_str);
         let own = RoleSettings {
             config: config.role.clone(),
@@ -133,8 +131,14 @@ pub async fn ready(
         let actions = [role.actions.as_slice(), &[ASK.to_owned()]].concat();
         let (store, model, volumes) = (store.clone(), model.clone(), volumes.clone());
         let checks = settings.config.checks.clone();
+        let (servers, named) = (servers.clone(), role.tools.clone());
         // A role is made each time it is given something to do.
-        let make = move |framework: Arc<dyn Framework>, workspace: &Path| {
+        let make = move |framework: Arc<dyn Framework>, command: &CommandId, workspace: &Path| {
+            // It reports on no other task than its own.
+            let toolbox = toolbox.clone().for_command(Some(command.clone()));
+            let tools = plan_tools(&toolbox).and(servers.clone()).only(&named);
+            let tools =
+                tools.map_err(|unknown| format!("role `{}`: {}", own.id, unknown.join("; ")))?;
             let workplace = Workplace {
                 closed: vec![volumes.root().to_owned()],
                 marks: Some(volumes.path(Folder::Active)),
@@ -143,7 +147,7 @@ pub async fn ready(
             let actions = built_in(&workplace, checks.clone()).only(&actions);
             let actions = actions.map_err(|unknown| unknown.join("; "))?;
             let (own, store, model) = (own.clone(), store.clone(), model.clone());
-            let role = Role::new(own, store, framework, model, actions, tools.clone());
+            let role = Role::new(own, store, framework, model, actions, tools);
             role.map_err(|faults| faults.to_string())
         };
         residents.push(InProcessRole {

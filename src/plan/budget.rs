@@ -29,7 +29,9 @@ impl Plan {
             BudgetLimit::Attempts => number(budget.attempts_per_task),
             _ => 0.0,
         };
-        let least = each * self.counts().total() as f64;
+        let by_agents = self.head().added_by_agents;
+        let tasks = self.counts().total().saturating_sub(by_agents);
+        let least = each * tasks as f64;
         budget.set(limit).map(|set| set.max(least) + granted)
     }
 

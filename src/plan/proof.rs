@@ -247,7 +247,7 @@ mod tests {
         let list = read(asked);
         assert_eq!(
             list.text(),
-            "1. `a.py`: It has two lines.\n2. `./a` prints 3\n3. `b.md`:"
+            "1. `a.py`: It has two lines.\n2. `./a` prints 3\n3. b.md"
         );
         assert_eq!(list.checks().collect::<Vec<_>>(), ["test"]);
     }

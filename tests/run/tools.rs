@@ -1,6 +1,7 @@
 //! A plan that a daemon carries out, changed through tools by its own agents and by other callers.
 
 use super::*;
+use crate::common::git::Project;
 
 impl Scene {
     /// Calls a tool on the plan of the daemon.
@@ -310,6 +311,27 @@ fn tools_edit_waiting_tasks_while_daemon_runs() {
     scene.await_status("completed");
     let expected = ["completed", "skipped", "completed", "completed"];
     assert_eq!(scene.tasks(), expected);
+    // What a person's plan has come to stays.
+    scene.tool_refuses("resetPlan", &json!({}));
+    assert_eq!(scene.tasks(), expected);
+}
+
+#[test]
+fn tools_take_no_results_away() {
+    let scene = Scene::by_rules("run.workspace = 'project'\nrun.isolation = 'worktree'\n");
+    if Project::new(&scene.env).is_none() {
+        return;
+    }
+    let _agent = scene.agent(|command| {
+        let folder = command.field("workspace").unwrap().to_owned();
+        fs::write(PathBuf::from(folder).join("one.txt"), "one").unwrap();
+        Act::success("done")
+    });
+    scene.works("run --plan one.md");
+    let plan = json!({"plan_id": plan_id(&scene)});
+    scene.tool_refuses("delete_plan", &plan);
+    scene.works("merge");
+    scene.tool_works("delete_plan", &plan);
 }
 
 /// Reports through the tool that its task is done, and ends only when the test lets it.

@@ -247,9 +247,14 @@ impl Draft<'_> {
     /// Archives the plan, or deletes it for callers that find it by its key; its log remains.
     ///
     /// # Errors
-    /// A daemon carries the plan out, or it was deleted.
+    /// A daemon carries the plan out, or it was deleted; a plan with results that are not taken over is not deleted.
     pub fn archive(&mut self, archive_state: ArchiveState) -> Result {
         self.movable()?;
+        let deletes = archive_state == ArchiveState::Deleted;
+        refuse_if(
+            deletes && self.plan.head().has_results(),
+            Refusal::HasResults,
+        )?;
         self.log(Event::PutAway { archive_state });
         self.change_head(|head| {
             head.archive_state = archive_state;

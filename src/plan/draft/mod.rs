@@ -128,6 +128,8 @@ pub enum Refusal {
     OfRole,
     #[error("the plan was deleted")]
     Deleted,
+    #[error("the results of the plan wait for a person, who takes them over or discards them")]
+    HasResults,
     #[error("the results of plan `{0}` are discarded: it does not go on")]
     Discarded(PlanId),
     #[error("the plan has changed since it was shown")]

@@ -89,8 +89,10 @@ impl Draft<'_> {
             self.insert(task);
         }
         let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+        let by_agent = self.agent.is_some() && self.carried_out();
         self.change_head(|head| {
             head.next_task = head.next_task.saturating_add(count);
+            head.added_by_agents += usize::from(by_agent) * numbers.len();
             head.revision += 1;
         });
         Ok(numbers)
@@ -231,20 +233,33 @@ impl Draft<'_> {
     /// Removes a pending task on which no other task depends.
     ///
     /// # Errors
-    /// A task that is running or settled, or that others depend on; the plan was abandoned.
+    /// A task that is running or settled, or that others depend on; the plan was abandoned, or a daemon carries it out: then a
+    /// task is skipped, which stays to be seen.
     pub fn remove_task(&mut self, id: TaskId) -> Result {
         self.not_abandoned()?;
-        let mut task = self.editable(id)?;
-        let dependants: Vec<TaskId> = self.plan.dependants(id).map(|task| task.number).collect();
-        if !dependants.is_empty() {
-            let task = id;
-            return Err(Refusal::HasDependants { task, dependants });
-        }
+        refuse_if(self.carried_out(), self.plan_is())?;
+        let mut task = self.removable(id)?;
         task.removed = true;
         self.insert(task);
         self.log(Event::Removed { task: id });
         self.change_head(|head| head.revision += 1);
         Ok(())
+    }
+
+    /// Returns a pending task on which no other one depends.
+    ///
+    /// # Errors
+    /// It is running or settled, or others depend on it.
+    pub fn removable(&self, id: TaskId) -> Result<Task> {
+        let task = self.editable(id)?;
+        let dependants: Vec<TaskId> = self.plan.dependants(id).map(|task| task.number).collect();
+        match dependants.is_empty() {
+            true => Ok(task),
+            false => Err(Refusal::HasDependants {
+                task: id,
+                dependants,
+            }),
+        }
     }
 
     /// Carries out the edits of a replan: all of them or none. The task that led to the replan is skipped unless the edits

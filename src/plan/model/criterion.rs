@@ -30,9 +30,15 @@ struct SeenCriterion {
 impl SeenCriterion {
     fn criterion(self) -> Criterion {
         let (place, shows) = (self.look_at.trim(), self.shows.trim());
-        let text = match shows.contains(place) {
+        let place = place.trim_matches('`');
+        let named = [" ", "`"].map(|before| format!("{before}{place}"));
+        let text = match named
+            .iter()
+            .any(|named| format!(" {shows}").contains(named))
+        {
             true => shows.to_owned(),
-            false => format!("`{}`: {shows}", place.trim_matches('`')),
+            false if shows.is_empty() => place.to_owned(),
+            false => format!("`{place}`: {shows}"),
         };
         let proof = self.proof;
         Criterion { text, proof }

@@ -187,6 +187,9 @@ pub struct PlanHead {
     /// What is wrong with the tasks that a model planned, a line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
+    /// How many tasks agents have added while it was carried out: its budget does not grow with them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub added_by_agents: usize,
     /// What a human allowed beyond the budget.
     #[serde(default)]
     pub granted: Granted,
@@ -231,6 +234,12 @@ impl PlanHead {
     /// Returns whether lists show the plan: it was not put away, and no role made it of its task.
     pub fn is_listed(&self) -> bool {
         self.archive_state == ArchiveState::Current && self.owner != crate::plan::ROLE
+    }
+
+    /// Returns whether the plan has results that a person has neither taken over nor discarded.
+    pub fn has_results(&self) -> bool {
+        let line = self.line.as_ref();
+        line.is_some_and(|line| line.tip != line.base) && self.results.is_none()
     }
 
     /// Returns who carries out a plan that is no daemon's, in words.

@@ -290,6 +290,13 @@ fn default_for_attempts_grows_with_plan() {
         assert_eq!(plan.allowed(BudgetLimit::Attempts), Some(allowed));
         assert_eq!(plan.too_small_budget(&plan.head().policy), None);
     }
+    // An agent lifts no limit by adding tasks.
+    let mut plan = numbered(100);
+    apply(&mut plan, |draft| {
+        draft.made_by_agent(Some(command(1)));
+        draft.add_tasks(vec![task("more", &[]); 50], None).map(drop)
+    });
+    assert_eq!(plan.allowed(BudgetLimit::Attempts), Some(500.0));
     let plan = numbered(300);
     let written = PlanPolicy::default();
     let said = plan.too_small_budget(&written).unwrap();

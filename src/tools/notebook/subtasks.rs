@@ -405,6 +405,14 @@ fn delete(draft: &mut Draft<'_>, task: &Task, called: &str) -> Result<String> {
         let text = format!("The subtask {called}, is the only one: 'finish_plan' ends the plan.");
         return Err(NoSubtasks.error(text));
     }
+    if draft.carried_out() {
+        draft.removable(task.number)?;
+        // A person sees what was left out of the plan, and by whom.
+        draft.skip_task(task.number, "left out by an agent")?;
+        return Ok(format!(
+            "The subtask {called}, is abandoned: in a plan that a daemon carries out it stays listed."
+        ));
+    }
     if task.status != TaskState::Pending {
         draft.reset_task(task.number)?;
     }

@@ -115,7 +115,7 @@ impl From<Refusal> for PlanManagerError {
             | Refusal::TooMuchMetadata(_)
             | Refusal::NoTasks
             | Refusal::NoNote => (InvalidArgument, json!({})),
-            Refusal::NotStarted | Refusal::Deleted | Refusal::UsedUp(_) => {
+            Refusal::NotStarted | Refusal::Deleted | Refusal::HasResults | Refusal::UsedUp(_) => {
                 (PlanNotActive, json!({}))
             }
             // Refusals that only a daemon, its roles and the people who answer it can get.

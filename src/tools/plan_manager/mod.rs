@@ -346,6 +346,12 @@ impl PlanManager {
     pub async fn reset_plan(&self) -> Result<PlanReset> {
         self.change("resetPlan", "", |draft| {
             not_by_daemon(draft)?;
+            let head = draft.plan().head();
+            if head.owner == DAEMON && head.status.settled() {
+                // What a person has ended stays so, and what was proven, too.
+                let message = "a daemon carried the plan out: a person has its tasks done again";
+                return Err(not_active(draft.plan(), message));
+            }
             let reset_tasks = draft.reset()?;
             Ok(PlanReset {
                 message: "Plan reset successfully".to_owned(),

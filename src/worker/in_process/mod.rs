@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::llm::Prompts;
-use crate::plan::PlanId;
+use crate::plan::{CommandId, PlanId};
 use crate::plan_time::Clock;
 use crate::role::{Framework, OtherRole, Role, RoleId};
 use crate::store::Store;
@@ -36,8 +36,8 @@ use shared_context::SharedContext;
 use super::worker_loop::Worker;
 use super::{RoleFilter, WorkerHealth, until_stopped};
 
-/// Makes a role for one thing that it is to do, in the folder where that is done; the error says why it cannot.
-pub type Make = dyn Fn(Arc<dyn Framework>, &Path) -> Result<Role, String> + Send + Sync;
+/// Makes a role for one command, in the folder where that is carried out; the error says why it cannot.
+pub type Make = dyn Fn(Arc<dyn Framework>, &CommandId, &Path) -> Result<Role, String> + Send + Sync;
 
 /// A role that works in this process.
 #[derive(Clone)]
@@ -84,7 +84,8 @@ impl InProcessRoles {
         let shared = Arc::new(SharedContext::new(host));
         let tried = shared.host.residents.iter().map(|resident| {
             let link = RoleLink::new(Arc::clone(&shared), Lane::of(resident, 0), "");
-            (resident.make)(Arc::new(link), &shared.host.workspace)
+            let none = CommandId::new("");
+            (resident.make)(Arc::new(link), &none, &shared.host.workspace)
         });
         match tried.filter_map(Result::err).collect::<Vec<_>>() {
             faults if faults.is_empty() => Ok(Self { shared }),

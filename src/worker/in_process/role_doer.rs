@@ -250,7 +250,8 @@ impl RoleWork<'_> {
     }
 
     fn role(&self) -> Result<Role, String> {
-        (self.doer.resident.make)(Arc::clone(&self.link) as _, &self.link.workspace)
+        let (link, command) = (Arc::clone(&self.link), &self.command.id);
+        (self.doer.resident.make)(link as _, command, &self.link.workspace)
     }
 
     /// Waits with the role for another one, if it does, and returns how it goes on then; `None` if the work is done.

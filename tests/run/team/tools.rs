@@ -60,6 +60,25 @@ fn role_adds_task_to_parent_plan() {
 }
 
 #[test]
+fn role_reports_on_no_task_of_another() {
+    let scene = Scene::by_rules("run.max_parallel = 2\nrun.max_attempts = 1\n");
+    let steps =
+        "    - {name: Close, tool: plan.TaskUpdate, params: {taskId: \"1\", status: completed}}";
+    scene.write("team.yaml", &clerk("plan.TaskUpdate", steps));
+    let task =
+        |role: &str| format!("## Task of {role}\n\n- assignee: {role}\n\nPlease pass it.\n\n");
+    let (coder, clerk) = (task("coder"), task("clerk"));
+    let plan = format!("---\nname: Two\ngoal: Two\n---\n\n{coder}{clerk}");
+    scene.write("pass.md", &plan);
+    let _daemon = scene.leave(RUN.trim_end_matches(" --no-input"));
+    let coder = scene.take_task(1);
+    let (_, question) = scene.await_questions(1).remove(0);
+    has(&question, "another agent works on task `1`");
+    assert_eq!(scene.tasks()[0], "in_progress");
+    scene.succeed(&coder, "done");
+}
+
+#[test]
 fn role_uses_mcp_tools_and_reports_their_errors() {
     let program = env!("CARGO_BIN_EXE_plan-agent");
     let server = format!(

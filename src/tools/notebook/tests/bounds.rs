@@ -118,6 +118,8 @@ async fn notebook_does_not_control_daemon_plan() {
     assert_eq!(states(&bound).await, "tat");
     let calls = r#"revise_current_plan {"subtask_idx": 2, "action": "delete"}"#;
     run(&bound, calls).await;
+    // A person sees what was left out.
+    assert_eq!(states(&bound).await, "taa");
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ pub(super) fn resident(
         id: role(name),
         lanes: 1,
         timeout,
-        make: Arc::new(move |framework, workspace| {
+        make: Arc::new(move |framework, _, workspace| {
             let (settings, store) = (settings.clone(), store.clone());
             let files = built_in(&Workplace::of(workspace), BTreeMap::new());
             let schema = json!({"type": "object", "properties": {}});
