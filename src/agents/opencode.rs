@@ -166,7 +166,7 @@ fn fault(event: &Value, now: Time) -> ModelFault {
     let mut fault = ModelFault::new(status, one_line(said.unwrap_or_default(), 400));
     let retryable = event.pointer("/error/data/isRetryable");
     if let Some(retryable) = retryable.and_then(Value::as_bool) {
-        fault.retryable = retryable;
+        fault.retryable = retryable && !fault.is_unpaid();
     }
     let wait = text_at(event, "/error/data/responseHeaders/retry-after");
     let wait = wait.parse().ok();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::config::WorkerConfig;
 use crate::plan::{ModelCost, SessionId, Time};
-use crate::wire::text::exceeds_context;
+use crate::wire::text::{exceeds_context, is_unpaid};
 
 /// How one run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,9 +72,8 @@ impl ModelFault {
     }
 
     /// Returns whether the account has no money left, which no wait helps; vendors report it as any status.
-    fn is_unpaid(&self) -> bool {
-        let said = self.said.to_lowercase();
-        UNPAID.iter().any(|words| said.contains(words))
+    pub fn is_unpaid(&self) -> bool {
+        is_unpaid(&self.said)
     }
 
     /// Returns whether the session has become too long for the model.
@@ -109,15 +108,6 @@ impl ModelFault {
         }
     }
 }
-
-/// What vendors say where an account has no money left. That a quota is exceeded, some say of a limit for a minute, too.
-const UNPAID: [&str; 5] = [
-    "insufficient_quota",
-    "credit balance is too low",
-    "quota exceeded. check your plan",
-    "insufficient balance",
-    "payment required",
-];
 
 /// No run uses more: a higher number is wrong, or made up.
 const MOST_TOKENS: u64 = 1_000_000_000;

@@ -170,7 +170,8 @@ impl AgentModel {
             )),
             // Agents pass on the words of the service, or have their own for it.
             status if exceeds_context(&fault.said) => Fault::Overflow { status, message },
-            Some(status) if fault.retryable => Fault::Unavailable {
+            // Without money it is away, too: a person who pays has it go on.
+            Some(status) if fault.retryable || fault.is_unpaid() => Fault::Unavailable {
                 status,
                 message,
                 retry_after: fault.until.map(|until| until.since(self.clock.now())),

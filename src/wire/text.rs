@@ -293,6 +293,15 @@ pub fn exceeds_context(words: &str) -> bool {
     of_context.iter().any(|name| names(name)) || others.split('|').any(names)
 }
 
+/// Returns whether words of a service say that an account has no money left, which no wait helps. That a quota is exceeded, some
+/// say of a limit for a minute, too.
+pub fn is_unpaid(words: &str) -> bool {
+    let words = words.to_ascii_lowercase().replace('_', " ");
+    // OpenAI (two), Anthropic, DeepSeek, OpenRouter.
+    let known = "insufficient quota|quota exceeded. check your plan|credit balance is too low|insufficient balance|payment required";
+    known.split('|').any(|known| words.contains(known))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
