@@ -626,7 +626,7 @@ fn question_is_answered_once() {
     No daemon works on the plan: `plan-agent resume abcdefgh` goes on where it was
     exit 0
     ");
-    insta::assert_snapshot!(env.run("answer 77 skip").seen(&env), @r"
+    insta::assert_snapshot!(env.run("answer question-77 skip").seen(&env), @r"
     error: question `question-77` is answered already: retry (by command line)
     exit 1
     ");
@@ -821,7 +821,7 @@ fn errors_name_missing_objects() {
     exit 2
     ");
     insta::assert_snapshot!(env.run("answer 5 skip").seen(&env), @r"
-    error: there is no question `5`
+    error: no question about task 5 is open
     Hint: `plan-agent status` shows the open ones
     exit 2
     ");

@@ -109,10 +109,16 @@ pub fn read(line: &str, question: &HumanQuestion) -> Typed {
             Some(choice) => Typed::Answer(choice, note.to_owned()),
             None => Typed::Nothing,
         },
-        (_, []) => Typed::Wrong(format!(
-            "that is no answer here: write one of {}, or `?`",
-            all.join(", ")
-        )),
+        (_, []) => {
+            let own_words = match all.contains(&AnswerChoice::Reply.as_str()) {
+                true => "; `reply` and your words answer it",
+                false => "",
+            };
+            let all = all.join(", ");
+            Typed::Wrong(format!(
+                "that is no answer here: write one of {all}, or `?`{own_words}"
+            ))
+        }
         (_, several) => Typed::Wrong(format!("that may be {}", several.join(" or "))),
     }
 }

@@ -19,7 +19,7 @@ pub async fn edit(args: &OnPlanOrTask, start: &CommandStart, mut ended: Ended) -
     let app = App::open(start, Access::Control).await?;
     app.quiet()?;
     let (named, task) = args.meant();
-    let plan = app.plan_to_carry_out(named).await?;
+    let plan = app.plan_to_change(named).await?;
     let read = app.read(&plan, move |plan, _| {
         let known = task.is_none_or(|task| plan.task(task).is_some());
         let given = known.then(|| PlanToEdit::new(plan, task));

@@ -209,7 +209,14 @@ impl Work {
             _ => app.worktrees(head),
         };
         let folder = shown_from_here(&folder);
-        app.say(&view::place_of_agents(head, &folder, &app.program))
+        let mut place = view::place_of_agents(head, &folder, &app.program);
+        // Who is in one part of a project may mean that part.
+        let (whole, here) = (Path::new(&head.workspace), std::env::current_dir());
+        let within = here.is_ok_and(|here| here != whole && here.starts_with(whole));
+        if within && head.is_isolated() {
+            place = format!("{place}; they work on all of `{}`", shown_from_here(whole));
+        }
+        app.say(&place)
     }
 }
 

@@ -60,7 +60,10 @@ impl App {
         }
         let line = |check: &CheckConfig| format!("`{}`", check.argv.join(" "));
         let all = joined(found.iter().map(line), ", ");
-        if !(may_ask && can_ask()) || has(&["run.", "run "]) {
+        // Checks are those of the whole project, and run at its top.
+        let (top, own) = (self.config.home().outer(), self.config.folder());
+        let below = project != top && project.starts_with(top) && !project.starts_with(own);
+        if below || !(may_ask && can_ask()) || has(&["run.", "run "]) {
             complain(&format!(
                 "no check is set, so nothing proves a result; this project has {all}: see [checks] in config.toml\n"
             ));

@@ -67,6 +67,23 @@ impl App {
         )
     }
 
+    /// Returns the plan that a person changes, as [`App::plan_to_carry_out`]; where daemons carry several out, none is meant by
+    /// no name.
+    ///
+    /// # Errors
+    /// As [`App::plan_to_carry_out`], or several are meant.
+    pub async fn plan_to_change(&self, named: Option<&str>) -> Result<PlanId> {
+        if named.is_none() {
+            let open = self.unfinished_plans().await?;
+            let at_work = open.iter().filter(|head| self.carries_out(head));
+            let at_work: Vec<&PlanHead> = at_work.collect();
+            if at_work.len() > 1 {
+                return Err(self.which_of(&at_work));
+            }
+        }
+        self.plan_to_carry_out(named).await
+    }
+
     /// Returns the newest plan that has ended with results that nobody has taken over or discarded, else the one that is meant by
     /// no name. Says which where that is not clear.
     ///
@@ -78,8 +95,7 @@ impl App {
         let waits = plans.iter().map(|plan| &plan.head).find(|head| {
             let own = head.owner == DAEMON && store.require_home(head).is_ok();
             own && head.status.settled()
-                && head.line.as_ref().is_some_and(|line| line.tip != line.base)
-                && head.results.is_none()
+                && head.has_results()
                 && head.archive_state != ArchiveState::Deleted
         });
         match waits {
@@ -96,21 +112,30 @@ impl App {
     /// # Errors
     /// There is none, or more than one.
     pub async fn only_unfinished_plan(&self) -> Result<PlanId> {
-        let store = self.store().await?;
-        let mut plans = store.plans().await?;
-        keep_own(&mut plans, store);
-        let heads = plans.iter().map(|plan| &plan.head);
-        let open: Vec<&PlanHead> = heads
-            .filter(|head| head.owner == DAEMON && !head.status.settled())
-            .filter(|head| head.archive_state != ArchiveState::Deleted)
-            .collect();
-        match open.as_slice() {
+        match self.unfinished_plans().await?.as_slice() {
             [one] => Ok(one.id.clone()),
             [] => Err(Failure::usage(anyhow!("no plan here is unfinished"))
                 .hint(format!("`{} plans` lists them", self.program))),
-            several => Err(Failure::usage(anyhow!("which plan is meant?"))
-                .hint(candidates(several, |head| self.carries_out(head)))),
+            several => Err(self.which_of(&several.iter().collect::<Vec<_>>())),
         }
+    }
+
+    /// Returns the plans of daemons that have not ended.
+    async fn unfinished_plans(&self) -> Result<Vec<PlanHead>> {
+        let store = self.store().await?;
+        let mut plans = store.plans().await?;
+        keep_own(&mut plans, store);
+        let heads = plans.into_iter().map(|plan| plan.head);
+        let heads = heads.filter(|head| {
+            let left = head.archive_state != ArchiveState::Deleted;
+            head.owner == DAEMON && !head.status.settled() && left
+        });
+        Ok(heads.collect())
+    }
+
+    fn which_of(&self, plans: &[&PlanHead]) -> Failure {
+        Failure::usage(anyhow!("which plan is meant?"))
+            .hint(candidates(plans, |head| self.carries_out(head)))
     }
 
     /// Returns that a plan has no such task.
@@ -119,14 +144,16 @@ impl App {
             .hint(format!("`{} status {plan}` shows the tasks", self.program))
     }
 
-    /// Returns the question that is meant, with its plan: by the beginning or the end of its id, else the only open one, of
-    /// this folder if it has plans.
+    /// Returns the question that is meant, with its plan: by the number of its task, the beginning or the end of its id, else the
+    /// only open one; but by an id, of this folder if it has plans.
     ///
     /// # Errors
     /// None or several fit; the candidates are named.
     pub async fn question(&self, named: Option<&str>) -> Result<Asked> {
         let mut found = Vec::new();
-        let (any, store) = (named.is_some(), self.store().await?);
+        // The number of a task is no id: that of another question may end with it.
+        let any = named.is_some_and(|named| task_named(named).is_none());
+        let store = self.store().await?;
         let mut plans = store.plans().await?;
         if !any {
             keep_own(&mut plans, store);
@@ -271,7 +298,22 @@ fn pick_question(
     named: Option<&str>,
     program: &ProgramName,
 ) -> Result<Asked> {
-    fits.retain(|(_, question)| named.is_none_or(|named| is_named(&question.id, named)));
+    let about = |task: TaskId| {
+        let mut open = fits.iter().filter(|(_, question)| question.open());
+        open.any(|(_, question)| question.task == Some(task))
+    };
+    let task = named.and_then(task_named);
+    // An id may end in digits only.
+    let is_task = |task: &TaskId| about(*task) || named.is_none_or(|named| named.len() < LEAST);
+    let task = task.filter(is_task);
+    fits.retain(|(_, question)| match (task, named) {
+        (Some(task), _) => question.task == Some(task),
+        (None, Some(named)) => is_named(&question.id, named),
+        (None, None) => true,
+    });
+    if fits.iter().any(|(_, question)| question.open()) {
+        fits.retain(|(_, question)| question.open());
+    }
     match (fits.len(), named) {
         (1, _) => Ok(fits.remove(0)),
         (0, None) => Err(Failure::failed(anyhow!("no question is open"))),
@@ -280,7 +322,11 @@ fn pick_question(
                 Some(_) => format!("a note is given so: `{program} answer {named} --note TEXT`"),
                 None => format!("`{program} status` shows the open ones"),
             };
-            Err(Failure::usage(anyhow!("there is no question `{named}`")).hint(hint))
+            let error = match task {
+                Some(task) => anyhow!("no question about task {task} is open"),
+                None => anyhow!("there is no question `{named}`"),
+            };
+            Err(Failure::usage(error).hint(hint))
         }
         (_, _) => {
             let lines = fits.iter().map(|(plan, question)| {
@@ -301,10 +347,18 @@ fn pick_question(
     }
 }
 
+/// The least characters of the end of an id.
+const LEAST: usize = 3;
+
+fn task_named(named: &str) -> Option<TaskId> {
+    named.parse().ok().map(TaskId)
+}
+
 fn is_named(id: &QuestionId, named: &str) -> bool {
     let id = id.as_str();
     let short = id.strip_prefix("question-").unwrap_or(id);
-    !named.is_empty() && (id.starts_with(named) || short.starts_with(named) || id.ends_with(named))
+    let ends = named.len() >= LEAST && id.ends_with(named);
+    !named.is_empty() && (id.starts_with(named) || short.starts_with(named) || ends)
 }
 
 fn list(title: &str, lines: impl ExactSizeIterator<Item = String>) -> String {

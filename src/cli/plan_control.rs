@@ -25,7 +25,7 @@ const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 /// Lets nothing new start in a plan.
 pub async fn pause(args: &OnPlan, app: &App) -> Result {
-    let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
+    let plan = app.plan_to_change(args.plan.as_deref()).await?;
     let pause = |draft: &mut Draft<'_>| steering::pause(draft, "on the command line");
     app.say(&app.change(&plan, "paused", pause).await?)?;
     let home = app.elsewhere(&plan).await?.map(|(home, _)| home);
@@ -87,6 +87,7 @@ pub async fn stop(app: &App) -> Result {
 pub async fn end(daemon: &DaemonInfo, app: &App) -> Result {
     let pid = i32::try_from(daemon.pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| anyhow!("`{}` is no process id", daemon.pid))?;
+    app.warn_of_suspended_daemon();
     // The lock says that the process still lives, so that no stranger with its id is meant.
     kill_process(pid, Signal::TERM)
         .with_context(|| format!("cannot end the daemon (pid {})", daemon.pid))?;

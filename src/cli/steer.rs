@@ -17,13 +17,15 @@ use crate::wire::{check_meant, criterion_text, joined, one_line};
 
 /// The most that is read of the lock of a command.
 const LONGEST: usize = 1024;
+/// The agent of a worker that gives its commands to relays.
+const RELAY: &str = "relay";
 const WITHOUT_NOW: &str = "without --now your words go along with the next command of the task";
 
 /// Says something to the agent of a task.
 pub async fn tell(args: &TellArgs, app: &App) -> Result {
     let (plan, id, words) = (args.meant()).map_err(|error| Failure::usage(anyhow!(error)))?;
     let (words, now) = (words.to_owned(), args.now);
-    let plan = app.plan_to_carry_out(plan).await?;
+    let plan = app.plan_to_change(plan).await?;
     if now {
         can_be_cut_off(app, &plan, id).await?;
     }
@@ -34,7 +36,7 @@ pub async fn tell(args: &TellArgs, app: &App) -> Result {
 /// Has a task tried again.
 pub async fn retry(args: &RetryArgs, app: &App) -> Result {
     let (id, words) = (args.on.task, trimmed(&args.note));
-    let plan = app.plan_to_carry_out(args.on.plan.as_deref()).await?;
+    let plan = app.plan_to_change(args.on.plan.as_deref()).await?;
     let read = app.read(&plan, move |plan, _| {
         (plan.opens_again(id), plan.status() == &PlanState::Abandoned)
     });
@@ -60,7 +62,7 @@ pub async fn retry(args: &RetryArgs, app: &App) -> Result {
 /// Completes a task because the person says that it is `done`, or leaves it out.
 pub async fn settle(args: &SettleArgs, done: bool, app: &App) -> Result {
     let (id, words) = (args.on.task, trimmed(&args.note));
-    let plan = app.plan_to_carry_out(args.on.plan.as_deref()).await?;
+    let plan = app.plan_to_change(args.on.plan.as_deref()).await?;
     let usual = if done { "done" } else { "skipped" };
     let why = if words.is_empty() { usual } else { &words };
     let why = why.to_owned();
@@ -70,7 +72,7 @@ pub async fn settle(args: &SettleArgs, done: bool, app: &App) -> Result {
 
 /// Adds a task.
 pub async fn add(args: &AddArgs, app: &App) -> Result {
-    let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
+    let plan = app.plan_to_change(args.plan.as_deref()).await?;
     let known = &app.config.checks;
     let criteria = criterion_text::read(args.expected.as_deref().unwrap_or_default());
     let criteria = criteria.map_err(|problems| {
@@ -120,6 +122,7 @@ impl App {
             error => error.into(),
         })?;
         drop(lock);
+        self.warn_of_suspended_daemon();
         self.report(plan, &said).await
     }
 
@@ -190,6 +193,9 @@ async fn can_be_cut_off(app: &App, plan: &PlanId, id: TaskId) -> Result {
     let agent = signed.as_deref().and_then(|signed| signed.lines().next());
     let who = match agent {
         Some(agent) if CodingAgent::named(agent).is_some() => return Ok(()),
+        // Its folder is on another machine: whether the session is known is known of the plan.
+        Some(RELAY) => return Ok(()),
+        None if app.elsewhere(plan).await?.is_some() => return Ok(()),
         Some(agent) => format!("the agent `{}`", one_line(agent, NAME)),
         None => "the agent at work".to_owned(),
     };

@@ -12,7 +12,7 @@ use crate::wire::has_word;
 /// The keys that a plan remembers: who plans and judges, what agents may do, what its results have to pass, and its limits.
 const REMEMBERED: &str = "llm.provider llm.base_url llm.model llm.agent llm.api_key_env llm.plan.model llm.judge.model \
                           llm.judge.when worker.allow run.checks run.protect run.may_change run.audit run.session \
-                          run.confirm_abort run.max_attempts run.max_replans run.task_timeout \
+                          run.confirm_abort run.max_parallel run.max_attempts run.max_replans run.task_timeout \
                           run.task_deadline budget.llm_calls budget.llm_tokens budget.cost_usd budget.wall_time budget.attempts";
 
 const PROVIDER: &str = "llm.provider";

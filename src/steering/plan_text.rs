@@ -142,7 +142,8 @@ pub fn way_back(refusal: &Refusal) -> Problem {
     match refusal {
         Refusal::NotEditable { task, status } => problem.with_hint(match status {
             TaskState::InProgress => {
-                format!("leave it as it was; `tell {task} \"…\"` speaks to its agent")
+                let words = "gives your words to its agent, or to its next attempt";
+                format!("leave it as it was; `tell {task} \"…\"` {words}")
             }
             _ => format!("leave it as it was; `retry {task}` has it tried again"),
         }),

@@ -149,11 +149,14 @@ fn at(time: Time, zone: &TimeZone, format: &str) -> String {
     time.to_zoned(zone.clone()).strftime(format).to_string()
 }
 
-/// Returns a span as a person says it, in its largest unit.
+/// Returns a span as a person says it, in its largest unit; of a few hours, with the minutes.
 pub fn span(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
         seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds @ 7200..36_000 if seconds % 3600 >= 60 => {
+            format!("{} h {} min", seconds / 3600, seconds % 3600 / 60)
+        }
         seconds => format!("{} h", seconds / 3600),
     }
 }

@@ -75,7 +75,7 @@ fn questions_of_all_plans_are_one_inbox() {
     ];
     let numbers = numbers.map(|key| plans[1][key].as_u64().unwrap());
     assert_eq!(numbers, [4, 1, 1, 0, 2, 1]);
-    assert_eq!(env.run("answer 88 abort").code, Some(0));
+    assert_eq!(env.run("answer question-88 abort").code, Some(0));
     assert_eq!(env.run("answer skip").code, Some(0), "only one is left");
     has(env.run("questions").stdout, "no question is open");
 }

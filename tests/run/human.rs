@@ -69,6 +69,22 @@ fn first_answer_wins_and_second_is_refused() {
 }
 
 #[test]
+fn question_is_meant_by_the_number_of_its_task() {
+    const TASKS: usize = 12;
+    let scene = Scene::by_rules("run.max_parallel = 12\nrun.max_attempts = 1\n");
+    scene.write("many.md", &many(TASKS));
+    let _agent = scene.agent(|_| Act::failed("no"));
+    scene.exits(4, "run --plan many.md --no-input");
+    for task in 1..=TASKS {
+        let said = scene.works(["answer", &task.to_string(), "skip"]);
+        has(said, format!("task {task}: skip"));
+        assert_eq!(scene.tasks()[task - 1], "skipped");
+    }
+    let none = "no question about task 1 is open";
+    scene.refuses(2, "answer 1 skip", none);
+}
+
+#[test]
 fn late_file_answer_gets_notice() {
     let scene = Scene::by_rules("");
     // After the answer the command waits, so that the daemon does too.

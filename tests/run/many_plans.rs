@@ -500,6 +500,10 @@ fn lanes_are_shared_between_plans() {
     // The lane goes to the plan that has none.
     let small = scene.take_any();
     assert_ne!(plan_of(&small), plan_of(&large[0]));
+    // None is meant by no name.
+    let hint = ["which plan is meant?", plan_of(&small), plan_of(&large[0])];
+    scene.refuses(2, "skip 1", hint);
+    scene.refuses(2, "pause", hint);
     scene.succeed(&small, "done");
     let next = scene.take_any();
     assert_eq!(plan_of(&next), plan_of(&large[0]));

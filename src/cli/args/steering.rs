@@ -111,7 +111,8 @@ pub struct AddArgs {
     after_help = "Example:\n  plan-agent answer retry --note \"the port is 8081\""
 )]
 pub struct AnswerArgs {
-    /// The question, by the beginning or end of its id [default: the only open one]
+    /// The question, by the number of its task, or the beginning or end of its id [default: the only
+    /// open one]
     pub question: Option<String>,
 
     /// approve, accept, retry, drop-check, skip, replan, wait, reply, more, allow-once, allow-always, deny or abort, as the
