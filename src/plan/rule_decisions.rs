@@ -53,7 +53,10 @@ pub fn judge(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verdict {
         // The finding of a check that is not a command, or ran out of time.
         let found = unless_empty(&check.finding, |finding| format!(": {finding}"));
         let reason = match name.as_str() {
-            MERGE_CHECK => "it does not go together with the results before it".to_owned(),
+            MERGE_CHECK if check.finding.starts_with(CONFLICT) => {
+                "it does not go together with the results before it".to_owned()
+            }
+            MERGE_CHECK => "its result cannot be merged".to_owned(),
             name if failed_before(before, name) => {
                 format!("check `{name}` fails (it failed before the work, too)")
             }

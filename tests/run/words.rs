@@ -134,7 +134,7 @@ fn plan_keeps_language_of_its_goal() {
     let second = scene.take_task(2);
     has(second.body(), "## 任务描述");
     scene.fail(&second, "no");
-    has(scene.await_attempt(2).body(), "之前的会话已丢失");
+    has(scene.await_attempt(2).body(), "你可能不记得之前的尝试");
     wait_until("MISSION.md is Chinese", || {
         mission().contains("上次结果需要重试")
     });
