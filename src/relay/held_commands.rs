@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::RelayError;
-use super::own_clone::WorkFolder;
+use super::own_clone::{self, WorkFolder};
 use crate::bounded_read;
+use crate::config::Config;
 use crate::own_files;
-use crate::plan::{CommandId, SessionId};
-use crate::volumes::{Volumes, machine};
+use crate::plan::{CommandId, IntegrationBranch, SessionId};
+use crate::store::{ClaimedCommand, RelayLink};
+use crate::volumes::{Folder, Volumes, machine};
+use crate::wire::command_file::CommandFile;
 
 /// The most bytes of the file.
 const MOST: usize = 64 * 1024 * 1024;
@@ -27,6 +30,49 @@ pub(super) struct HeldCommand {
     pub work: WorkFolder,
     /// Its agent was asked to stop, because the server was out of reach too long.
     pub given_up: bool,
+}
+
+impl HeldCommand {
+    /// Makes ready what a claimed command needs; `place` is the folder of the worktrees of its plan, and the clone of its project.
+    pub(super) async fn make_ready(
+        config: &Config,
+        volumes: &Volumes,
+        link: &RelayLink,
+        command: &ClaimedCommand,
+        place: Option<(PathBuf, PathBuf)>,
+    ) -> Result<Self, RelayError> {
+        let (worktrees, root) =
+            place.ok_or_else(|| RelayError::Other("it is not among [projects]".to_owned()))?;
+        let unread = |_| RelayError::Other(format!("command `{}` cannot be read", command.id));
+        let mut file = CommandFile::parse(&command.text).map_err(unread)?;
+        let task = file.task.unwrap_or_default();
+        let marks = volumes.path(Folder::Active);
+        let work =
+            own_clone::lay_out(config, &marks, link, command, task, &root, &worktrees).await?;
+        file.id = command.id.clone();
+        file.workspace = work.folder.display().to_string();
+        let report = volumes.report(&command.id);
+        // The text says it, too, and agents go by that.
+        if let (Some(there), Some(here)) = (Path::new(&file.report).parent(), report.parent())
+            && there.is_absolute()
+        {
+            let [there, here] = [there, here].map(|folder| format!("{}/", folder.display()));
+            file.body = file.body.replace(&there, &here);
+        }
+        let there = IntegrationBranch::task_branch(&command.plan, task);
+        let here = own_clone::branch(&command.plan, task);
+        file.body = file
+            .body
+            .replace(&format!("`{there}`"), &format!("`{here}`"));
+        file.report = report.display().to_string();
+        Ok(Self {
+            id: command.id.clone(),
+            claim: command.claim,
+            text: file.render(),
+            work,
+            given_up: false,
+        })
+    }
 }
 
 /// The file with the commands of a relay, its name, and the sessions that its agents know.

@@ -2,6 +2,7 @@
 //! into the exchange folder here with a worktree of its own clone, and hands back what the agents report. Agents see nothing new:
 //! they work with files. Only outgoing connections are made, and what comes from the server is data of a stranger.
 
+mod claims;
 mod held_commands;
 mod own_clone;
 
@@ -10,34 +11,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::config::Config;
-use crate::plan::{CommandId, IntegrationBranch, PlanId, Time};
+use crate::plan::{CommandId, PlanId, Time};
 use crate::plan_time::{since_boot, wall};
 use crate::store::{AboutRelay, ClaimedCommand, HeldBeat, RelayLink, StoreError};
 use crate::volumes::{
-    ArrivedReport, CommandPlace, Folder, Heartbeat, MOST_REPORTS, ReportDisposition, Scanner,
-    Volumes, VolumesError, Watch, WorkerSign,
+    ArrivedReport, CommandPlace, Heartbeat, MOST_REPORTS, ReportDisposition, Scanner, Volumes,
+    VolumesError, Watch, WorkerSign,
 };
 use crate::wire::command_file::{CommandFile, CommandType, title};
 use crate::wire::{clip, one_line, report_file, time_text};
 use crate::worker::RelayedLife;
+use claims::{CLAIM, Claims, MARGIN};
 use held_commands::HeldCommand;
 pub use held_commands::RelayNotes;
 
 /// How often a relay says that it lives.
 const BEAT: Duration = Duration::from_secs(10);
-
-/// How long a command is a relay's after that; `relay_functions.sql` has the same number.
-const CLAIM: Duration = Duration::from_secs(60);
-
-/// So long before the end of that its agent is asked to stop: another relay may take the command then.
-const MARGIN: Duration = Duration::from_secs(10);
 
 /// How often the server is asked where it says nothing by itself.
 const LOOK: Duration = Duration::from_secs(3);
@@ -74,38 +69,6 @@ pub struct RelayOptions {
     pub worktrees: Box<WorktreeFolder>,
     /// Tells a person what happens.
     pub notice: Box<dyn Fn(&str) + Send + Sync>,
-}
-
-/// Until when commands are the relay's, by the clock since boot. Clones share it: claims end while the server is asked, too.
-#[derive(Clone, Debug, Default)]
-struct Claims(Arc<Mutex<BTreeMap<CommandId, Duration>>>);
-
-impl Claims {
-    fn set(&self, id: &CommandId, until: Duration) {
-        self.0.lock().insert(id.clone(), until);
-    }
-
-    /// Returns until when a command is the relay's; one that an earlier process had counts from now on.
-    fn of(&self, id: &CommandId) -> Duration {
-        let mut claims = self.0.lock();
-        *claims.entry(id.clone()).or_insert(since_boot() + CLAIM)
-    }
-
-    fn forget(&self, id: &CommandId) {
-        self.0.lock().remove(id);
-    }
-
-    /// Resolves when an agent is to be stopped.
-    async fn soon_over(&self) {
-        loop {
-            let first = self.0.lock().values().min().copied();
-            let left = first.map(|until| until.saturating_sub(since_boot() + MARGIN));
-            if left.is_some_and(|left| left.is_zero()) {
-                return;
-            }
-            sleep(left.unwrap_or(LOOK).min(LOOK)).await;
-        }
-    }
 }
 
 /// A command that was claimed, and for which a folder is made ready: that may take longer than a claim lasts.
@@ -467,7 +430,8 @@ impl Relay {
         let (done, made) = oneshot::channel();
         let mut making = JoinSet::new();
         making.spawn(async move {
-            drop(done.send(ready(&config, &volumes, &link, &command, place).await));
+            let ready = HeldCommand::make_ready(&config, &volumes, &link, &command, place);
+            drop(done.send(ready.await));
             wake.notify_one();
         });
         self.new.push(NewCommand {
@@ -622,46 +586,6 @@ impl Relay {
         self.options.about.limited_until = Some(until);
         self.beaten = None;
     }
-}
-
-/// Makes ready what a claimed command needs; `place` is the folder of the worktrees of its plan, and the clone of its project.
-async fn ready(
-    config: &Config,
-    volumes: &Volumes,
-    link: &RelayLink,
-    command: &ClaimedCommand,
-    place: Option<(PathBuf, PathBuf)>,
-) -> Result<HeldCommand, RelayError> {
-    let (worktrees, root) =
-        place.ok_or_else(|| RelayError::Other("it is not among [projects]".to_owned()))?;
-    let unread = |_| RelayError::Other(format!("command `{}` cannot be read", command.id));
-    let mut file = CommandFile::parse(&command.text).map_err(unread)?;
-    let task = file.task.unwrap_or_default();
-    let marks = volumes.path(Folder::Active);
-    let work = own_clone::lay_out(config, &marks, link, command, task, &root, &worktrees).await?;
-    file.id = command.id.clone();
-    file.workspace = work.folder.display().to_string();
-    let report = volumes.report(&command.id);
-    // The text says it, too, and agents go by that.
-    if let (Some(there), Some(here)) = (Path::new(&file.report).parent(), report.parent())
-        && there.is_absolute()
-    {
-        let [there, here] = [there, here].map(|folder| format!("{}/", folder.display()));
-        file.body = file.body.replace(&there, &here);
-    }
-    let there = IntegrationBranch::task_branch(&command.plan, task);
-    let here = own_clone::branch(&command.plan, task);
-    file.body = file
-        .body
-        .replace(&format!("`{there}`"), &format!("`{here}`"));
-    file.report = report.display().to_string();
-    Ok(HeldCommand {
-        id: command.id.clone(),
-        claim: command.claim,
-        text: file.render(),
-        work,
-        given_up: false,
-    })
 }
 
 /// Why a relay does not get on.
