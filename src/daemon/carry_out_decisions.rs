@@ -419,12 +419,13 @@ fn next_command(
     repairs: Option<&Attempt>,
 ) -> (AttemptKind, Option<SessionId>, CommandContent) {
     let session = session(plan, task);
+    let relayed = plan.behind_relays(plan.role_of(task.number));
     if let Some(attempt) = repairs {
         let rejected = attempt.rejected.as_ref();
         let is_first =
             |other: &&Attempt| other.number == attempt.number && other.kind != AttemptKind::Repair;
         let first = plan.attempts_of(task.number).find(is_first);
-        let first = first.filter(|_| session.is_none());
+        let first = first.filter(|_| session.is_none() || relayed);
         let reason = rejected.map_or("", |rejected| &rejected.reason);
         let content = repair_content(reason, first);
         return (AttemptKind::Repair, session, content);
@@ -433,7 +434,6 @@ fn next_command(
     let last = attempts.find(|attempt| attempt.report.is_some());
     let failed_checks = last.map(|last| failed_checks(task, last));
     let failed_checks = failed_checks.unwrap_or_default();
-    let relayed = plan.behind_relays(plan.role_of(task.number));
     let own = session.is_some() && task.started_at.is_some() && !relayed;
     // A new session knows nothing of what was said before.
     let known = |attempt: &Attempt| own && attempt.claimed.is_some();

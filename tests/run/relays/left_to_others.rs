@@ -160,7 +160,18 @@ fn command_whose_session_is_lost_with_its_relay_begins_anew() {
     let whole = other.scene.take_task(1);
     assert_eq!((whole.kind(), whole.session()), ("continue", "s-1"));
     has(whole.body(), ["Make `one.txt`.", "Half of it."]);
-    other.does(&whole, "one.txt");
+    // Nor does it know what a report was to be about.
+    other.scene.submit(
+        &whole.id,
+        "---\nstatus: DONE_I_THINK\nsession_id: s-1\n---\n",
+    );
+    wait_until("another one gets it", || {
+        run_sql(&url, "UPDATE relayed SET offered = 1");
+        !other.scene.pending().is_empty()
+    });
+    let repair = other.scene.take_task(1);
+    has(repair.body(), ["could not be read", "Make `one.txt`."]);
+    other.does(&repair, "one.txt");
     here.scene.await_status("completed");
 }
 
