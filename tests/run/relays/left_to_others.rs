@@ -140,7 +140,7 @@ fn machine_that_lost_a_command_is_named_when_another_has_it_at_once() {
 
 /// Another one gets the task as a whole: words that go on in a session say nothing without it.
 #[test]
-fn command_whose_session_is_lost_with_its_relay_begins_anew() {
+fn command_comes_whole_to_a_relay_that_does_not_know_its_session() {
     let Some((here, there, url)) = Machine::two() else {
         return;
     };
