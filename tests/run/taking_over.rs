@@ -899,6 +899,7 @@ fn discarded_plan_does_not_go_on() {
     let said = ["does not go on", &show, "plan-agent run --plan plan.md"];
     scene.refuses(1, "retry 1 --yes", said);
     scene.refuses(1, ["add", "Another one"], said);
+    scene.refuses(1, "restore --at 3", said);
     // Begun anew, everything is still to be done.
     let shown = scene.works(["show", &plan]);
     lacks(&shown, "- done");

@@ -13,8 +13,9 @@ impl Draft<'_> {
     /// any more.
     ///
     /// # Errors
-    /// The plan is in this state already.
+    /// The plan is in this state already, or a person has discarded its results: it would go on from them.
     pub fn restore(&mut self, earlier: &Plan, seq: i64) -> Result {
+        self.refuse_discarded()?;
         let (rows, events) = (self.undo.len(), self.events.len());
         let present: Vec<Task> = self.plan.tasks().cloned().collect();
         for task in &present {
@@ -94,10 +95,12 @@ impl Draft<'_> {
             home: now.home.clone(),
             made_in: now.made_in.clone(),
             line: now.line.clone(),
+            results: now.results,
             repository: now.repository.clone(),
             policy: now.policy.clone(),
             usage: now.usage,
             granted: now.granted.clone(),
+            day_grant: now.day_grant.clone(),
             made_changes: now.made_changes.clone(),
             replans: now.replans,
             extra_replans: now.extra_replans,

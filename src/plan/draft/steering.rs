@@ -331,13 +331,10 @@ impl Draft<'_> {
         }
     }
 
-    /// Lets a plan go on that has ended by itself, and has its goal audited again. It would go on from its results: not where a
-    /// person has discarded these.
+    /// Lets a plan go on that has ended by itself, and has its goal audited again.
     fn go_on_by_hand(&mut self) -> Result {
         self.not_abandoned()?;
-        let head = self.plan.head();
-        let discarded = head.results == Some(ResultsMove::Discarded);
-        refuse_if(discarded, Refusal::Discarded(head.id.clone()))?;
+        self.refuse_discarded()?;
         if self.plan.status().settled() {
             self.run_again();
         }
@@ -345,6 +342,13 @@ impl Draft<'_> {
             self.change_head(|head| head.audited = None);
         }
         Ok(())
+    }
+
+    /// Refuses a plan whose results a person has discarded: it would go on from these.
+    pub(super) fn refuse_discarded(&self) -> Result {
+        let head = self.plan.head();
+        let discarded = head.results == Some(ResultsMove::Discarded);
+        refuse_if(discarded, Refusal::Discarded(head.id.clone()))
     }
 }
 
