@@ -364,7 +364,7 @@ impl DueSearch<'_> {
                 self.due.step(DueEffect::Withdraw(attempt.id.clone()));
             }
         } else if let Some(rejected) = &attempt.rejected {
-            self.repair(attempt, rejected.at, pool);
+            self.repair(attempt, known(rejected.at, self.world), pool);
         } else if let Some(claimed) = attempt.claimed {
             self.await_sign(attempt, known(claimed, self.world));
         } else {

@@ -54,6 +54,17 @@ fn new_command_does_not_time_out_at_daemon_start() {
 }
 
 #[test]
+fn unreadable_report_is_asked_for_although_an_earlier_clock_was_ahead() {
+    let mut plan = claimed_at(minute(60));
+    apply_at(&mut plan, minute(60), |draft| {
+        asking(draft, 1).reject(&command(1), "no status", "1")
+    });
+    let mut world = scanned_at(minute(2));
+    world.started = minute(0);
+    assert_eq!(due(&plan, &world).steps, [DueStep::Repair(command(1))]);
+}
+
+#[test]
 fn suspended_time_counts_for_no_timeout() {
     let plan = claimed_at(Time(0));
     let mut world = scanned_at(minute(300));
