@@ -201,6 +201,7 @@ impl TaskView {
                 }
                 format!("attempt {number} for {worked}{}", waits.unwrap_or_default())
             }
+            (AttemptState::Reported, _) if stopped => format!("attempt {number} has reported"),
             (AttemptState::Reported, _) => format!("attempt {number} is being judged"),
             _ if *plan != PlanState::Running => format!("attempt {number} is over"),
             _ if let Some(until) = self.not_before => {
