@@ -466,7 +466,7 @@ fn bad_input_gives_one_error_and_no_files() {
     error: plan.md:7:10: there is no task `7`
     Hint: there is no other task in the plan
     error: plan.md:8:11: there is no check `nope`
-    Hint: define it in config.toml: [checks] nope = { run = ["…"] }
+    Hint: define it in config.toml, in a project .plan-agent/config.toml: [checks] nope = { run = ["…"] }
     exit 2
     "#);
     insta::assert_snapshot!(given("", "nothing here\n", &file), @r#"
@@ -485,7 +485,7 @@ fn bad_input_gives_one_error_and_no_files() {
     "#);
     insta::assert_snapshot!(given("", "---\nname: X\n---\n\n## A\n\n- checks: nope\n\nDo.\n", &file), @r#"
     error: plan.md:7:11: there is no check `nope`
-    Hint: define it in config.toml: [checks] nope = { run = ["…"] }
+    Hint: define it in config.toml, in a project .plan-agent/config.toml: [checks] nope = { run = ["…"] }
     exit 2
     "#);
     insta::assert_snapshot!(given("volumes.root = 'plan.md/volumes'", ONE, &file), @r#"

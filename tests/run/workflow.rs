@@ -127,7 +127,7 @@ fn workflow_problems_have_hints_and_leave_no_files() {
     Hint: name the team: --team FILE, or in config.toml: [run] team
     $ run --team team.yaml --workflow feature
     error: team.yaml:17:128: there is no check `there`
-    Hint: define it in config.toml: [checks] there = { run = ["…"] }
+    Hint: define it in config.toml, in a project .plan-agent/config.toml: [checks] there = { run = ["…"] }
     $ run --team none.yaml goal
     error: failed to read the team file `none.yaml`: No such file or directory (os error 2)
     Hint: examples/team.yaml shows how one looks
@@ -221,7 +221,7 @@ fn doctor_validates_team() {
                    Hint: choose another `[llm] provider` than "none", give it templates without the action `ask`, or make it `kind: files`
     ok  role       coder: claude
     !!  team       team.yaml:17:128: there is no check `there`
-                   Hint: define it in config.toml: [checks] there = { run = ["…"] }
+                   Hint: define it in config.toml, in a project .plan-agent/config.toml: [checks] there = { run = ["…"] }
     ok  team       3 roles in nobody.yaml
     !!  team       nobody.yaml:3:8: the role `writer`: the coding agent `codex` is not installed
                    Hint: `npm install -g @openai/codex`, or choose another one: `plan-agent doctor` shows which there are
