@@ -17,6 +17,9 @@ const WIDEST_HANG: usize = 34;
 /// A command in backticks is kept on one line up to that length, so that it can be taken from there.
 const LONGEST_COMMAND: usize = 60;
 
+/// Marks that begin no line.
+const CLOSING: &str = "，。、；：？！）」』》”’…,.;:?!)";
+
 /// Returns how many columns a stream has; `None` if it is no terminal, or too narrow to wrap for.
 pub fn columns(stream: &impl AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
@@ -42,7 +45,7 @@ fn wrap_line(line: &str, columns: usize) -> String {
     textwrap::wrap(line, options).join("\n")
 }
 
-/// Returns the words of a line; a command in backticks is one.
+/// Returns the words of a line; a command in backticks is one. Between the characters of Chinese and its like a line may be broken.
 fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
     let mut words = Vec::new();
     let (mut start, mut end, mut inside) = (0, 0, false);
@@ -54,12 +57,30 @@ fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
         end += word.len() + word.whitespace.len();
         inside ^= word.matches('`').count() % 2 == 1;
         if !inside {
-            words.push(Word::from(&line[start..end]));
+            let mut word = &line[start..end];
+            while let Some(at) = after_wide(word).filter(|_| !word.contains('`')) {
+                words.push(Word::from(&word[..at]));
+                word = &word[at..];
+            }
+            words.push(Word::from(word));
             start = end;
         }
     }
     words.extend(WordSeparator::AsciiSpace.find_words(&line[start..end]));
     Box::new(words.into_iter())
+}
+
+/// Returns where a word may be broken first: after a character as wide as two others, but before no mark that closes something.
+fn after_wide(word: &str) -> Option<usize> {
+    let mut chars = word.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        let (_, next) = *chars.peek()?;
+        let wide = c.len_utf8() > 2 && display_width(&word[at..at + c.len_utf8()]) == 2;
+        if wide && !next.is_whitespace() && !CLOSING.contains(next) {
+            return Some(at + c.len_utf8());
+        }
+    }
+    None
 }
 
 /// Returns the column in which the text of a line begins.
@@ -122,6 +143,15 @@ error: https://example.org/a/very/long/address/that/is/not/broken/for/any/reason
     }
 
     #[test]
+    fn chinese_is_broken_between_its_characters() {
+        let text = "目标: 修正函数里的加法，使测试全部通过，并写一份说明，告诉大家应该怎样使用它。";
+        insta::assert_snapshot!(wrap(text, 40), @r"
+        目标: 修正函数里的加法，使测试全部通过，
+        并写一份说明，告诉大家应该怎样使用它。
+        ");
+    }
+
+    #[test]
     fn unbalanced_backticks_lose_no_text() {
         for line in [
             "a `b c` d",
@@ -130,6 +160,7 @@ error: https://example.org/a/very/long/address/that/is/not/broken/for/any/reason
             "` `",
             "a `b `c` d` e",
             "  x ",
+            "a 修正加法，使测试通过 b",
         ] {
             let found: String = words(line)
                 .map(|word| format!("{}{}", word.word, word.whitespace))
