@@ -3,7 +3,7 @@
 use super::FoundInput;
 use crate::plan::{AnswerChoice, CommandId, QuestionId, Report, Time};
 use crate::plan_time::Clock;
-use crate::volumes::{ArrivedReport, NOT_A_REPORT, Scan};
+use crate::volumes::{ArrivedReport, Scan};
 use crate::wire::{Problem, ReportFile, question_file, report_file};
 
 /// A report as it arrived: readable, or why not.
@@ -62,7 +62,7 @@ fn read(arrived: ArrivedReport, now: Time, clock: &Clock) -> ParsedReport {
     let command = report_file::command_of(&name);
     let content = match arrived.content {
         Err(unreadable) => Err(vec![Problem::new(unreadable)]),
-        Ok(_) if command.is_none() => Err(vec![Problem::new(NOT_A_REPORT)]),
+        Ok(_) if command.is_none() => Err(vec![Problem::new(report_file::not_a_report(&name))]),
         Ok(bytes) => report_file::parse(&name, &bytes),
     };
     let content = match content.map(ReportFile::into_report) {

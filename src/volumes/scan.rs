@@ -18,7 +18,7 @@ use super::{
     read_text, too_large,
 };
 use crate::plan::{CommandId, QuestionId};
-use crate::wire::report_file::id_in_name;
+use crate::wire::report_file::{id_in_name, not_a_report};
 use crate::wire::{safe_name, sha256};
 
 /// The most bytes of a report, a command or a question.
@@ -36,9 +36,6 @@ const MISNAMED: Duration = Duration::from_secs(10);
 const QUESTION_QUIET: Duration = Duration::from_millis(300);
 /// The name of the file that keeps an empty folder in a git repository.
 const KEEPER: &str = ".gitkeep";
-
-/// Why a file with another name is not read.
-pub const NOT_A_REPORT: &str = "its name is not `report-<command id>.md`";
 
 /// The result of one scan.
 #[derive(Debug, Default)]
@@ -285,13 +282,17 @@ impl Scanner {
         }
         let unchanged = now.duration_since(seen.since);
         if id_in_name(name).is_none() {
-            let least = match is_misnamed(name) {
+            let least = match metadata.is_dir() || is_misnamed(name) {
                 true => MISNAMED,
                 false => STRANGER,
             };
+            let reason = match metadata.is_dir() {
+                true => "it is a folder, and reports lie beside it, not in it".to_owned(),
+                false => not_a_report(name),
+            };
             return match unchanged < least {
                 true => FoundFile::Nothing,
-                false => FoundFile::Content(Err(NOT_A_REPORT.to_owned())),
+                false => FoundFile::Content(Err(reason)),
             };
         }
         if let Some(reason) = foreign(&metadata).filter(|reason| *reason != HARD_LINK) {

@@ -402,7 +402,7 @@ fn key_and_value(line: &str) -> Option<(&str, &str)> {
     (!key.is_empty()).then_some((key, &line[end + 1..]))
 }
 
-/// Converts keys to lower case; their lengths, and so the columns, stay the same.
+/// Converts keys to lower case, and what stands behind them for a colon and a space; else the columns stay the same.
 fn lower_case_keys(header: &str) -> String {
     let mut text = String::with_capacity(header.len());
     for (number, line) in header.lines().enumerate() {
@@ -410,13 +410,24 @@ fn lower_case_keys(header: &str) -> String {
             text.push('\n');
         }
         let start = text.len();
-        text.push_str(line);
-        if let Some((_, value)) = key_and_value(line) {
+        let line = with_plain_colon(line).map_or(Cow::Borrowed(line), Cow::Owned);
+        text.push_str(&line);
+        if let Some((_, value)) = key_and_value(&line) {
             let end = text.len() - value.len();
             text[start..end].make_ascii_lowercase();
         }
     }
     text
+}
+
+/// Returns a line of the top level that has the colon or the space of another keyboard, as YAML wants it.
+fn with_plain_colon(line: &str) -> Option<String> {
+    let end = line.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+    let (key, rest) = line.split_at(end);
+    let plain = rest.strip_prefix(':');
+    let odd = plain.filter(|value| value.starts_with(['\u{a0}', '\u{3000}']));
+    let value = rest.strip_prefix('：').or(odd)?;
+    (!key.is_empty()).then(|| format!("{key}: {}", value.trim_start()))
 }
 
 fn without_comment(text: &str) -> &str {

@@ -19,6 +19,9 @@ pub use crate::plan::Collaboration;
 /// The most bytes of a report.
 pub const MAX_BYTES: usize = 1024 * 1024;
 
+/// The most characters of a file's name.
+const LONGEST_NAME: usize = 255;
+
 /// The shortest report that is accepted.
 pub const EXAMPLE: &str = "---\nstatus: SUCCESS\n---\n\n## Core results\n\nWhat was done.\n";
 
@@ -98,6 +101,17 @@ pub fn id_in_name(file_name: &str) -> Option<&str> {
     (named && !id.is_empty()).then_some(id)
 }
 
+/// Says that a file has not the name of a report, and which name it should have, if that can be seen.
+pub fn not_a_report(file_name: &str) -> String {
+    let mut places = file_name.char_indices();
+    let id = places.find_map(|(at, _)| {
+        let id = file_name.get(at..at + uuid::fmt::Hyphenated::LENGTH)?;
+        uuid::Uuid::try_parse(id).ok().map(|_| with_task(id))
+    });
+    let id = id.as_deref().unwrap_or("<command id>");
+    format!("its name is not `report-{id}.md`")
+}
+
 /// Reads a report from its file's name and bytes.
 ///
 /// # Errors
@@ -106,15 +120,16 @@ pub fn parse(name: &str, bytes: &[u8]) -> Checked<ReportFile> {
     let only = |problem| vec![problem];
     let misnamed = || format!("the name is {}, not `report-<command id>.md`", quote(name));
     let command = command_of(name).ok_or_else(|| only(Problem::new(misnamed())))?;
-    let front = front_matter::split(text_of(bytes).map_err(only)?).map_err(|problem| {
+    let hinted = |problem: Problem| {
         only(match problem.hint {
             Some(_) => problem,
             None => problem.with_hint(STATUS_HINT),
         })
-    })?;
+    };
+    let front = front_matter::split(text_of(bytes).map_err(only)?).map_err(hinted)?;
     let header = match front.parse::<ReportHeader>() {
         Ok(header) => header,
-        Err(problem) => read_by_line(&front, problem).map_err(only)?,
+        Err(problem) => read_by_line(&front, problem).map_err(hinted)?,
     };
     let mut file = header.read(&front, command)?;
     file.report.name = name.to_owned();
@@ -177,10 +192,10 @@ pub fn rejection(name: &str, problems: &[Problem]) -> String {
         let hint = hint.map(|hint| format!("  Hint: {hint}\n"));
         format!("- {line}\n{}", hint.unwrap_or_default())
     };
-    let name = quote(name);
+    let name = one_line(name, LONGEST_NAME);
     let items: String = problems.iter().map(item).collect();
     format!(
-        "# {name} was not accepted\n\n{items}\nThe shortest report that is accepted:\n\n```markdown\n{EXAMPLE}```\n"
+        "# `{name}` was not accepted\n\n{items}\nThe shortest report that is accepted:\n\n```markdown\n{EXAMPLE}```\n"
     )
 }
 

@@ -355,13 +355,16 @@ fn misnamed_report_is_rejected_and_logged() {
     let run = scene.start("run --plan one.md");
     let command = scene.take_any();
     let names = [
-        format!("{}.md", command.id),
         "report.md".to_owned(),
         "REPORT.MD".to_owned(),
         "report-..md".to_owned(),
         "my results\u{202e}.md".to_owned(),
     ];
-    for name in &names {
+    let id = &command.id;
+    let meant = ["{}.md", "{} (1).md", "report-{}.md.txt"].map(|name| name.replace("{}", id));
+    let folder = scene.path("reports/pending").join("mine");
+    fs::create_dir(folder).unwrap();
+    for name in names.iter().chain(&meant) {
         scene.drop_report(name, report("SUCCESS", "done").as_bytes());
     }
     for name in &names {
@@ -372,9 +375,15 @@ fn misnamed_report_is_rejected_and_logged() {
             "`report-<command id>.md`",
         );
     }
+    for name in meant.iter().map(String::as_str).chain(["mine"]) {
+        scene.await_name("reports/rejected", name);
+    }
     assert_eq!(scene.names("reports/pending"), [] as [&str; 0]);
     assert!(scene.events_named("reported").is_empty());
     let log = scene.works("log");
+    let right = format!("its name is not `report-{id}.md`");
+    assert_eq!(log.matches(&right).count(), 3, "{log}");
+    has(&log, "`mine` is not read: it is a folder");
     scene.succeed(&command, "done");
     let ran = run.end().exits(0);
     for name in names.map(|name| name.replace('\u{202e}', "")) {
