@@ -1,8 +1,17 @@
 //! Criteria as a person writes them: a text, or a list of lines that begin with `- `. What proves a criterion stands behind it in
-//! brackets: `(check: NAME)`, `(file: PATH, lines: N)` or `(file: PATH, contains: TEXT)`.
+//! brackets: `(check: NAME)`, `(file: PATH, lines: N)` or `(file: PATH, contains: TEXT)`. Brackets, colons and commas may be those of
+//! Chinese.
 
 use super::{joined, nearest, one_line, quote};
+use crate::plan::test_commands::patterns;
 use crate::plan::{Criteria, Criterion, FileProperty, Proof, within_workspace};
+
+patterns! {
+    /// A text that ends with a proof: the text of a property may have brackets of its own.
+    PROVEN = r"(?s)^(.*)[(（](check|file)\s*[:：](.*)[)）]$";
+    /// What stands in brackets.
+    BRACKETS = r"[(（]([^()（）]*)[)）]";
+}
 
 /// Why the brackets of a criterion prove nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,21 +106,21 @@ fn read_one(text: &str) -> Result<Criterion, String> {
         Ok(Criterion { text, proof })
     };
     let sentence = text.strip_suffix(['.', '。']).unwrap_or(text);
-    let bracketed = sentence.strip_suffix(')');
-    let Some((words, inside)) = bracketed.and_then(last_bracket) else {
-        return match bracketed.and_then(|text| misspelt(text.rsplit_once('(')?.1)) {
+    let Some((_, [words, kind, inside])) = PROVEN.captures(sentence).map(|found| found.extract())
+    else {
+        let bracketed = sentence.strip_suffix([')', '）']);
+        return match bracketed.and_then(|text| misspelt(text.rsplit_once(['(', '（'])?.1)) {
             Some(problem) => Err(problem),
             None => proof_within(text).map_or_else(|| proven(text, None), Err),
         };
     };
-    let proof = match inside.split_once(':') {
-        Some(("check", name)) => Proof::Check(name.trim().trim_matches('`').to_owned()),
-        Some(("file", property)) => Proof::File(file(property)?),
-        _ => return proven(text, None),
+    let proof = match kind {
+        "check" => Proof::Check(inside.trim().trim_matches('`').to_owned()),
+        _ => Proof::File(file(inside)?),
     };
     match (words.trim(), proof_within(words)) {
         ("", _) => Err(format!(
-            "`({})` stands alone: write before it what it proves",
+            "`({kind}:{})` stands alone: write before it what it proves",
             one_line(inside, 60)
         )),
         (_, Some(problem)) => Err(problem),
@@ -121,31 +130,23 @@ fn read_one(text: &str) -> Result<Criterion, String> {
 
 /// Returns what is wrong with a text that has a proof in its middle. Brackets that would be none at its end are text.
 fn proof_within(text: &str) -> Option<String> {
-    let inside = text
-        .split('(')
-        .skip(1)
-        .filter_map(|rest| rest.split_once(')'));
-    let mut proofs = inside.filter(|(inside, _)| match inside.split_once(':') {
+    let inside = BRACKETS.captures_iter(text);
+    let inside = inside.filter_map(|found| Some(found.get(1)?.as_str()));
+    let mut proofs = inside.filter(|inside| match inside.split_once([':', '：']) {
         Some(("check", name)) => name.split_whitespace().count() == 1,
         Some(("file", property)) => file(property).is_ok(),
         _ => false,
     });
-    let shown = one_line(proofs.next()?.0, 60);
+    let shown = one_line(proofs.next()?, 60);
     Some(format!(
         "`({shown})` stands in the middle of the text: put it at the end"
     ))
 }
 
-/// Splits at the bracket that names a proof: the text of a property may have brackets of its own.
-fn last_bracket(text: &str) -> Option<(&str, &str)> {
-    let at = text.rfind("(check:").max(text.rfind("(file:"))?;
-    Some((&text[..at], &text[at + 1..]))
-}
-
 /// Returns what is wrong with a word in brackets that is nearly one of a proof, or that needs another one. Other brackets are
 /// text.
 fn misspelt(inside: &str) -> Option<String> {
-    let word = inside.split_once(':')?.0.trim();
+    let word = inside.split_once([':', '：'])?.0.trim();
     let shown = one_line(word, 20);
     match nearest(word, ["check", "file", "contains", "lines"].into_iter())? {
         property @ ("contains" | "lines") => Some(format!(
@@ -158,14 +159,16 @@ fn misspelt(inside: &str) -> Option<String> {
 }
 
 fn file(property: &str) -> Result<FileProperty, String> {
-    let (path, property) = property.split_once(',').unwrap_or((property, ""));
+    let (path, property) = property
+        .split_once([',', '，'])
+        .unwrap_or((property, ""));
     let path = path.trim().trim_matches('`');
     let path = within_workspace(path).map_err(|fault| format!("{} {fault}", quote(path)))?;
     let mut file = FileProperty {
         path,
         ..FileProperty::default()
     };
-    let (key, value) = property.split_once(':').unwrap_or_default();
+    let (key, value) = property.split_once([':', '：']).unwrap_or_default();
     match (key.trim(), value.trim()) {
         ("contains", text) if !text.is_empty() => file.contains = Some(text.to_owned()),
         ("lines", count) => match count.parse() {
@@ -222,6 +225,8 @@ mod tests {
             ("a (check: test).", "a (check: test)"),
             ("a (check: `test`)。", "a (check: test)"),
             ("a (file: `b`, lines: 1).", "a (file: b, lines: 1)"),
+            ("通过（check：测试）。", "通过 (check: 测试)"),
+            ("在（file：b.md，contains：甲，（乙））", "在 (file: b.md, contains: 甲，（乙）)"),
         ] {
             assert_eq!(write(&read(text).unwrap()), written);
         }
@@ -258,6 +263,8 @@ mod tests {
             ("a (contans: x)", "`(file: PATH, contains: …)`"),
             ("- b\n- a (lines: 3)", "`(file: PATH, lines: …)`"),
             ("a (chek: test).", "did you mean `(check: …)`?"),
+            ("通过（chek：测试）", "did you mean `(check: …)`?"),
+            ("通过（check：测试）以及更多", "put it at the end"),
             ("a (check: test) and more", "put it at the end"),
             ("a (check: test), b (check: lint)", "put it at the end"),
             ("a (file: b, contains: c, lines: 3) d", "put it at the end"),

@@ -66,12 +66,17 @@ pub(super) fn read(text: &str, problems: &Problems) -> Result<PlanDraft, Problem
 }
 
 /// Splits a line such as `- after: 1, 2`, which is an attribute if it stands in the right place. Returns the key, the value and
-/// the byte at which the value begins.
+/// the byte at which the value begins. The colon may be that of Chinese, and behind a known key the space may be missing.
 pub(super) fn attribute(line: &str) -> Option<(&str, &str, usize)> {
     let text = entry(line)?;
-    let (key, value) = text.split_once(':')?;
+    let (key, value) = text.split_once([':', '：'])?;
     let word = key.chars().all(|c| c.is_alphabetic() || "_- ".contains(c));
-    if !word || key.is_empty() || key.len() > 24 || !(value.is_empty() || value.starts_with(' ')) {
+    let apart = match text[key.len()..].starts_with(':') {
+        true => value.is_empty() || value.starts_with(' '),
+        // A sentence in Chinese has this colon, too.
+        false => key.is_ascii(),
+    };
+    if !word || key.is_empty() || key.len() > 24 || !(apart || known(key.trim()).is_some()) {
         return None;
     }
     let at = line.len() - value.trim_start().len();
@@ -392,7 +397,7 @@ fn words(attribute: &Attribute) -> Vec<Reference> {
     let mut words = Vec::new();
     for (at, text) in attribute.value.split('\n').enumerate() {
         let Place { line, mut column } = attribute.place_of_line(at);
-        for part in text.split(',') {
+        for part in text.split([',', '，', '、']) {
             let word = part.trim();
             let indent = part.chars().take_while(|c| c.is_whitespace()).count();
             if !word.is_empty() {

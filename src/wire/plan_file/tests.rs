@@ -264,6 +264,17 @@ fn every_mark_of_a_list_begins_an_attribute() {
 }
 
 #[test]
+fn attributes_may_have_the_marks_of_chinese() {
+    for line in ["- after：1，2", "- after:1", "- after:\t1、2"] {
+        let text = format!("## A\n\n## B\n\n## C\n\n{line}\n\n- 登录：要有测试\n- http://a.b\n");
+        let task = &read(&text).plan.tasks[2];
+        let read = (task.dependencies.is_empty(), &*task.description);
+        assert_eq!(read, (false, "- 登录：要有测试\n- http://a.b"), "{line}");
+    }
+    insta::assert_snapshot!(problems("plan.md", "## A\n\n- chekcs：x\n"), @"line 3, column 3: unknown attribute `chekcs` / did you mean `checks`?");
+}
+
+#[test]
 fn flag_needs_no_value() {
     let tasks = read("## A\n- done\n## B\n- skipped\n- optional\n\n- done\n## C\nWords\n- done\n");
     let tasks = tasks.plan.tasks.iter().map(|task| {
