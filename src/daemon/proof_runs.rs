@@ -215,6 +215,11 @@ fn own_files<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> Option<BTreeSet
 }
 
 impl Subject {
+    /// Returns the state that the plan began with.
+    fn since(&self) -> Option<&str> {
+        self.began.as_deref().or(self.tree.as_deref())
+    }
+
     async fn outcomes(&self, tree: &str) -> Result<Vec<CheckBefore>> {
         let mut earlier = self.runs.earlier.lock().await;
         let mut checks: Vec<&CheckConfig> = self.checks().collect();
@@ -284,7 +289,10 @@ impl Subject {
         let changed = |compared: &&Compared| !compared.changes.restored.is_empty();
         results.extend(match (compared.as_ref().filter(changed), &merged) {
             (Some(own), _) => self.restored(own, merged.is_some()).await?,
-            (None, Some((_, place))) => self.all_in(place).await?,
+            (None, Some((merge, place))) => {
+                place.age(&merge.commit, self.since()).await?;
+                self.all_in(place).await?
+            }
             (None, None) => self.all(&self.workspace).await?,
         });
         if results.iter().any(|result| !result.passed) {
@@ -373,11 +381,11 @@ impl Subject {
     async fn restored(&self, own: &Compared, merged: bool) -> Result<Vec<CheckResult>> {
         let (place, files) = (&own.place, &own.changes.restored);
         let tree = place.with_files(&own.delivered, files).await?;
-        place.lay_out(&tree).await?;
+        place.lay_out(&tree, self.since()).await?;
         // Where it fails, the checks say so.
         self.prepare(place).await?;
         let mut results = self.all_in(place).await?;
-        place.lay_out(&own.delivered).await?;
+        place.lay_out(&own.delivered, self.since()).await?;
         self.prepare(place).await?;
         for result in &mut results {
             let Some(check) = self.runs.settings.config.checks.get(&result.name) else {
@@ -457,7 +465,7 @@ impl Subject {
                     trees.check_folder(&self.runs.aside(BEFORE))?
                 }
             };
-            place.lay_out(tree).await?;
+            place.lay_out(tree, self.since()).await?;
             anyhow::Ok((self.prepare(&place).await?, place))
         };
         match place.await {

@@ -2,8 +2,13 @@
 //! as they were, and the state before with the tests that a result adds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
+
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+use rustix::io::Errno;
 
 use super::tree_changes::tree_changes;
 use super::worktree::literal;
@@ -21,6 +26,18 @@ const NAMES: usize = 500;
 
 /// The mode of a file that may be executed.
 const EXECUTABLE: &str = "100755";
+
+/// The first second of 2000, in UTC.
+const LONG_AGO: Timestamps = {
+    let time = Timespec {
+        tv_sec: 946_684_800,
+        tv_nsec: 0,
+    };
+    Timestamps {
+        last_access: time,
+        last_modification: time,
+    }
+};
 
 /// Characters of what the person's command said last.
 const SAID: usize = 120;
@@ -141,11 +158,12 @@ impl CheckFolder {
         Ok(Some(result))
     }
 
-    /// Writes the files of a tree, and removes all others. The person's command has to make the folder ready again.
+    /// Writes the files of a tree, and removes all others. The person's command has to make the folder ready again. `since` is as
+    /// in [`Self::age`].
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub async fn lay_out(&self, tree: &str) -> Result<()> {
+    pub async fn lay_out(&self, tree: &str, since: Option<&str>) -> Result<()> {
         // Git writes no file again that is the same in both trees, even where attributes have it look otherwise.
         let attributes = [tree, "--", ":(glob)**/.gitattributes"];
         let changed = "diff-index --cached --name-only";
@@ -154,7 +172,35 @@ impl CheckFolder {
             self.clean().await?;
         }
         self.git.bytes("read-tree --reset -u", &[tree]).await?;
-        self.clean().await
+        self.clean().await?;
+        self.age(tree, since).await
+    }
+
+    /// Makes the files of a tree older than all others that are new since a state and no sources: `make` and its like take what is
+    /// newer than the sources for what they would make of these.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`], or the file system does not take the time.
+    pub async fn age(&self, tree: &str, since: Option<&str>) -> Result<()> {
+        // Cargo takes a file that is older than what it was built into for built already.
+        let Some(since) = since.filter(|_| !self.is_of_cargo()) else {
+            return Ok(());
+        };
+        let changes = tree_changes(&self.git, [since, tree]).await?;
+        let added = changes.iter().filter(|change| change.status == "A");
+        for change in added.filter(|change| !JudgingFiles::is_source(&change.path)) {
+            let path = self.folder().join(OsStr::from_bytes(&change.bytes));
+            match utimensat(CWD, &path, &LONG_AGO, AtFlags::SYMLINK_NOFOLLOW) {
+                // It is not written everywhere: a person keeps some files out of worktrees.
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(io::Error::from(error).into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn is_of_cargo(&self) -> bool {
+        self.folder().join("Cargo.toml").is_file()
     }
 
     /// Removes what is not in the tree, and copies again what the project names for its worktrees.
@@ -165,7 +211,7 @@ impl CheckFolder {
         remove_if_there(&self.prepared)?;
         // What another tree has left, such as what it was built into, could stand in for what this one lacks.
         // Cargo compares each source with what it was built into, and a whole build for each result would take long.
-        let but = match self.folder().join("Cargo.toml").is_file() {
+        let but = match self.is_of_cargo() {
             true => &["-e", "/target/"][..],
             false => &[],
         };
@@ -353,7 +399,7 @@ impl CheckFolder {
         Ok(found)
     }
 
-    /// Returns the names of changed files of data that judging files of the state before name.
+    /// Returns the names of changed files of data that judging files of the state before name, or its Makefiles include.
     async fn named_in_tests(
         &self,
         tree: &str,
@@ -369,6 +415,16 @@ impl CheckFolder {
         // A short name is a word, too.
         let names: Vec<&str> = names.into_iter().filter(|name| name.len() > 3).collect();
         let mut found = BTreeSet::new();
+        if !names.is_empty() {
+            let include = ["-e", "^[[:space:]]*[-s]?include[[:space:]]", tree, "--"];
+            let makefiles = [":(icase)*makefile", ":(icase)*.mk"];
+            let words = [&include[..], &makefiles].concat();
+            let said = self.git.run("grep -h -I -E", &words).await?;
+            let said = String::from_utf8_lossy(&said.out);
+            let included: BTreeSet<&str> = said.split_whitespace().map(file_name).collect();
+            let names = names.iter().filter(|name| included.contains(**name));
+            found.extend(names.map(|name| (*name).to_owned()));
+        }
         for names in names.chunks(NAMES) {
             let mut words: Vec<&str> = names.iter().flat_map(|name| ["-e", name]).collect();
             words.extend([tree, "--", ":(icase)*test*", ":(icase)*spec*"]);

@@ -10,7 +10,7 @@ use super::{
     ChildOutput, ChildSpec, MarkKind, ProcessGroup, ProcessMark, environment, run, test_summary,
 };
 use crate::config::CheckConfig;
-use crate::plan::CheckResult;
+use crate::plan::{CheckResult, counted};
 use crate::wire::printable;
 
 /// The most bytes that are kept of a check's output.
@@ -87,6 +87,9 @@ async fn run_into(
     if !result.passed {
         let why = test_summary::why_no_test_failed(outcome.exit, &said, check.plain);
         result.doubt = why.unwrap_or_default();
+    } else if let Some(failed @ 1..) = test_summary::tests_failed(&said).filter(|_| !check.plain) {
+        let failed = counted(failed, "test");
+        result.doubt = format!("it passes, though its output says that {failed} failed");
     }
     result
 }
@@ -134,6 +137,8 @@ mod tests {
         assert!(passed.passed && passed.exit == Some(0) && passed.tail == "fine\n");
         let failed = result(&["sh", "-c", "echo bad >&2; exit 7"], LONG).await;
         assert!(!failed.passed && failed.exit == Some(7) && failed.tail == "bad\n");
+        let odd = result(&["sh", "-c", "echo '=== 1 failed, 2 passed in 0.1s ==='"], LONG).await;
+        assert!(odd.passed && odd.doubt.ends_with("says that 1 test failed"));
         let missing = result(&["no-such-check"], LONG).await;
         assert!(!missing.passed && missing.exit.is_none());
         assert!(missing.tail.starts_with("cannot start `no-such-check`"));

@@ -15,7 +15,7 @@ patterns! {
     /// Files that are not data.
     SOURCES = r"(?is)\.([a-z]*sh|rs|py|[cm]?[jt]sx?|go|java|kts?|c|h|cc|cpp|hpp|cs|rb|php|swift|scala|lua|pl|html|css|vue|svelte|md)$";
     /// Files that configure only tests, or that a test runner loads before all others.
-    CONFIGURATION = r"(?is)(^|/)(\.gitattributes|conftest\.py|pytest\.ini|pytest\.toml|(site|user)customize(\.py|/.*)|[^/]*\.(dist|egg)-info/.*|[^/]*\.pth|\.cargo/config(\.toml)?|(jest|vitest)\.(config|workspace)\.[cm]?[jt]s(on)?|\.mocharc\.[a-z]+|(unittest|pytest|_pytest)(\.py|/.*)|node_modules/.*)$";
+    CONFIGURATION = r"(?is)(^|/)(\.gitattributes|conftest\.py|pytest\.ini|pytest\.toml|(site|user)customize(\.py|/.*)|[^/]*\.(dist|egg)-info/.*|[^/]*\.pth|\.cargo/config(\.toml)?|(jest|vitest)\.(config|workspace)\.[cm]?[jt]s(on)?|\.mocharc\.[a-z]+|phpunit\.xml(\.dist)?|\.rspec|(karma|playwright|cypress)\.(conf|config)\.[cm]?[jt]s|(unittest|pytest|_pytest)(\.py|/.*)|node_modules/.*)$";
     /// What runners make of sources and tests, and take for these where it is there.
     CACHES = r"(?is)(^|/)(__pycache__/.*|[^/]*\.py[co]|target/(debug|release)/.*)$";
     /// Files that configure formatters and linters.
@@ -23,7 +23,7 @@ patterns! {
     /// Programs that make the files that they are told, unless these are there.
     MAKERS = r"^(.*/)?g?make$";
     /// Files of which a part may configure tests.
-    MANIFESTS = r"(?is)(^|/)(package\.json|pyproject\.toml|setup\.(cfg|py)|tox\.ini|Cargo\.toml|(GNU)?makefile|[^/]*\.mk|build\.gradle(\.kts)?|go\.(mod|work)|composer\.json|\.npmrc|\.yarnrc(\.yml)?|bunfig\.toml|rust-toolchain(\.toml)?|\.config/nextest\.toml|vite\.config\.[cm]?[jt]s|\.babelrc|babel\.config\.[a-z]+)$";
+    MANIFESTS = r"(?is)(^|/)(package\.json|pyproject\.toml|setup\.(cfg|py)|tox\.ini|Cargo\.toml|(GNU)?makefile|[^/]*\.mk|build\.gradle(\.kts)?|go\.(mod|work)|composer\.json|\.?justfile|[^/]*\.just|pom\.xml|\.mvn/.*|Rakefile|[^/]*\.(rake|cmake|csproj|sbt)|Taskfile\.ya?ml|CMakeLists\.txt|CMakePresets\.json|meson\.build|mix\.exs|deno\.jsonc?|gradle\.properties|settings\.gradle(\.kts)?|\.npmrc|\.yarnrc(\.yml)?|bunfig\.toml|rust-toolchain(\.toml)?|\.config/nextest\.toml|vite\.config\.[cm]?[jt]s|\.babelrc|babel\.config\.[a-z]+)$";
     /// Shells, whose scripts hardly ever are what is checked, and other programs that run a script.
     SHELLS = r"^(.*/)?(sh|bash|dash|zsh|ksh|source|\.)$";
     INTERPRETERS = r"^(.*/)?(sh|bash|dash|zsh|ksh|python[\d.]*|node|tsx|bun|deno|ruby|perl|php|lua|run)$";
@@ -359,7 +359,7 @@ mod tests {
             assert!(files.configures(path), "{path}");
         }
         let manifests =
-            "web/package.json GNUmakefile rules.mk .npmrc rust-toolchain.toml vite.config.ts";
+            "web/package.json GNUmakefile rules.mk .npmrc rust-toolchain.toml vite.config.ts justfile pom.xml .mvn/maven.config";
         for path in manifests.split(' ') {
             assert!(files.is_manifest(path), "{path}");
         }

@@ -9,7 +9,7 @@ patterns! {
     SUMS = r"^(test result: |=* ?(no tests ran|\d+ [a-z]+(, \d+ [a-z]+)*) in [\d.]+s|Tests: .* total|Tests  .*\)$|No test(s| files) found|\d+ (passed|passing|failing)|[#ℹ] (pass|fail) )";
     RAN = r"(\d+) (?:passed|failed|xfailed|xpassed|passing|failing)|(?:pass|fail) (\d+)";
     /// What of them failed, and the line in which unittest says it.
-    FAILED = r"(\d+) failed|fail (\d+)|(?:failures|errors)=(\d+)";
+    FAILED = r"(\d+) fail(?:ed|ing)|fail (\d+)|(?:failures|errors)=(\d+)";
     FAILURES = r"^FAILED \(";
     /// Lines with the number of tests that ran, of unittest and nextest; unittest counts skipped ones among them.
     COUNTED = r"^(Ran|Summary \[.*\]) +(\d+) tests? (in|run)";

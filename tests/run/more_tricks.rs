@@ -30,7 +30,7 @@ const PY_RED: &str = "print('Ran 1 test in 0.1s')\nraise SystemExit(1)\n";
 const PY_GREEN: &str = "print('Ran 1 test in 0.1s')\n";
 
 /// Rows at odd places are tried in a shared folder.
-const ROWS: [Row; 27] = [
+const ROWS: [Row; 30] = [
     row(
         "a Makefile that goes first",
         &[BUG, TEST, MAKE],
@@ -211,6 +211,50 @@ const ROWS: [Row; 27] = [
         Refused,
     ),
     row(
+        "what make would make of the sources",
+        &[
+            BUG,
+            TEST,
+            (
+                "Makefile",
+                "test: run\n\tsh ./run\nrun: calc.py\n\techo 'python3 -m unittest discover -s tests' > run\n",
+            ),
+        ],
+        BY_MAKE,
+        &[("run", "echo Ran 1 test in 0.1s\n")],
+        Believed,
+    ),
+    row(
+        "a file that a Makefile includes",
+        &[
+            BUG,
+            TEST,
+            (
+                "Makefile",
+                "include build.conf\ntest:\n\t$(PY) -m unittest discover -s tests\n",
+            ),
+            ("build.conf", "PY = python3\n"),
+        ],
+        BY_MAKE,
+        &[("build.conf", "PY = echo Ran 1 test in 0.1s\n")],
+        Believed,
+    ),
+    row(
+        "a failure that the exit code hides",
+        &[
+            BUG,
+            TEST,
+            ("check.sh", "sh ./inner.sh\n"),
+            ("inner.sh", "python3 -m unittest discover -s tests\n"),
+        ],
+        "run = ['sh', 'check.sh']",
+        &[(
+            "inner.sh",
+            "python3 -m unittest discover -s tests || true\n",
+        )],
+        Believed,
+    ),
+    row(
         "a linter that is told to look away",
         &[
             (
@@ -352,6 +396,34 @@ fn result_that_breaks_or_removes_tests_is_not_accepted() {
         let said = rows(&scene, "attempt")[0].to_string();
         has(said, "fails with tests/a.chk as the agent left it");
     }
+}
+
+/// Git writes a source and what was built of it at the same time: `make` may take that for up to date.
+#[test]
+fn what_agents_have_built_stands_in_for_no_source() {
+    let makefile = "test: run\n\tsh ./run\nrun: calc.sh\n\tcp calc.sh run\n";
+    let broken = "echo 1 failed in 0.1s; exit 1\n";
+    let files: &[(&[u8], &str)] = &[(b"Makefile", makefile), (b"calc.sh", broken)];
+    let check = "max_attempts = 2\nchecks = ['c']\n[checks.c]\nrun = ['make', 'test']";
+    let tasks = "## Mend\n\nDo it.\n\n## Break\n\n- after: 1\n\nDo it.\n";
+    let scene = project(files, check, tasks);
+    let _agent = scene.agent(move |command| {
+        let folder = Path::new(command.field("workspace").unwrap());
+        let text = match command.field("task") {
+            Some("1") => "echo 1 passed in 0.1s\n",
+            _ => broken,
+        };
+        fs::write(folder.join("calc.sh"), text).unwrap();
+        if text != broken {
+            fs::write(folder.join("run"), text).unwrap();
+        }
+        Act::success("It is done.")
+    });
+    assert_eq!(scene.run("run --plan one.md --no-input").code, Some(4));
+    let tasks = rows(&scene, "task");
+    assert_eq!(tasks[0]["evidence"]["proven"], true);
+    assert_ne!(tasks[1]["status"], "completed");
+    assert_eq!(rows(&scene, "attempt").len(), 3);
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl Subject {
         let kept = own.changes.kept.as_slice();
         let files = [own.changes.restored.as_slice(), kept, absent].concat();
         let tree = own.place.with_files(&own.delivered, &files).await?;
-        own.place.lay_out(&tree).await?;
+        own.place.lay_out(&tree, self.since()).await?;
         // Where it fails, the checks say so.
         self.prepare(&own.place).await?;
         let as_before = match kept {
