@@ -30,7 +30,7 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     login: |_| Login::Unknown,
 };
 
-fn call(run: &AgentRun<'_>) -> Result<AgentProcess, Problem> {
+fn call(run: &AgentRun<'_>) -> Result<AgentProcess> {
     let allow = &run.setup.allow;
     if allow.commands != Commands::None && !allow.all {
         let way_out = r#"[worker] allow = ["edit"]"#;

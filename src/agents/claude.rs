@@ -38,7 +38,7 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     login,
 };
 
-fn call(run: &AgentRun<'_>) -> Result<AgentProcess, Problem> {
+fn call(run: &AgentRun<'_>) -> Result<AgentProcess> {
     let mut call = AgentProcess::of("claude -p --verbose --output-format stream-json");
     let allow = &run.setup.allow;
     call.add(match (allow.all, allow.edit) {
@@ -145,7 +145,7 @@ fn asks_again(line: &str) -> bool {
     events(line).any(|event| text_at(&event, "/subtype") == "api_retry")
 }
 
-fn fits(allow: &Permissions, root: bool, variable: Variables<'_>) -> Result<(), Problem> {
+fn fits(allow: &Permissions, root: bool, variable: Variables<'_>) -> Result<()> {
     if allow.all && root && variable("IS_SANDBOX").is_none() {
         let problem = Problem::new(r#"claude does not run as root with `allow = ["all"]`"#);
         return Err(problem.with_hint(

@@ -44,7 +44,7 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     login,
 };
 
-fn call(run: &AgentRun<'_>) -> Result<AgentProcess, Problem> {
+fn call(run: &AgentRun<'_>) -> Result<AgentProcess> {
     let allow = &run.setup.allow;
     let sandbox = match &allow.commands {
         _ if allow.all => "danger-full-access",

@@ -6,13 +6,13 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{
-    AgentAct, AgentProcess, CodingAgentSetup, Login, Permissions, ProgramVersion, RunOutcome,
-    RunReading, Variables, aider, claude, codex, events, gemini, number_at, opencode, plausible,
-    session_named, text_at,
+    AgentAct, AgentProcess, CodingAgentSetup, Login, Permissions, ProgramVersion, Result,
+    RunOutcome, RunReading, Variables, aider, claude, codex, events, gemini, number_at, opencode,
+    plausible, session_named, text_at,
 };
 use crate::exec;
 use crate::plan::{SessionId, Time};
-use crate::wire::{Problem, joined, one_line, printable};
+use crate::wire::{joined, one_line, printable};
 
 /// A coding agent: what differs from agent to agent, as facts, and functions for its command line and its output.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub struct CodingAgent {
     /// It can answer questions without being able to change anything.
     pub answers: bool,
     /// As [`CodingAgentSetup::call`](super::CodingAgentSetup::call), with permissions that the agent takes one by one.
-    pub(super) call: fn(&AgentRun<'_>) -> Result<AgentProcess, Problem>,
+    pub(super) call: fn(&AgentRun<'_>) -> Result<AgentProcess>,
     /// Reads how a run ended from the agent's own words alone. `None` if there is no last event, so that only the way the
     /// process ended gives information.
     pub(super) read: fn(&RunOutput<'_>) -> Option<RunReading>,
@@ -57,7 +57,7 @@ pub struct CodingAgent {
     /// Returns whether a line says that the agent asks the model again after a failure, or belongs to such a message.
     pub(super) asks_again: fn(&str) -> bool,
     /// Checks whether the agent would start with these permissions, as root or not and with these variables.
-    pub fits: fn(&Permissions, bool, Variables<'_>) -> Result<(), Problem>,
+    pub fits: fn(&Permissions, bool, Variables<'_>) -> Result<()>,
     /// Finds out whether the agent can reach a model, as far as this shows without asking the model.
     pub login: fn(Variables<'_>) -> Login,
 }

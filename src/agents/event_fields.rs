@@ -69,8 +69,7 @@ pub(super) fn status_in(said: &str) -> Option<u16> {
             [.., "status" | "statuscode" | "code" | "http"] | [.., "api", "error"]
         ) || matches!(after, ["status", ..]);
         let name = status.canonical_reason().unwrap_or("Overloaded");
-        let name = name.to_lowercase();
-        let named = after.starts_with(&words_in(&name).collect::<Vec<_>>());
+        let named = after.starts_with(&words_in(&name.to_lowercase()).collect::<Vec<_>>());
         let fails = status.is_client_error() || status.is_server_error();
         (fails && (called || named)).then_some(status.as_u16())
     })

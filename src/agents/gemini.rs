@@ -34,7 +34,7 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     login,
 };
 
-fn call(run: &AgentRun<'_>) -> Result<AgentProcess, Problem> {
+fn call(run: &AgentRun<'_>) -> Result<AgentProcess> {
     let allow = &run.setup.allow;
     let mode = match (allow.all, allow.edit) {
         (true, _) => "yolo",

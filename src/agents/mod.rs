@@ -46,6 +46,9 @@ pub use ran_commands::ran_commands;
 pub use run_outcome::{ModelFault, NextRun, RunOutcome, RunReading, used_since};
 pub use shell_blocks::{Shell, script_problem};
 
+/// What may fail for a reason that a person can mend.
+type Result<T, E = Problem> = std::result::Result<T, E>;
+
 /// An agent by its kind.
 #[derive(Clone, Debug)]
 pub enum Agent {
@@ -83,7 +86,7 @@ impl Agent {
     ///
     /// # Errors
     /// No agent has this name, or it does not go with the command line.
-    pub fn new(name: &str, argv: Vec<String>) -> Result<Self, Problem> {
+    pub fn new(name: &str, argv: Vec<String>) -> Result<Self> {
         let unknown = || {
             let names = names().join(", ");
             Problem::new(format!("unknown agent `{name}`: the agents are {names}"))
@@ -95,10 +98,9 @@ impl Agent {
             )),
             "command" => Ok(Self::Command(CommandTemplate(argv))),
             "relay" if argv.is_empty() => Ok(Self::Relay),
-            "relay" | "shell" => {
-                let message = format!("the agent `{name}` takes no command line");
-                Err(Problem::new(message))
-            }
+            "relay" | "shell" => Err(Problem::new(format!(
+                "the agent `{name}` takes no command line"
+            ))),
             name => Ok(Self::Coding(CodingAgentSetup {
                 kind: CodingAgent::named(name).ok_or_else(unknown)?,
                 allow: Permissions::default(),
@@ -112,7 +114,7 @@ impl Agent {
     ///
     /// # Errors
     /// The agent has no option for it.
-    pub fn allowing(mut self, allow: Permissions) -> Result<Self, Problem> {
+    pub fn allowing(mut self, allow: Permissions) -> Result<Self> {
         if let Self::Coding(coder) = &mut self {
             coder.allow = allow;
             coder.question(Path::new("/"))?;
@@ -159,12 +161,7 @@ impl CodingAgentSetup {
     ///
     /// # Errors
     /// The agent has no option for what it is allowed.
-    pub fn call(
-        &self,
-        session: RunSession,
-        folder: &Path,
-        history: &Path,
-    ) -> Result<AgentProcess, Problem> {
+    pub fn call(&self, session: RunSession, folder: &Path, history: &Path) -> Result<AgentProcess> {
         for command in &self.allow.exact {
             self.kind.exact(command).map_err(|why| {
                 let command = one_line(command, 200);
@@ -184,7 +181,7 @@ impl CodingAgentSetup {
     ///
     /// # Errors
     /// The agent cannot be kept from changing files.
-    pub fn question(&self, folder: &Path) -> Result<AgentProcess, Problem> {
+    pub fn question(&self, folder: &Path) -> Result<AgentProcess> {
         self.call(RunSession::Alone, folder, Path::new("/dev/null"))
     }
 }

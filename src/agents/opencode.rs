@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::plan::{ModelCost, Time};
-use crate::wire::{Problem, joined, one_line, printable};
+use crate::wire::{joined, one_line, printable};
 
 /// A service that asks for a wait of at least this long has reached a usage limit; a shorter wait is a pause.
 const LIMIT: u64 = 300;
@@ -36,7 +36,7 @@ pub(super) static AGENT: CodingAgent = CodingAgent {
     login,
 };
 
-fn call(run: &AgentRun<'_>) -> Result<AgentProcess, Problem> {
+fn call(run: &AgentRun<'_>) -> Result<AgentProcess> {
     let mut call = AgentProcess::of("opencode run --format json");
     call.option("-m", run.setup.model.as_deref());
     if let RunSession::Resume(session) = &run.session {

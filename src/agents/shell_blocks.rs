@@ -3,7 +3,7 @@
 
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
-use super::{AgentJob, AgentProcess};
+use super::{AgentJob, AgentProcess, Result};
 use crate::plan::Origin;
 use crate::wire::command_file::sections;
 use crate::wire::{CommandFile, CommandType, Problem};
@@ -23,7 +23,7 @@ impl Shell {
     ///
     /// # Errors
     /// The job has nothing that may be run.
-    pub fn steps(self, job: &AgentJob<'_>) -> Result<Vec<AgentProcess>, Problem> {
+    pub fn steps(self, job: &AgentJob<'_>) -> Result<Vec<AgentProcess>> {
         let command = job.command;
         let whole = self.allow_shell && command.kind == CommandType::New;
         let first = if begins_task(command) || whole {
@@ -56,7 +56,7 @@ pub(super) fn begins_task(command: &CommandFile) -> bool {
 }
 
 /// Finds the command with which the task of this command began, among the claimed commands.
-fn first_command(job: &AgentJob<'_>) -> Result<CommandFile, Problem> {
+fn first_command(job: &AgentJob<'_>) -> Result<CommandFile> {
     let unknown = |reason: &str| {
         let way_out = "start the task anew, so that its whole description is in the command";
         Problem::new(reason).with_hint(way_out)
@@ -88,7 +88,7 @@ pub fn script_problem(description: &str) -> Option<Problem> {
 }
 
 /// Finds the shell blocks of a description, in order.
-fn blocks(description: &str) -> Result<Vec<ShellBlock>, Problem> {
+fn blocks(description: &str) -> Result<Vec<ShellBlock>> {
     let mut blocks: Vec<ShellBlock> = Vec::new();
     let mut inside = false;
     for (event, range) in Parser::new(description).into_offset_iter() {
@@ -140,13 +140,10 @@ fn closed(block: &str) -> bool {
     };
     let mut lines = block.trim_end().lines();
     let opening = lines.next().and_then(fence);
-    let closing = lines.next_back().and_then(fence);
-    match (opening, closing) {
-        (Some((open, least, _)), Some((close, length, bare))) => {
-            open == close && length >= least && bare
-        }
-        _ => false,
-    }
+    let both = opening.zip(lines.next_back().and_then(fence));
+    both.is_some_and(|((open, least, _), (close, length, bare))| {
+        open == close && length >= least && bare
+    })
 }
 
 #[cfg(test)]

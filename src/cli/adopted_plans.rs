@@ -141,7 +141,7 @@ impl App {
         match adopted {
             Ok(()) => {
                 let from = one_line(head.home.as_deref().unwrap_or_default(), 400);
-                complain(&format!("plan {} is taken over from {from}\n", head.id));
+                complain!("plan {} is taken over from {from}", head.id);
             }
             Err(_) if waits => leased.release().await,
             Err(_) => leased.release_to_others().await,
@@ -258,13 +258,13 @@ pub async fn fetched(
     let (repository, _) = project_head(root, None).await?;
     let project = Project::open(root, &repository, folder).await?;
     let project = project.one_at_a_time();
-    if !project.has_commit(&line.tip).await? {
+    if !project.git().has_commit(&line.tip).await? {
         project.require_commit(&line.base, remote).await?;
         for (_, pack) in store.kept_work(plan).await? {
             project.unpack(pack).await?;
         }
     }
-    match project.has_commit(&line.tip).await? {
+    match project.git().has_commit(&line.tip).await? {
         true => Ok(project),
         false => Err(anyhow!(
             "not all results up to the commit `{}` are on the server: one was too large",

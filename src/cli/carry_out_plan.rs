@@ -139,7 +139,7 @@ impl App {
         let policy = policy.clone();
         let warning = self.read(plan, move |plan, _| plan.too_small_budget(&policy));
         if let Some(warning) = warning.await? {
-            complain(&format!("! {warning}\n"));
+            complain!("! {warning}");
         }
         Ok(())
     }
@@ -401,7 +401,7 @@ async fn end(stop: watch::Sender<bool>, mut tasks: JoinSet<()>) {
 
 /// Shows a person what is wrong beside the plans.
 fn notice() -> Notice {
-    Arc::new(|text| complain(&format!("! {text}\n")))
+    Arc::new(|text| complain!("! {text}"))
 }
 
 /// Resolves when something says stop, or has gone, which means the same.

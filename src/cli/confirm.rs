@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Read as _, stderr, stdin};
 
 use anyhow::anyhow;
 
-use super::{Failure, Result, beside, complain, in_foreground};
+use super::{Failure, Result, beside, complain, in_foreground, print_on_stderr};
 
 /// The most bytes of an answer that are read.
 const MOST: u64 = 4096;
@@ -24,7 +24,7 @@ pub async fn confirm(question: &str) -> Result<bool> {
         match answer(&question).await?.as_str() {
             "y" | "yes" => return Ok(true),
             "" | "n" | "no" => return Ok(false),
-            _ => complain("type `y` for yes, or `n` for no\n"),
+            _ => complain!("type `y` for yes, or `n` for no"),
         }
     }
 }
@@ -34,7 +34,7 @@ pub async fn confirm(question: &str) -> Result<bool> {
 /// # Errors
 /// The terminal cannot be read, or is gone.
 pub async fn answer(question: &str) -> Result<String> {
-    complain(question);
+    print_on_stderr(question);
     let mut open = OpenLine(true);
     let line = beside(|| {
         let mut line = String::new();
@@ -54,7 +54,7 @@ struct OpenLine(bool);
 impl Drop for OpenLine {
     fn drop(&mut self) {
         if self.0 {
-            complain("\n");
+            print_on_stderr("\n");
         }
     }
 }

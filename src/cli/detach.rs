@@ -113,10 +113,10 @@ pub async fn leave_to_daemon(app: &App, lock: DaemonLock, own: &PlanId) -> Resul
     let mut child = start(&["daemon", "--rest"], app, lock)?;
     let ended = await_start(&mut child, app, &kept).await?;
     match ended.filter(|status| !status.success()) {
-        None => complain(&format!(
-            "other plans go on in the background (pid {}): {names}\n",
+        None => complain!(
+            "other plans go on in the background (pid {}): {names}",
             child.id()
-        )),
+        ),
         Some(status) => {
             let error = anyhow!("the daemon for other plans ({names}) ended at once ({status})");
             return Err(Failure::failed(error).hint(kept));

@@ -9,7 +9,7 @@ use crate::view::Style;
 use crate::wire::{one_line, printable};
 
 /// Printed where only the names of files are known.
-const ONLY_NAMES: &str = "Hint: agents share the workspace, so only names are known; in a git project [run] isolation = \"worktree\" keeps what each task changes\n";
+const ONLY_NAMES: &str = "Hint: agents share the workspace, so only names are known; in a git project [run] isolation = \"worktree\" keeps what each task changes";
 
 /// Characters of a task's name.
 const TITLE: usize = 60;
@@ -51,7 +51,7 @@ async fn of_task(plan: &PlanId, id: TaskId, args: &DiffArgs, app: &App) -> Resul
         for attempt in attempts {
             app.say(&printable(attempt))?;
         }
-        complain(ONLY_NAMES);
+        complain!("{ONLY_NAMES}");
         return Ok(());
     }
     let detail = match args.stat {
@@ -65,9 +65,9 @@ async fn of_task(plan: &PlanId, id: TaskId, args: &DiffArgs, app: &App) -> Resul
     };
     show(&change, app.out)?;
     for left in &left_out {
-        complain(&format!(
-            "! `{left}` is a git repository of its own without a commit: its files are not shown\n"
-        ));
+        complain!(
+            "! `{left}` is a git repository of its own without a commit: its files are not shown"
+        );
     }
     Ok(())
 }
@@ -120,13 +120,13 @@ async fn of_all(plan: &PlanId, stat: bool, app: &App) -> Result {
     }
     match first {
         None if unknown => {}
-        None if gone => complain("nothing is kept of what agents did, if they did anything\n"),
-        None => complain("no task has changed a file\n"),
-        Some(_) if shared => complain(ONLY_NAMES),
-        Some(task) => complain(&format!(
-            "Hint: `{} diff {plan} {task}` shows one of them\n",
+        None if gone => complain!("nothing is kept of what agents did, if they did anything"),
+        None => complain!("no task has changed a file"),
+        Some(_) if shared => complain!("{ONLY_NAMES}"),
+        Some(task) => complain!(
+            "Hint: `{} diff {plan} {task}` shows one of them",
             app.program
-        )),
+        ),
     }
     Ok(())
 }
@@ -134,7 +134,7 @@ async fn of_all(plan: &PlanId, stat: bool, app: &App) -> Result {
 /// Prints a difference: as it is for a program, without what a terminal would obey and with colours for a person.
 fn show(change: &[u8], output: Output) -> Result {
     if change.is_empty() {
-        complain("no file is changed\n");
+        complain!("no file is changed");
         return Ok(());
     }
     if !output.terminal {

@@ -45,7 +45,7 @@ pub async fn edit(args: &OnPlanOrTask, start: &CommandStart, mut ended: Ended) -
                 (kept, false) => unchanged(kept),
                 (kept, true) => format!("the edit may have taken effect{}", where_kept(kept)),
             };
-            complain(&format!("{said}\n"));
+            complain!("{said}");
             return Ok(exit);
         }
     };

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use super::complain;
+use super::print_on_stderr;
 use crate::config::ConfigError;
 use crate::exec::ProjectError;
 use crate::own_files;
@@ -163,7 +163,7 @@ impl Failure {
     /// Says on standard error what it led to, where the command goes on.
     pub fn complain(&self, led_to: &str) {
         let why = self.text();
-        complain(&format!(
+        print_on_stderr(&format!(
             "! {led_to}: {}",
             why.trim_start_matches("error: ")
         ));

@@ -82,9 +82,7 @@ impl App {
             ..QueueEntry::default()
         };
         if let Err(error) = self.confirm_queued(&entry, &self.marks(workers)) {
-            complain(&format!(
-                "! no daemon begins the plan: what you confirm cannot be kept: {error}\n"
-            ));
+            complain!("! no daemon begins the plan: what you confirm cannot be kept: {error}");
         }
         entry
     }
@@ -136,10 +134,10 @@ pub async fn end_other_version(app: &App, start: &CommandStart) -> Result {
         return Err(failure);
     }
     let version = one_line(&daemon.version, 20);
-    complain(&format!(
-        "the daemon of version {version} (pid {}) has ended; its plans go on here\n",
+    complain!(
+        "the daemon of version {version} (pid {}) has ended; its plans go on here",
         daemon.pid
-    ));
+    );
     Ok(())
 }
 
@@ -161,7 +159,7 @@ async fn queue_left(plan: &PlanId, start: &CommandStart, app: &App) -> bool {
     };
     Box::pin(queue).await.unwrap_or_else(|failure| {
         let why = failure.text();
-        complain(&format!("! plan {plan} does not go on here: {why}\n"));
+        complain!("! plan {plan} does not go on here: {why}");
         false
     })
 }
@@ -196,15 +194,13 @@ impl Work {
             let begun = entry.begun > head.queue.as_ref().and_then(|was| was.begun);
             if now.status.settled() || begun && !gone {
                 if let Some(differs) = &entry.differs {
-                    complain(&format!("! {}\n", one_line(differs, 600)));
+                    complain!("! {}", one_line(differs, 600));
                 }
                 match self.follow((&now, since), ended).await? {
                     Ok(exit) => return Ok(exit),
                     Err(seen) => since = seen,
                 }
-                complain(&format!(
-                    "! the daemon that carried plan {plan} out is gone\n"
-                ));
+                complain!("! the daemon that carried plan {plan} out is gone");
                 ended = signals::ended();
                 continue;
             }
@@ -223,7 +219,7 @@ impl Work {
                 && let Some(waits) = &entry.waits
             {
                 let waits = one_line(waits, 400);
-                complain(&format!("plan {plan} is queued: it waits {waits}\n"));
+                complain!("plan {plan} is queued: it waits {waits}");
                 said.clone_from(&entry.waits);
             }
             tokio::select! {
@@ -349,9 +345,7 @@ async fn head_of(plan: &PlanId, app: &App) -> Result<PlanHead> {
 
 fn stays_queued(exit: Exit, plan: &PlanId, app: &App) -> Exit {
     let program = &app.program;
-    complain(&format!(
-        "plan {plan} stays queued; `{program} abort {plan}` ends it\n"
-    ));
+    complain!("plan {plan} stays queued; `{program} abort {plan}` ends it");
     exit
 }
 

@@ -195,10 +195,10 @@ async fn servers_at_work(
     team.refuse(problems)?;
     // Which of their tools touch files is not known.
     for name in servers.known.iter().filter(|_| worktrees) {
-        complain(&format!(
-            "! the MCP server `{name}` works in `{}`, and not in the worktree of the task that a role is at\n",
+        complain!(
+            "! the MCP server `{name}` works in `{}`, and not in the worktree of the task that a role is at",
             workspace.display()
-        ));
+        );
     }
     Ok(servers.tools)
 }

@@ -10,7 +10,8 @@ use anyhow::anyhow;
 
 use super::confirm::answer;
 use super::{
-    App, Failure, FoundPlan, Result, Work, can_ask, complain, run_terminal, shown_from_here,
+    App, Failure, FoundPlan, Result, Work, can_ask, complain, print_on_stderr, run_terminal,
+    shown_from_here,
 };
 use crate::agents::Agent;
 use crate::config::Isolation;
@@ -83,7 +84,7 @@ impl Work {
             return self.print_place(head);
         }
         if self.app.config.run.isolation == Isolation::Worktree {
-            complain("! the plan began in a shared workspace and goes on there\n");
+            complain!("! the plan began in a shared workspace and goes on there");
         }
         Ok(())
     }
@@ -124,7 +125,7 @@ impl Work {
                 Err(None) => return Ok(false),
                 Err(Some(why)) => {
                     let place = shown_from_here(workspace);
-                    complain(&format!("! no worktrees, agents share `{place}`: {why}\n"));
+                    complain!("! no worktrees, agents share `{place}`: {why}");
                     return Ok(false);
                 }
             };
@@ -134,14 +135,14 @@ impl Work {
             if !(run_terminal::may_ask(&self.how) && can_ask()) {
                 let files = list(&uncommitted);
                 if wanted == Isolation::Worktree {
-                    complain(&format!(
-                        "! the project has changes that are in no commit, and agents begin without them: {files}\n"
-                    ));
+                    complain!(
+                        "! the project has changes that are in no commit, and agents begin without them: {files}"
+                    );
                     return Ok(true);
                 }
-                complain(&format!(
-                    "! no worktrees, agents share the project: it has changes that are in no commit: {files}\nHint: commit them; isolation = \"worktree\" under [run] goes on without them\n"
-                ));
+                complain!(
+                    "! no worktrees, agents share the project: it has changes that are in no commit: {files}\nHint: commit them; isolation = \"worktree\" under [run] goes on without them"
+                );
                 return Ok(false);
             }
             match ask(&uncommitted, workspace).await? {
@@ -309,7 +310,7 @@ async fn ask(files: &[String], workspace: &Path) -> Result<&'static str> {
     );
     let word = answer(&question).await?;
     if word == "?" {
-        complain(EXPLAINED);
+        print_on_stderr(EXPLAINED);
     }
     let mut words = ["commit", "go", "shared"].into_iter();
     let meant = words.find(|known| !word.is_empty() && known.starts_with(&word));

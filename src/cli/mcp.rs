@@ -34,7 +34,7 @@ pub async fn serve(args: McpArgs, start: &CommandStart, mut ended: Ended) -> Res
     };
     if let Some((listener, token)) = http {
         let port = listener.local_addr()?.port();
-        let replaced = |_: &str| complain("! the token was part of an address, and is replaced\n");
+        let replaced = |_: &str| complain!("! the token was part of an address, and is replaced");
         let gate = Gate::new(token, port, replaced);
         let router = web::tools(served.into_http());
         return Ok(Box::pin(web::serve(listener, gate, router, ended)).await);
@@ -53,7 +53,6 @@ async fn open_http(address: SocketAddr, volumes: &Volumes) -> Result<(TcpListene
     let listener =
         listener.map_err(|error| Failure::failed(error).hint("port 0 takes any that is free"))?;
     let (address, path) = (listener.local_addr()?, token.path().display());
-    let said = format!("serving at http://{address}{PATH}\nthe token is in {path}\n");
-    complain(&said);
+    complain!("serving at http://{address}{PATH}\nthe token is in {path}");
     Ok((listener, token))
 }

@@ -72,7 +72,9 @@ use self::line_wrapping::{columns, wrap};
 use self::model_choice::{models, on_path};
 use self::new_plan::{NewPlan, Wanted};
 use self::opened_app::{Access, App, BY, CommandStart};
-use self::output::{Output, complain, in_foreground, shown_from_here, terminal_size};
+use self::output::{
+    Output, complain, in_foreground, print_on_stderr, shown_from_here, terminal_size,
+};
 use self::run_terminal::Foreground;
 use self::signals::{Ended, LentTerminal, beside, ended, lend_terminal, unless};
 use self::team_file::TeamFile;
@@ -89,9 +91,9 @@ pub fn main() -> ExitCode {
     // Before anything else: what is in the environment and in memory, such as a key, is for no other process of this user. A
     // program that is started from here begins with the usual rights.
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-        complain(&format!(
-            "! other processes of yours may read a key in the environment of this one: {error}\n"
-        ));
+        complain!(
+            "! other processes of yours may read a key in the environment of this one: {error}"
+        );
     }
     let (name, line) = match read_line() {
         Ok(read) => read,
@@ -99,7 +101,7 @@ pub fn main() -> ExitCode {
             let answer = suggestions::suggest(answer);
             // An error repeats what was typed; `--help` does not. A reader that has gone makes no difference to the exit code.
             match answer.use_stderr() {
-                true => complain(&answer.render().to_string()),
+                true => print_on_stderr(&answer.render().to_string()),
                 false => drop(answer.print()),
             }
             return ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(Exit::Usage.code()));
@@ -108,13 +110,13 @@ pub fn main() -> ExitCode {
     if let Some(folder) = &line.folder
         && let Err(error) = std::env::set_current_dir(folder)
     {
-        complain(&format!("error: `{}`: {error}\n", folder.display()));
+        complain!("error: `{}`: {error}", folder.display());
         return Exit::Usage.into();
     }
     match execute(&name, line) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            complain(&failure.text());
+            print_on_stderr(&failure.text());
             failure.exit.into()
         }
     }

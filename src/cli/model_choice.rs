@@ -49,10 +49,10 @@ impl App {
         let line = self.model_line(planner);
         match planner {
             Planner::Rules { .. } => {}
-            Planner::Model { why, .. } => complain(&format!("{line}, as {why}\n")),
+            Planner::Model { why, .. } => complain!("{line}, as {why}"),
             Planner::Agent { name, why } => {
                 usable(coding(name), &self.environment).await?;
-                complain(&format!("{line}: {why}\n"));
+                complain!("{line}: {why}");
             }
         }
         Ok(())

@@ -26,7 +26,7 @@ const MOST: usize = 256 * 1024;
 
 /// Said before a run, so that its results are not taken for proven.
 const UNCHECKED: &str =
-    "! no check is set: a result is only believed, unless the plan itself says what proves it\n";
+    "! no check is set: a result is only believed, unless the plan itself says what proves it";
 
 impl App {
     /// Offers the tests of a project as checks, unless checks are configured or were declined. Without a person only says
@@ -54,7 +54,7 @@ impl App {
         }
         if has(&["checks", "[checks.", "run.checks"]) || found.is_empty() {
             if may_ask && can_ask() {
-                complain(UNCHECKED);
+                complain!("{UNCHECKED}");
             }
             return Ok(());
         }
@@ -64,9 +64,9 @@ impl App {
         let (top, own) = (self.config.home().outer(), self.config.folder());
         let below = project != top && project.starts_with(top) && !project.starts_with(own);
         if below || !(may_ask && can_ask()) || has(&["run.", "run "]) {
-            complain(&format!(
-                "no check is set, so nothing proves a result; this project has {all}: see [checks] in config.toml\n"
-            ));
+            complain!(
+                "no check is set, so nothing proves a result; this project has {all}: see [checks] in config.toml"
+            );
             return Ok(());
         }
         let ask = "Run it now, and as a check of every task from now on?";
@@ -93,10 +93,10 @@ impl App {
         kept.context("failed to keep what was confirmed")?;
         let shown = shown_from_here(&path);
         match taken.is_empty() {
-            true => complain(&format!(
-                "{UNCHECKED}`checks = []` is kept in `{shown}`: you are not asked again\n"
-            )),
-            false => complain(&format!("kept in `{shown}`\n")),
+            true => complain!(
+                "{UNCHECKED}\n`checks = []` is kept in `{shown}`: you are not asked again"
+            ),
+            false => complain!("kept in `{shown}`"),
         }
         Ok(())
     }
@@ -129,7 +129,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 /// what the plan is for.
 async fn tried(check: CheckConfig, project: &Path) -> Option<CheckConfig> {
     let line = check.argv.join(" ");
-    complain(&format!("running `{line}` once …\n"));
+    complain!("running `{line}` once …");
     let trial = CheckConfig {
         timeout: TRIAL,
         ..check.clone()
@@ -144,8 +144,7 @@ async fn tried(check: CheckConfig, project: &Path) -> Option<CheckConfig> {
             (false, _) => format!(", and it fails now ({outcome})"),
         };
         let ran = counted(tests, "test");
-        let said = format!("`{line}` is a check from now on: {ran} ran{now}\n");
-        complain(&said);
+        complain!("`{line}` is a check from now on: {ran} ran{now}");
         return Some(check);
     }
     let why = match result.passed {
@@ -155,7 +154,7 @@ async fn tried(check: CheckConfig, project: &Path) -> Option<CheckConfig> {
             format!("{outcome}, {}", one_line(last.unwrap_or_default(), 200))
         }
     };
-    complain(&format!("`{line}` is no check: {why}\n"));
+    complain!("`{line}` is no check: {why}");
     None
 }
 

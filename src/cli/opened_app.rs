@@ -315,9 +315,7 @@ impl App {
         if self.place.is_shared() && self.volumes.root().is_dir() {
             let place = self.place.to_string();
             if let Some(other) = self.volumes.noted_store().filter(|noted| *noted != place) {
-                complain(&format!(
-                    "! plans of this folder were in {other}; now they are in {place}\n"
-                ));
+                complain!("! plans of this folder were in {other}; now they are in {place}");
             }
             self.volumes.note_store(&place)?;
         }
@@ -422,7 +420,7 @@ fn report_lost(lost: &[Lost]) {
         1 => "; so did another plan".to_owned(),
         others => format!("; so did {others} other plans"),
     };
-    complain(&format!(
-        "warning: {first}{others}\nHint: put a newer copy of it back if there is one; the next change goes on from what is there\n"
-    ));
+    complain!(
+        "warning: {first}{others}\nHint: put a newer copy of it back if there is one; the next change goes on from what is there"
+    );
 }

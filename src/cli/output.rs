@@ -170,8 +170,16 @@ impl Output {
     }
 }
 
+/// Prints a line on standard error, formatted as [`format!`] does.
+macro_rules! complain {
+    ($($line:tt)*) => {
+        $crate::cli::output::print_on_stderr(&(format!($($line)*) + "\n"))
+    };
+}
+pub(super) use complain;
+
 /// Prints on standard error. An error of that has no reader either.
-pub fn complain(text: &str) {
+pub fn print_on_stderr(text: &str) {
     let mut text = printable(text);
     let _aside = put_aside();
     if let Some(columns) = columns(&io::stderr()) {

@@ -207,9 +207,9 @@ impl App {
         if let Some(DaemonInfo { pid, .. }) =
             self.volumes.running().filter(DaemonInfo::is_suspended)
         {
-            complain(&format!(
-                "! the daemon (pid {pid}) is suspended, and its plans stand still\nHint: `bg` or `fg` in its terminal, or `kill -CONT {pid}`, lets it go on\n"
-            ));
+            complain!(
+                "! the daemon (pid {pid}) is suspended, and its plans stand still\nHint: `bg` or `fg` in its terminal, or `kill -CONT {pid}`, lets it go on"
+            );
         }
     }
 }
@@ -280,7 +280,7 @@ fn say_which(plans: &[ListedPlan], picked: &PlanHead, store: &Store) {
         let of = home.map_or(String::new(), |home| {
             format!(" · of {}", one_line(home, HOME))
         });
-        complain(&format!("plan {id} · {name}{of}\n"));
+        complain!("plan {id} · {name}{of}");
     }
 }
 

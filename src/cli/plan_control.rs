@@ -202,7 +202,7 @@ async fn end_left_agents(app: &App, plan: &PlanId) -> Result<usize> {
     }
     let (ended, failed) = worker::end_left_agents(&app.volumes, &left).await;
     for error in failed {
-        complain(&format!("! {error}\n"));
+        complain!("! {error}");
     }
     Ok(ended)
 }

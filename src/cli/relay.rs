@@ -87,12 +87,12 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
         Some(agent) => format!("{} does the work", agent.name()),
         None => format!("whoever works with the files in `{root}` does the work"),
     };
-    complain(&format!(
-        "commands{of_roles} come from {}; {who}; Ctrl-C ends\n",
+    complain!(
+        "commands{of_roles} come from {}; {who}; Ctrl-C ends",
         app.place
-    ));
+    );
     for problem in unfit_projects(&app.config).await {
-        complain(&format!("note: {problem}\nHint: {CLONE}\n"));
+        complain!("note: {problem}\nHint: {CLONE}");
     }
     let pool = agent.map(|agent| worker_pools::of_relay(agent, args.lanes, &app));
     let (config, clock) = (Arc::new(app.config.clone()), app.clock);
@@ -107,7 +107,7 @@ pub async fn relay(args: RelayArgs, start: &CommandStart, mut ended: Ended) -> R
         worktrees: Box::new(move |plan, root| app.worktrees_in("relay", plan, root)),
         notice: Box::new(move |text| {
             let time = clock_time(clock.now(), &TimeZone::system());
-            complain(&format!("{time} {text}\n"));
+            complain!("{time} {text}");
         }),
     };
     let mut relay = Relay::open(options)?;

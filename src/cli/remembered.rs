@@ -90,7 +90,7 @@ impl App {
                 .records()
                 .and_then(|records| records.add(&self.place_of(plan), hash(options), ""))
         {
-            complain(&format!("! the agent is not remembered: {error}\n"));
+            complain!("! the agent is not remembered: {error}");
         }
     }
 

@@ -229,8 +229,8 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
             let said = format!("the results of plan {plan} are in `{onto}`, at {at}: {figures}");
             app.say(&said)?;
             if is_left && !args.squash {
-                complain(
-                    "! the branch does not have the commit any more that the plan began at: what was changed since is there as one commit\n",
+                complain!(
+                    "! the branch does not have the commit any more that the plan began at: what was changed since is there as one commit"
                 );
             }
         }
@@ -281,22 +281,19 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
     }
     // Commits of the person, or results of tasks that `restore` took out of the plan.
     if commit != results.line.tip {
-        complain(&format!(
-            "! `{branch}` was ahead of the plan: what it has beyond the plan's results is taken over, too\n"
-        ));
+        complain!(
+            "! `{branch}` was ahead of the plan: what it has beyond the plan's results is taken over, too"
+        );
     }
     if !results.undone.is_empty() {
         let undone = joined(results.undone.iter().map(TaskId::to_string), ", ");
-        complain(&format!(
-            "! `{branch}` also has what was accepted of tasks that do not count as done now: {undone}\n"
-        ));
+        complain!(
+            "! `{branch}` also has what was accepted of tasks that do not count as done now: {undone}"
+        );
     }
     match results.head.status.settled() {
-        true => complain(&format!(
-            "Hint: `{} prune` removes what is left of it\n",
-            app.program
-        )),
-        false => complain("! the plan has not ended: this is what was accepted so far\n"),
+        true => complain!("Hint: `{} prune` removes what is left of it", app.program),
+        false => complain!("! the plan has not ended: this is what was accepted so far"),
     }
     Ok(())
 }
@@ -320,9 +317,9 @@ async fn note_at_neighbours(results: &PlanHead, app: &App) -> Result {
             };
             let why = "results came into its folder";
             app.change(plan, why, note).await?;
-            complain(&format!(
-                "! plan {plan} works in this folder: what failed there before proves nothing any more\n"
-            ));
+            complain!(
+                "! plan {plan} works in this folder: what failed there before proves nothing any more"
+            );
         }
     }
     Ok(())
@@ -401,17 +398,13 @@ pub async fn discard(args: &OnPlan, app: &App) -> Result {
         {
             if whole {
                 let folder = shown_from_here(&place.folder);
-                complain(&format!(
-                    "! `{folder}` stays: it is locked, or not all of it can be read\n"
-                ));
+                complain!("! `{folder}` stays: it is locked, or not all of it can be read");
             }
             stay = true;
             continue;
         }
         match project.checked_out(&branch).await? {
-            Some(_) => complain(&format!(
-                "! the branch `{branch}` stays: it is checked out\n"
-            )),
+            Some(_) => complain!("! the branch `{branch}` stays: it is checked out"),
             None => project.delete_branch(&branch, &at).await?,
         }
     }
@@ -440,7 +433,7 @@ pub async fn discard(args: &OnPlan, app: &App) -> Result {
         Some((_, name)) => format!("`git branch NAME {name}` brings them back"),
         None => format!("`git for-each-ref {aside}` lists what `git branch NAME REF` brings back"),
     };
-    complain(&format!("Hint: {hint}\n"));
+    complain!("Hint: {hint}");
     Ok(())
 }
 
@@ -454,7 +447,7 @@ async fn keep_work(project: &Project, place: &TaskWorktree) -> Result<bool> {
         Err(error) if error.refused() || matches!(error, GitError::Unclear(_)) => {
             let why = one_line(&error.to_string(), 400);
             let folder = shown_from_here(&place.folder);
-            complain(&format!("! `{folder}` stays as it is: {why}\n"));
+            complain!("! `{folder}` stays as it is: {why}");
             Ok(false)
         }
         kept => Ok(kept.map(|_| true)?),
@@ -489,8 +482,7 @@ pub async fn prune(args: &PruneArgs, app: &App) -> Result {
     }
     if kept > 0 {
         let program = &app.program;
-        let said = format!("Hint: `{program} prune --unmerged NAME` removes one of them\n");
-        complain(&said);
+        complain!("Hint: `{program} prune --unmerged NAME` removes one of them");
     }
     Ok(())
 }
@@ -564,9 +556,7 @@ async fn prune_plan(
                 if force {
                     stay += 1;
                     let remove = format!("rm -rf {}", quoted(&folder));
-                    complain(&format!(
-                        "Hint: `{remove}` removes it, with all that is in it\n"
-                    ));
+                    complain!("Hint: `{remove}` removes it, with all that is in it");
                 } else {
                     kept += 1;
                 }

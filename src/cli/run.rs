@@ -157,7 +157,7 @@ pub async fn plan(args: MakePlan, start: &CommandStart, mut ended: Ended) -> Res
             true => format!("`{} resume {plan} --agent NAME`", app.program),
             false => resume,
         };
-        complain(&format!("\n{resume} carries it out.\n"));
+        complain!("\n{resume} carries it out.");
     }
     Ok(Exit::Done)
 }
@@ -195,7 +195,7 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         let options = app.options(how, &workers.planner, &before)?;
         let line = work.goes_on_with(&found.head, &options);
         match how.json {
-            true => complain(&format!("{line}\n")),
+            true => complain!("{line}"),
             false => app.say(&line)?,
         }
         app.introduce(&workers.planner).await?;
@@ -281,10 +281,10 @@ pub async fn daemon(args: DaemonArgs, start: &CommandStart, mut ended: Ended) ->
     let (app, lock, first) = unless(&mut ended, kept, Box::pin(opened)).await?;
     let app = first.as_ref().map_or(&app, |(work, _)| &work.app);
     if !behind {
-        complain(&format!(
-            "carrying out the plans that are queued in `{}`; Ctrl-C ends\n",
+        complain!(
+            "carrying out the plans that are queued in `{}`; Ctrl-C ends",
             app.config.root().display()
-        ));
+        );
     }
     // Before it says that it works: who started it then finds the address.
     let _page = web::beside(args.web, said, start, app).await?;
@@ -308,11 +308,11 @@ pub async fn daemon(args: DaemonArgs, start: &CommandStart, mut ended: Ended) ->
     }
     let end = end?;
     if let DaemonEnd::Displaced(file) = &end {
-        complain(&format!(
-            "error: {}\nHint: `{} daemon` goes on with what is there, once no other daemon has the folder\n",
+        complain!(
+            "error: {}\nHint: `{} daemon` goes on with what is there, once no other daemon has the folder",
             displaced(file),
             app.program
-        ));
+        );
     }
     Ok(exit_of(&end, exit))
 }

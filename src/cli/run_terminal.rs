@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 use self::super::{
     App, CarryOut, Ended, Exit, Failure, Result, Work, complain, displaced, exit_of, in_foreground,
-    live_area, shown_from_here,
+    live_area, print_on_stderr, shown_from_here,
 };
 use super::edit_plan::PlanEdit;
 use super::live_area::LiveArea;
@@ -328,8 +328,7 @@ impl<'a> Foreground<'a> {
             }
             DaemonEnd::Waits if open.is_empty() => {
                 self.app.out.text(&results)?;
-                let said = format!("\nplan {plan} is paused\nHint: `{resume}` goes on\n");
-                complain(&said);
+                complain!("\nplan {plan} is paused\nHint: `{resume}` goes on");
             }
             DaemonEnd::Waits | DaemonEnd::Budget => {
                 let state = match &head.status {
@@ -348,18 +347,18 @@ impl<'a> Foreground<'a> {
                 let questions: String = questions.collect();
                 let text = format!("\n{results}plan {plan} {state}\n{questions}");
                 self.app.out.prose(&text)?;
-                complain(&match self.other_daemon() {
-                    Some(_) => "Hint: answer, and it goes on by itself\n".to_owned(),
-                    None => format!("Hint: answer, then `{resume}`\n"),
-                });
+                match self.other_daemon() {
+                    Some(_) => complain!("Hint: answer, and it goes on by itself"),
+                    None => complain!("Hint: answer, then `{resume}`"),
+                }
             }
-            DaemonEnd::NoPlan => complain(&format!(
-                "error: there is no plan yet\nHint: the goal is kept; `{resume}` asks the model again\n"
-            )),
-            DaemonEnd::Displaced(file) => complain(&format!(
-                "error: {}\nHint: `{resume}` goes on with what is there, once no other daemon has the folder\n",
+            DaemonEnd::NoPlan => complain!(
+                "error: there is no plan yet\nHint: the goal is kept; `{resume}` asks the model again"
+            ),
+            DaemonEnd::Displaced(file) => complain!(
+                "error: {}\nHint: `{resume}` goes on with what is there, once no other daemon has the folder",
                 displaced(file)
-            )),
+            ),
             DaemonEnd::Interrupted | DaemonEnd::Idle => {
                 self.app.out.text(&format!("\n{}", results.trim_end()))?;
                 self.close_stopped()?;

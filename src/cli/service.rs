@@ -45,9 +45,7 @@ pub async fn service(act: ServiceAct, start: &CommandStart, output: Output) -> R
             let set = names.filter(|name| name.starts_with("PLAN_AGENT_"));
             let set = joined(set.map(|name| format!("`{name}`")), ", ");
             if !set.is_empty() {
-                complain(&format!(
-                    "! the daemon at login gets no {set}: config.toml is read there, too\n"
-                ));
+                complain!("! the daemon at login gets no {set}: config.toml is read there, too");
             }
             let commands = ["daemon-reload".to_owned(), format!("enable {name}")];
             match systemctl(&commands, output).await? {

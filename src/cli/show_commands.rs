@@ -171,7 +171,7 @@ pub async fn show(args: &ShowArgs, app: &App) -> Result {
             let mut placed = (1..).zip(plan.tasks());
             if placed.any(|(place, task)| task.number != TaskId(place)) {
                 let said = "the numbers here are places in the file; commands take those that";
-                complain(&format!("Hint: {said} `{} status` shows\n", app.program));
+                complain!("Hint: {said} `{} status` shows", app.program);
             }
             Ok(())
         }

@@ -107,9 +107,9 @@ impl App {
             let folder = self.volumes.root().join(folder);
             let folder = folder.display();
             let worker = format!("{program} worker --role {id}{team}");
-            complain(&format!(
-                "the role `{id}` is external, its commands are in `{folder}`: `{worker} --agent claude`, or another agent, takes them\n"
-            ));
+            complain!(
+                "the role `{id}` is external, its commands are in `{folder}`: `{worker} --agent claude`, or another agent, takes them"
+            );
         }
     }
 
@@ -172,9 +172,7 @@ impl App {
         if let (true, Some((first, _))) = (file.roles_only, unassigned.next()) {
             let more = and_more(unassigned.count());
             let hint = team.assignee_hint();
-            complain(&format!(
-                "! task {first}{more} without an assignee: {ONLY_ITS_OWN}; {hint}\n"
-            ));
+            complain!("! task {first}{more} without an assignee: {ONLY_ITS_OWN}; {hint}");
         }
         Ok(())
     }

@@ -127,13 +127,13 @@ impl App {
             let hint = format!("if you want that, `{} {way}", self.program);
             return Err(Failure::new(anyhow!(listed(&open)), Exit::Waiting).hint(hint));
         }
-        complain(&format!("{}\n", listed(&open)));
+        complain!("{}", listed(&open));
         if !confirm("Go on with that?").await? {
             return Err(Failure::new(anyhow!("nothing was started"), Exit::Waiting));
         }
         if let Err(error) = self.keep(&open) {
             let again = "! you are asked again next time: this cannot be kept";
-            complain(&format!("{again}: {error}\n"));
+            complain!("{again}: {error}");
         }
         Ok(())
     }
@@ -169,7 +169,7 @@ impl App {
         let some = hooks != self.config.hooks || notify != self.config.notify;
         (self.config.hooks, self.config.notify) = (hooks, notify);
         if some {
-            complain("! hooks are left out: the configuration is not what was confirmed\n");
+            complain!("! hooks are left out: the configuration is not what was confirmed");
         }
     }
 

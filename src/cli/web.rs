@@ -122,7 +122,7 @@ pub async fn beside(
     };
     match Box::pin(page).await {
         Ok(page) => {
-            complain(&format!("the page is at {}\n", said.of(&page.address)));
+            complain!("the page is at {}", said.of(&page.address));
             served.spawn(page.serve(std::future::pending()));
         }
         Err(failure) => failure.complain("the page is not served"),
@@ -151,7 +151,7 @@ impl ReadyPage {
         let replaced = move |token: &str| {
             let said = "! the token was part of an address and is replaced; the page is now at";
             let address = format!("{shown}/#token={token}");
-            complain(&format!("{said} {}\n", told.of(&address)));
+            complain!("{said} {}", told.of(&address));
         };
         let gate = Gate::new(token_file.clone(), port, replaced);
         let tools = ServedTools {
@@ -211,7 +211,7 @@ fn open_browser(address: &str, folder: &Path) -> Option<NamedTempFile> {
     };
     let opened = opened();
     if let Err(error) = &opened {
-        complain(&format!("! no browser was opened: `{opener}`: {error}\n"));
+        complain!("! no browser was opened: `{opener}`: {error}");
     }
     opened.ok()
 }

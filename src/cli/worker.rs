@@ -37,7 +37,7 @@ pub async fn worker(args: WorkerArgs, start: &CommandStart, mut ended: Ended) ->
     };
     let root = app.config.root().display().to_string();
     let taking = format!("taking commands{of_role} in `{root}`");
-    complain(&format!("{taking}; Ctrl-C ends\n"));
+    complain!("{taking}; Ctrl-C ends");
     let shown = tokio::spawn(show_work(received));
     let mut exit = Exit::Done;
     let worked = worker::run(options, async { exit = ended.await }).await;
@@ -64,9 +64,7 @@ async fn warn_of_unknown_role(role: &str, app: &App) -> Result {
     if !known.is_empty() && !known.contains(role) {
         let known: Vec<String> = known.iter().map(|role| format!("`{role}`")).collect();
         let known = one_line(&known.join(", "), 400);
-        complain(&format!(
-            "! no open plan has a role `{role}`; there are {known}\n"
-        ));
+        complain!("! no open plan has a role `{role}`; there are {known}");
     }
     Ok(())
 }
@@ -91,7 +89,7 @@ async fn show_work(mut events: mpsc::UnboundedReceiver<WorkerEvent>) {
         // A command that only ends a session was not begun.
         if !title.is_empty() {
             let time = clock_time(clock.now(), &zone);
-            complain(&format!("{time} {title}: {what}\n"));
+            complain!("{time} {title}: {what}");
         }
         if ends {
             title.clear();

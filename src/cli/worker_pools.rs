@@ -62,7 +62,7 @@ impl TeamWorkers {
         let agents = general.iter().chain(of_roles.values());
         let doubts: BTreeSet<String> = agents.filter_map(|agent| app.doubt(agent)).collect();
         for doubt in doubts {
-            complain(&format!("! {doubt}\n"));
+            complain!("! {doubt}");
         }
         if let Some(file) = &mut app.team {
             file.roles_only = general.is_none() && !file.team.roles.is_empty();
@@ -204,7 +204,7 @@ fn tell_end(error: WorkerError, role: Option<&str>) {
     let error = one_line(&format!("{:#}", anyhow!(error)), 400);
     tracing::error!(error, role, "the worker ended");
     let of_role = role.map_or(String::new(), |role| format!(" of `{role}`"));
-    complain(&format!("! no more tasks{of_role} are taken: {error}\n"));
+    complain!("! no more tasks{of_role} are taken: {error}");
 }
 
 /// Finds the agents of the roles, by the ids of these, and everything for which a team cannot work here: what is wrong in its
@@ -292,7 +292,7 @@ pub async fn alone(args: &WorkerArgs, app: &App) -> Result<WorkerOptions> {
         Failure::usage(anyhow!("which agent is to work?")).hint(hint)
     })?;
     if let Some(doubt) = app.doubt(&agent) {
-        complain(&format!("! {doubt}\n"));
+        complain!("! {doubt}");
     }
     let takes = args.role.clone().map_or(RoleFilter::All, RoleFilter::Only);
     let timeout = role.and_then(|role| role.timeout);

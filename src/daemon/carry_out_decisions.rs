@@ -14,7 +14,7 @@ use crate::llm::{CommandContent, CommandContext, CommandKind, indented, question
 use crate::plan::{
     AgentSession, Attempt, AttemptKind, CheckResult, CommandId, Decision, Draft, DueStep,
     EndCommand, Language, NewCommand, Observations, Plan, QuestionId, Refusal, Report, SessionId,
-    SessionScope, Task, TaskId, Time, due, rule_decisions, waits_for_checks,
+    SessionScope, Task, TaskId, due, rule_decisions, waits_for_checks,
 };
 use crate::role::new_request;
 use crate::volumes::Volumes;
@@ -226,19 +226,19 @@ impl DaemonSettings {
         Ok(OutgoingCommand::of(draft.plan(), &draft.attempt(&id)?))
     }
 
-    /// Writes the next command for the request of a role to a role behind files: to report again, or to go on with a
+    /// Issues the next command for the request of a role to a role behind files: to report again, or to go on with a
     /// message.
     ///
     /// # Errors
     /// The earlier command cannot be read, or its task does not exist.
-    pub(super) fn ask_again(
+    pub(super) fn issue_again(
         &self,
-        plan: &Plan,
+        draft: &mut Draft<'_>,
         attempt: &Attempt,
         kind: AttemptKind,
         message: &str,
-        now: Time,
-    ) -> Result<NewCommand, Refusal> {
+    ) -> Result<(), Refusal> {
+        let plan = draft.plan();
         let unreadable = |_| Refusal::UnknownCommand(attempt.id.clone());
         let earlier = CommandFile::parse(&attempt.text).map_err(unreadable)?;
         let (id, session) = (new_request(), attempt.session.clone());
@@ -264,14 +264,14 @@ impl DaemonSettings {
         };
         let command = CommandFile {
             id: id.clone(),
-            created_at: Some(now),
+            created_at: Some(draft.now()),
             session: session.clone(),
             kind: command_type(session.as_ref()),
             report: self.report_path(&id),
             body,
             ..earlier
         };
-        Ok(new_command(kind, command))
+        draft.issue(attempt.task, new_command(kind, command))
     }
 
     /// Renders the body of a command.
@@ -283,12 +283,12 @@ impl DaemonSettings {
         content: CommandContent,
         language: Language,
     ) -> String {
-        let report = self.report_path(id);
         let role = task.assignee.as_ref();
         let role = role.and_then(|role| self.role_prompts.get(role));
         let context = CommandContext {
             role: role.cloned().unwrap_or_default(),
-            ..CommandContext::new(plan, task, content, language, report)
+            language,
+            ..CommandContext::new(plan, task, content, &self.report_path(id))
         };
         questions::command_body(&self.prompts, &context).unwrap_or_else(|error| {
             // Every template was rendered once when it was loaded; if one fails now, the task is not lost.
@@ -395,8 +395,7 @@ fn once_more(earlier: &CommandFile, message: &str, report: &str, language: Langu
         "" => format!("{body}\n\n{message}"),
         asked => {
             let so_far = language.pick("What came of it so far:", "目前的进展：");
-            let since = format!("{asked}\n\n{so_far}\n\n{message}");
-            body.replacen(asked, &since, 1)
+            body.replacen(asked, &format!("{asked}\n\n{so_far}\n\n{message}"), 1)
         }
     }
 }
@@ -478,10 +477,7 @@ fn words(plan: &Plan, task: &Task, known: impl Fn(&Attempt) -> bool) -> Option<S
 /// Returns the session to go on in, if one is known: the task's own, or the plan's where the plan has one for all. An agent has
 /// forgotten one that was ended.
 fn session(plan: &Plan, task: &Task) -> Option<SessionId> {
-    let ended = |id: &SessionId| {
-        let session = plan.session(id);
-        session.is_some_and(|session| session.end.is_some())
-    };
+    let ended = |id: &SessionId| plan.session(id).is_some_and(|it| it.end.is_some());
     let mut attempts = plan.attempts_of(task.number).rev();
     let own = attempts.find_map(|attempt| attempt.session.clone().filter(|id| !ended(id)));
     let shared = || Some(plan.open_sessions().last()?.id.clone());

@@ -84,8 +84,7 @@ impl QuickInspection {
         let changes = self.now.changes(self.before.as_deref(), since, wall);
         if let Some(printed) = self.printed.get(command) {
             let folder = draft.plan().workspace_of(attempt.task);
-            let ran = ran(&self.settings, printed, &folder, &changes);
-            draft.ran(command, ran)?;
+            draft.ran(command, ran(&self.settings, printed, &folder, &changes))?;
         }
         draft.inspected(command, changes, None)
     }
@@ -344,11 +343,8 @@ impl PlanRun {
 }
 
 /// Inspects what changed during a reported attempt, and what its agent ran.
-pub(super) async fn inspect(
-    mut change_watch: ChangeWatch,
-    id: CommandId,
-) -> anyhow::Result<Inspected> {
-    let settings = Arc::clone(&change_watch.settings);
+pub(super) async fn inspect(mut watch: ChangeWatch, id: CommandId) -> anyhow::Result<Inspected> {
+    let settings = Arc::clone(&watch.settings);
     let known = settings.read(move |plan, _| {
         let (head, attempt) = (plan.head(), plan.attempt(&id)?);
         let worktree = head.line.clone().map(|line| (line, attempt.task));
@@ -360,13 +356,13 @@ pub(super) async fn inspect(
     let Some((since, tree, (commands, folder), worktree, repository)) = known.await? else {
         anyhow::bail!("the attempt is not in the plan");
     };
-    change_watch.repository = repository;
+    watch.repository = repository;
     let mut found = match worktree {
-        None => change_watch.inspect(since, tree).await,
+        None => watch.inspect(since, tree).await,
         Some((line, task)) => Inspected {
             tree: None,
             listing: None,
-            ..change_watch.within(&line, task).inspect(since, tree).await
+            ..watch.within(&line, task).inspect(since, tree).await
         },
     };
     let changes = found.changes.clone();

@@ -14,7 +14,7 @@ use super::{
     role_requests,
 };
 use crate::plan::{HumanQuestion, PlanId, QuestionId, Refusal, Time};
-use crate::store::{ListedPlan, Store, StoreError};
+use crate::store::{ListedPlan, Result, Store, StoreError};
 use crate::volumes::{MOST_REPORTS, ReportDisposition, Scan, Scanner, UNSEEN, VolumesError, Watch};
 use crate::wire::question_file;
 
@@ -207,25 +207,11 @@ impl Exchange {
         let scan = move || {
             let scan = scanner.scan(&commands, &questions, most);
             let scanned = scan.map(|mut scan| (parse(&mut scan, now, &clock), scan, now));
-            (scanner, scanned)
+            Ok(ExchangeResult::Scanned(Box::new(scanner), scanned))
         };
-        if quick {
-            let (scanner, scanned) = scan();
-            self.end_scan(scanner, scanned);
-        } else {
-            let scan = move || {
-                let (scanner, scanned) = scan();
-                Ok(ExchangeResult::Scanned(Box::new(scanner), scanned))
-            };
-            self.effects.start_blocking(ExchangeKey::Scan, now, scan);
-        }
-    }
-
-    fn end_scan(&mut self, scanner: Scanner, scanned: Result<FolderScan, VolumesError>) {
-        self.scanner = Some(scanner);
-        match scanned {
-            Ok(scanned) => self.scanned = Some(scanned),
-            Err(error) => self.failed(&ExchangeKey::Scan, &error.to_string()),
+        match quick {
+            true => self.apply(&ExchangeKey::Scan, scan()),
+            false => self.effects.start_blocking(ExchangeKey::Scan, now, scan),
         }
     }
 
@@ -273,7 +259,7 @@ impl Exchange {
     }
 
     /// Notes whether all that the last scan found was applied; if not, a later scan finds it again.
-    pub fn applied(&mut self, applied: Result<(), StoreError>) {
+    pub fn applied(&mut self, applied: Result<()>) {
         let handed_over = std::mem::take(&mut self.handed_over);
         if let Err(error) = applied {
             self.forget(&handed_over);
@@ -293,7 +279,7 @@ impl Exchange {
     ///
     /// # Errors
     /// A failure of the store. A plan that cannot be changed holds up no other.
-    pub async fn pass_on(&mut self, strangers: Vec<Stranger>) -> Result<bool, StoreError> {
+    pub async fn pass_on(&mut self, strangers: Vec<Stranger>) -> Result<bool> {
         let mut asked = false;
         for (arrival, owner) in strangers {
             let name = arrival.name.clone();
@@ -412,7 +398,11 @@ impl Exchange {
             }
             Ok(ExchangeResult::Scanned(scanner, scanned)) => {
                 self.effects.over(key);
-                self.end_scan(*scanner, scanned);
+                self.scanner = Some(*scanner);
+                match scanned {
+                    Ok(scanned) => self.scanned = Some(scanned),
+                    Err(error) => self.failed(key, &error.to_string()),
+                }
                 return;
             }
             Ok(ExchangeResult::Done) => {}
@@ -447,7 +437,7 @@ async fn find_question(
     store: &Store,
     plans: &[PlanId],
     id: &QuestionId,
-) -> Result<Option<HumanQuestion>, StoreError> {
+) -> Result<Option<HumanQuestion>> {
     for plan in plans {
         let wanted = id.clone();
         let asked = store.read(plan, move |plan, _| plan.question(&wanted).cloned());
@@ -463,7 +453,7 @@ async fn find_question(
 
 /// Returns whether an open plan that no daemon carries out now asks a question: when it goes on, it reads what a person has written
 /// into the file.
-async fn is_asked_later(store: &Store, id: &QuestionId) -> Result<bool, StoreError> {
+async fn is_asked_later(store: &Store, id: &QuestionId) -> Result<bool> {
     let mut plans = store.plans().await?;
     plans.retain(|ListedPlan { head, .. }| head.may_ask() && store.is_own(head));
     let plans: Vec<PlanId> = plans.into_iter().map(|listed| listed.head.id).collect();

@@ -155,8 +155,7 @@ pub(super) async fn call(
                 events,
                 left_out,
             };
-            let render = move |plan: &Plan, _| HookCall::change(plan, &change, now);
-            let call = settings.read(render);
+            let call = settings.read(move |plan: &Plan, _| HookCall::change(plan, &change, now));
             (HookNews::Change(to), Some(call.await?))
         }
     })

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::role_requests::ends_session;
 use super::{AnswerFile, ParsedReport};
 use crate::plan::{CommandId, PlanId, QuestionId};
-use crate::store::{Store, StoreError};
-use crate::volumes::{Volumes, WorkerSign};
+use crate::store::{Result, Store};
+use crate::volumes::{Volumes, WorkerSigns};
 
 /// What is awaited for a plan.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct FoundInput {
     pub reports: Vec<ParsedReport>,
     pub replies: Vec<(QuestionId, AnswerFile)>,
     /// The heartbeats, by their commands.
-    pub signs: BTreeMap<CommandId, WorkerSign>,
+    pub signs: WorkerSigns,
 }
 
 /// A report for none of the plans that are carried out here, with the plan that its command is of.
@@ -52,7 +52,7 @@ impl RoutingTable {
         store: &Store,
         volumes: &Volumes,
         found: FoundInput,
-    ) -> Result<(BTreeMap<PlanId, FoundInput>, Vec<Stranger>), StoreError> {
+    ) -> Result<(BTreeMap<PlanId, FoundInput>, Vec<Stranger>)> {
         let (mut plans, mut strangers) = (BTreeMap::<PlanId, FoundInput>::new(), Vec::new());
         for mut arrival in found.reports {
             let (mut owner, mut ends) = (None, false);
@@ -160,7 +160,10 @@ mod tests {
         let found = FoundInput {
             reports: reports.into_iter().chain([None]).map(report).collect(),
             replies: vec![(QuestionId::new("q1"), Err(String::new()))],
-            signs: BTreeMap::from([(CommandId::new("task-new"), WorkerSign::default())]),
+            signs: BTreeMap::from([(
+                CommandId::new("task-new"),
+                crate::volumes::WorkerSign::default(),
+            )]),
         };
         let (plans, strangers) = table.route(&store, &volumes, found).await.unwrap();
         let names = |plan: &PlanId| {

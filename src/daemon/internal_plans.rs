@@ -9,10 +9,10 @@ use crate::plan::{
     Attempt, AttemptState, CommandId, DAEMON, Draft, Plan, PlanHead, PlanId, ROLE, Time,
 };
 use crate::role::{WaitChain, archive, end_waits};
-use crate::store::{ListedPlan, Store, StoreError};
+use crate::store::{ListedPlan, Result, Store};
 use crate::volumes::{Volumes, Withdrawal};
 
-use super::role_requests::RoleRequests;
+use super::role_requests::{RoleRequests, unless_ended};
 use super::{BY, DaemonSettings, EffectKey, EffectResult, PlanRun, blocking};
 
 impl PlanRun {
@@ -130,14 +130,11 @@ impl Maintenance<'_> {
         Ok(true)
     }
 
-    async fn abandon(&self, plan: &PlanId) -> Result<(), StoreError> {
+    async fn abandon(&self, plan: &PlanId) -> Result<()> {
         let why = "no role waits for it any more";
         let abandon = move |draft: &mut Draft<'_>| draft.abandon(why);
-        match self.store.change(plan, BY, why, abandon).await {
-            // Its role was faster.
-            Err(StoreError::Refused(_)) => Ok(()),
-            abandoned => abandoned,
-        }
+        // Its role may have been faster.
+        unless_ended(self.store.change(plan, BY, why, abandon).await)
     }
 
     async fn withdraw_requests(&self, plan: &PlanId) -> anyhow::Result<()> {
@@ -160,7 +157,7 @@ impl Maintenance<'_> {
 
 /// Returns whether a task awaits the result of an internal plan: its key ends with the command or request that it is
 /// made for.
-async fn is_awaited(store: &Store, head: &PlanHead) -> Result<bool, StoreError> {
+async fn is_awaited(store: &Store, head: &PlanHead) -> Result<bool> {
     let (Some(parent), Some((_, assignment))) = (&head.parent, head.key().rsplit_once(':')) else {
         return Ok(true);
     };

@@ -45,7 +45,7 @@ use self::report_parsing::{AnswerFile, ParsedReport};
 use self::worktrees::{BranchReport, Gathering, WorktreeLayout};
 use crate::exec;
 use crate::plan::{PlanId, PlanState, Time};
-use crate::store::StoreError;
+use crate::store::{Result, StoreError};
 use crate::volumes::{DaemonInfo, Folder, Volumes};
 pub use effect_work::make_plan;
 use exchange::{Exchange, ExchangeKey};
@@ -168,12 +168,11 @@ impl Daemon {
         if !self.stored && self.look_at > now {
             return;
         }
-        if self.look_at <= now {
-            let at_work = self.plans.ids();
-            if let Err(error) = take_back_of_ended(&self.folder, &at_work).await {
-                let what = "what is left of plans that have ended";
-                self.exchange.effects.trouble(what, error);
-            }
+        if self.look_at <= now
+            && let Err(error) = take_back_of_ended(&self.folder, &self.plans.ids()).await
+        {
+            let what = "what is left of plans that have ended";
+            self.exchange.effects.trouble(what, error);
         }
         self.stored = false;
         self.look_at = now.plus(self.folder.config.timing.scan);
@@ -258,7 +257,7 @@ impl Daemon {
     }
 
     /// Starts everything that is due of a plan. Returns how it ends for now, if it does.
-    async fn turn_of(&mut self, id: &PlanId) -> Result<Option<DaemonEnd>, StoreError> {
+    async fn turn_of(&mut self, id: &PlanId) -> Result<Option<DaemonEnd>> {
         let others = self.plans.runs.len() > 1;
         let Some(run) = self.plans.runs.get_mut(id) else {
             return Ok(None);
@@ -309,7 +308,7 @@ impl Daemon {
     }
 
     /// Applies everything that was found to the plans that it is for.
-    async fn apply(&mut self, found: FoundInput, routes: &RoutingTable) -> Result<(), StoreError> {
+    async fn apply(&mut self, found: FoundInput, routes: &RoutingTable) -> Result<()> {
         let (store, volumes) = (&self.folder.store, &self.folder.volumes);
         let (mut plans, strangers) = routes.route(store, volumes, found).await?;
         for (id, run) in &mut self.plans.runs {
@@ -421,10 +420,9 @@ fn end_of(run: &PlanRun, exchange: &Exchange, view: &LoopView, others: bool) -> 
     // An answer may have been saved a moment before the start.
     let scanned = exchange.scan_began.is_some() && exchange.is_finished(started, now);
     let leaves = run.settings.human_wait == HumanWait::Leave;
-    let end = if view.stopped {
-        DaemonEnd::Budget
-    } else {
-        DaemonEnd::Waits
+    let end = match view.stopped {
+        true => DaemonEnd::Budget,
+        false => DaemonEnd::Waits,
     };
     (leaves && stuck && shown && scanned && reported).then_some(end)
 }

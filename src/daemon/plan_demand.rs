@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{AwaitedInputs, Gathering};
 use crate::plan::{
     AttemptState, CommandId, Due, Lanes, Observations, Plan, PlanState, QuestionId, SessionId,
-    Task, due,
+    Startable, Task, due,
 };
 
 /// What the loop needs to know of the plan: small, whatever the size of the plan.
@@ -58,7 +58,10 @@ impl LoopView {
             let may_begin = task.not_before.is_none_or(|at| at <= world.now);
             may_begin && !plan.asks_about(task.number)
         });
-        let mut fresh = plan.startable();
+        let mut fresh = match more {
+            0 => Startable::default(),
+            _ => plan.startable(),
+        };
         let next = retries.chain(std::iter::from_fn(|| fresh.next(|_| false)));
         let asks = questions().next().is_some();
         let idle = due.steps.is_empty() && world.asking.is_empty();

@@ -22,8 +22,8 @@ use crate::plan::{
     QuestionId, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
 };
 use crate::plan_time::LATE;
-use crate::store::StoreError;
-use crate::volumes::{Unpublished, Volumes, Withdrawal, WorkerSign};
+use crate::store::{Result, StoreError};
+use crate::volumes::{Unpublished, Volumes, Withdrawal, WorkerSigns};
 
 /// A store that failed is tried again after this.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
@@ -111,7 +111,7 @@ pub(super) struct PlanRun {
     pub settings: Arc<DaemonSettings>,
     pub world: Observations,
     /// Heartbeats as they were last read.
-    signs: BTreeMap<CommandId, WorkerSign>,
+    signs: WorkerSigns,
     pub effects: Effects<EffectKey, EffectResult>,
     /// Commands that are committed and not published yet.
     pub outgoing: BTreeMap<CommandId, OutgoingCommand>,
@@ -209,7 +209,7 @@ impl PlanRun {
             notify_state: NotifyState::default(),
             started_workers: settings.started_workers.clone(),
             settings,
-            signs: BTreeMap::new(),
+            signs: WorkerSigns::new(),
             outgoing: BTreeMap::new(),
             settled_at: None,
             maintain_at: now,
@@ -289,7 +289,7 @@ impl PlanRun {
     }
 
     /// Returns the plan as it is committed now.
-    pub async fn view(&mut self) -> Result<Arc<LoopView>, StoreError> {
+    pub async fn view(&mut self) -> Result<Arc<LoopView>> {
         let world = self.observe().await?;
         let read = move |plan: &Plan, seq| LoopView::of(plan, seq, &world);
         let view = Arc::new(self.settings.read(read).await?);
@@ -301,7 +301,7 @@ impl PlanRun {
 
     /// Observes what other plans do, and returns all that was observed. The other plans of this daemon decide before or after
     /// this one, never at the same time; a plan that no daemon carries out now may have agents at work, too.
-    async fn observe(&mut self) -> Result<Observations, StoreError> {
+    async fn observe(&mut self) -> Result<Observations> {
         let DaemonSettings {
             store,
             plan,
@@ -317,7 +317,7 @@ impl PlanRun {
     }
 
     /// Returns the plan after every decision that is due has been carried out.
-    pub async fn decided_view(&mut self) -> Result<Arc<LoopView>, StoreError> {
+    pub async fn decided_view(&mut self) -> Result<Arc<LoopView>> {
         let view = self.view().await?;
         if !view.due.steps.iter().any(DueStep::is_decision) {
             return Ok(view);
@@ -456,7 +456,7 @@ impl PlanRun {
 
     /// Commits a result, if it changes the plan and is still awaited. A refusal is no failure: the result is out of
     /// date then, and the plan says what is due instead.
-    async fn commit(&mut self, input: &Arc<EffectResult>) -> Result<(), StoreError> {
+    async fn commit(&mut self, input: &Arc<EffectResult>) -> Result<()> {
         let why = match &**input {
             EffectResult::Unprepared(..) => "a worktree is not ready for work",
             EffectResult::Withdrawn(..) => "a command was taken back",
@@ -484,7 +484,7 @@ impl PlanRun {
         &mut self,
         why: &str,
         change: impl Fn(&mut Draft<'_>) -> T + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let world = self.observe().await?;
         let settings = Arc::clone(&self.settings);
         let DaemonSettings { store, plan, .. } = &*self.settings;
@@ -529,7 +529,7 @@ impl PlanRun {
     }
 
     /// Applies what was found for the plan as one change, if anything is new.
-    pub async fn found(&mut self, mut found: FoundInput) -> Result<FollowUp, StoreError> {
+    pub async fn found(&mut self, mut found: FoundInput) -> Result<FollowUp> {
         let now = self.settings.now();
         let signs = std::mem::take(&mut found.signs);
         found.signs = self.new_signs(&signs, now);
@@ -543,8 +543,7 @@ impl PlanRun {
         let inspected = quick.clone();
         let apply = move |draft: &mut Draft<'_>| apply_found(draft, &found, inspected.as_ref());
         self.advance_clock();
-        let why = "took in what agents wrote";
-        let follow_up = self.change(why, apply).await?;
+        let follow_up = self.change("took in what agents wrote", apply).await?;
         self.signs = signs;
         if let Some(quick) = quick {
             self.proofs.change_watch.before = Some(quick.now);
@@ -593,12 +592,8 @@ impl PlanRun {
     }
 
     /// Observes the heartbeats, and returns those that are new.
-    fn new_signs(
-        &mut self,
-        signs: &BTreeMap<CommandId, WorkerSign>,
-        now: Time,
-    ) -> BTreeMap<CommandId, WorkerSign> {
-        let mut new = BTreeMap::new();
+    fn new_signs(&mut self, signs: &WorkerSigns, now: Time) -> WorkerSigns {
+        let mut new = WorkerSigns::new();
         for (id, sign) in signs {
             if self.signs.get(id) == Some(sign) {
                 continue;

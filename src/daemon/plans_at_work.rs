@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::Result;
 use futures_util::future::{pending, select_all};
 use parking_lot::Mutex;
 use tokio::task::{Id, JoinError, JoinSet};
@@ -20,7 +19,7 @@ use super::{
 use crate::exec;
 use crate::plan::{CommandId, Plan, PlanHead, PlanId, PlanState};
 use crate::role::WaitChain;
-use crate::store::{ListedPlan, Store, StoreError};
+use crate::store::{ListedPlan, Result, Store, StoreError};
 use crate::volumes::Volumes;
 use crate::wire::one_line;
 
@@ -35,7 +34,7 @@ const LOOKS: u32 = 20;
 pub(super) struct PlansAtWork {
     folder: Arc<FolderSettings>,
     pub runs: BTreeMap<PlanId, PlanRun>,
-    opening: JoinSet<Result<Option<PlanRun>>>,
+    opening: JoinSet<anyhow::Result<Option<PlanRun>>>,
     /// The plans that are being opened, with the tasks that open them.
     opened_by: BTreeMap<Id, PlanHead>,
     /// Where the plans at work write MISSION.md: the first one has the usual place.
@@ -62,11 +61,11 @@ struct LeftPlan {
 }
 
 /// What came of opening a plan.
-pub(super) type Opened = Result<(Id, Result<Option<PlanRun>>), JoinError>;
+pub(super) type Opened = Result<(Id, anyhow::Result<Option<PlanRun>>), JoinError>;
 
 /// Something that happened to a plan.
 pub(super) enum PlanEvent {
-    Effect(PlanId, EffectKey, Result<EffectResult>),
+    Effect(PlanId, EffectKey, anyhow::Result<EffectResult>),
     /// Workers have ended.
     Gone(PlanId),
     Opened(Box<Opened>),
@@ -173,7 +172,7 @@ impl PlansAtWork {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn take_up(&mut self) -> Result<(), StoreError> {
+    pub async fn take_up(&mut self) -> Result<()> {
         let Some(take_up) = self.folder.take_up.clone() else {
             return Ok(());
         };
@@ -217,7 +216,7 @@ impl PlansAtWork {
     }
 
     /// Returns the plans of other folders whose daemon is gone and whose project is here, with the folder that it has here.
-    async fn orphans(&self) -> Result<Vec<ListedPlan>, StoreError> {
+    async fn orphans(&self) -> Result<Vec<ListedPlan>> {
         let config = &self.folder.config;
         let mut orphans = match config.projects.is_empty() {
             true => Vec::new(),
@@ -259,7 +258,7 @@ impl PlansAtWork {
     }
 
     /// Returns why a queued plan does not begin now, if it does not.
-    async fn waits(&self, head: &PlanHead) -> Result<Option<String>, StoreError> {
+    async fn waits(&self, head: &PlanHead) -> Result<Option<String>> {
         // What the budget of the day stopped goes on by itself at midnight, where it is at work; what was under way is judged.
         let goes_on = |plan: &Plan, _| plan.asks_for_day() || plan.open_attempts().next().is_some();
         if let PlanState::Paused(why) = &head.status
@@ -303,7 +302,7 @@ impl PlansAtWork {
         &self,
         head: &PlanHead,
         left: &mut Option<Vec<PlanHead>>,
-    ) -> Result<Option<String>, StoreError> {
+    ) -> Result<Option<String>> {
         if left.is_none() {
             let FolderSettings { store, volumes, .. } = &*self.folder;
             *left = Some(plans_with_left_agents(store, volumes, &self.ids()).await?);
@@ -318,7 +317,7 @@ impl PlansAtWork {
     }
 
     /// Notes at a plan what it waits for, for the person who queued it.
-    async fn note_wait(&mut self, head: &PlanHead, waits: String) -> Result<(), StoreError> {
+    async fn note_wait(&mut self, head: &PlanHead, waits: String) -> Result<()> {
         if head.queue.as_ref().and_then(|e| e.waits.as_ref()) == Some(&waits) {
             return Ok(());
         }
@@ -343,7 +342,7 @@ impl PlansAtWork {
 
     /// Notes in the log of a plan of another folder why it is not taken over, and returns the last reason that was noted: each is
     /// noted once.
-    async fn note_not_adopted(&self, id: &PlanId, reason: String) -> Result<String, StoreError> {
+    async fn note_not_adopted(&self, id: &PlanId, reason: String) -> Result<String> {
         let known = self.left.get(id).map(|left| left.reason.clone());
         let known = known.unwrap_or_default();
         let orphans = self.folder.store.orphans().await?;
@@ -444,7 +443,7 @@ impl PlansAtWork {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn note_moved(&mut self) -> Result<(), StoreError> {
+    pub async fn note_moved(&mut self) -> Result<()> {
         let several = self.runs.len() > 1;
         for run in self.runs.values_mut().filter(|run| !run.due) {
             run.due = !several
@@ -484,7 +483,7 @@ pub async fn plans_with_left_agents(
     store: &Store,
     volumes: &Volumes,
     at_work: &[PlanId],
-) -> Result<Vec<PlanHead>, StoreError> {
+) -> Result<Vec<PlanHead>> {
     let mut locked = volumes.locked().unwrap_or_else(|error| {
         tracing::warn!(%error, "whether agents were left at work is not known");
         Vec::new()
@@ -511,10 +510,7 @@ pub async fn plans_with_left_agents(
 ///
 /// # Errors
 /// A failure of the store.
-pub async fn plan_that_awaits(
-    store: &Store,
-    command: &CommandId,
-) -> Result<Option<PlanId>, StoreError> {
+pub async fn plan_that_awaits(store: &Store, command: &CommandId) -> Result<Option<PlanId>> {
     match store.plan_of(command).await? {
         None => Ok(None),
         Some(plan) => Ok(WaitChain::of(store, Some(&plan)).await?.top),
@@ -522,7 +518,7 @@ pub async fn plan_that_awaits(
 }
 
 /// Fails only where the store does: a plan that was deleted meanwhile, or is another daemon's, just stays as it is.
-fn unless_anothers<T>(noted: Result<T, StoreError>) -> Result<(), StoreError> {
+fn unless_anothers<T>(noted: Result<T>) -> Result<()> {
     match noted {
         Err(error @ (StoreError::Database(_) | StoreError::Panicked(_))) => Err(error),
         _ => Ok(()),
@@ -568,7 +564,7 @@ fn fair_shares(wants: &[usize], mut lanes: usize) -> Vec<usize> {
 ///
 /// # Errors
 /// The plan cannot be read or started, or the workspace cannot be made.
-pub(super) async fn open(at_work: PlanAtWork) -> Result<PlanRun> {
+pub(super) async fn open(at_work: PlanAtWork) -> anyhow::Result<PlanRun> {
     let mut run = PlanRun::begin(at_work).await?;
     run.inspect_first().await?;
     run.recover().await?;

@@ -534,8 +534,7 @@ impl Subject {
     async fn replaced(&self) -> Result<Vec<CheckResult>> {
         let before = self.task.programs.clone().unwrap_or_default();
         let checks: Vec<CheckConfig> = self.configured().cloned().collect();
-        let find = move || replaced(&checks, &before);
-        Ok(tokio::task::spawn_blocking(find).await?)
+        Ok(tokio::task::spawn_blocking(move || replaced(&checks, &before)).await?)
     }
 }
 

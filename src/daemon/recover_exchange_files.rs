@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use anyhow::Result;
+
 use super::{BY, DaemonSettings, FolderSettings, OutgoingCommand, PlanRun, effect_work};
 use crate::plan::{Attempt, CommandId, Draft, EndCommand, Plan, PlanId, QuestionId, ROLE};
 use crate::store::StoreError;
@@ -15,7 +17,7 @@ use crate::wire::question_file;
 ///
 /// # Errors
 /// The store or the file system failed.
-pub async fn put_files_right(settings: &DaemonSettings) -> anyhow::Result<()> {
+pub async fn put_files_right(settings: &DaemonSettings) -> Result<()> {
     let store = &settings.store;
     let volumes = settings.volumes.clone();
     let waiting = effect_work::blocking(move || waiting(&volumes)).await?;
@@ -57,10 +59,7 @@ pub async fn put_files_right(settings: &DaemonSettings) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// The first failure of the store or the file system; what else there is was taken back.
-pub(super) async fn take_back_of_ended(
-    folder: &FolderSettings,
-    at_work: &[PlanId],
-) -> anyhow::Result<()> {
+pub(super) async fn take_back_of_ended(folder: &FolderSettings, at_work: &[PlanId]) -> Result<()> {
     let volumes = folder.volumes.clone();
     let out = move || {
         let mut out = waiting(&volumes)?;
@@ -80,7 +79,7 @@ async fn take_back_if_over(
     folder: &FolderSettings,
     id: &CommandId,
     at_work: &[PlanId],
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let (store, holder) = (&folder.store, folder.volumes.holder());
     let of_plan = store.plan_of(id).await?;
     let Some(plan) = of_plan.filter(|plan| !at_work.contains(plan)) else {
@@ -149,7 +148,7 @@ fn texts(plan: &Plan, waiting: &BTreeSet<CommandId>, program: &str) -> FileTexts
 impl PlanRun {
     /// Resumes what an earlier daemon left: commands that were committed and not published, and commands that were
     /// withdrawn but not recorded as such.
-    pub(super) async fn recover(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn recover(&mut self) -> Result<()> {
         let lost = self.settings.read(|plan, _| {
             let open = plan.awaited_attempts();
             let open = open.map(|open| OutgoingCommand::of(plan, open));
@@ -169,7 +168,7 @@ impl PlanRun {
 
     /// Publishes the commands again that no worker has claimed and that are in no folder. An agent works on those
     /// that were claimed.
-    pub(super) async fn find_lost(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn find_lost(&mut self) -> Result<()> {
         let waiting = self.settings.read(|plan, _| {
             let awaited = plan.awaited_attempts();
             let unclaimed = awaited.filter(|attempt| attempt.claimed.is_none());

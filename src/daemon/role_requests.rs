@@ -13,7 +13,7 @@ use crate::plan::{
     ReportStatus, Time,
 };
 use crate::role::WaitChain;
-use crate::store::StoreError;
+use crate::store::{Result, StoreError};
 use crate::volumes::{Folder, ReportDisposition, Volumes};
 use crate::wire::CommandType;
 
@@ -32,7 +32,7 @@ pub(super) async fn pass_on(
     folder: &FolderSettings,
     arrival: ParsedReport,
     owner: Option<PlanId>,
-) -> Result<ReportDisposition, StoreError> {
+) -> Result<ReportDisposition> {
     let FolderSettings { store, volumes, .. } = folder;
     let (name, hash, content) = (arrival.name, arrival.hash, arrival.content);
     let refused = content.as_ref().err();
@@ -102,6 +102,14 @@ pub(super) async fn ends_session(volumes: &Volumes, command: &CommandId) -> bool
     read.await.unwrap_or(false)
 }
 
+/// Fails only where the store does: the task, or the internal plan, may have ended meanwhile.
+pub(super) fn unless_ended(done: Result<()>) -> Result<()> {
+    match done {
+        Err(StoreError::Refused(_)) => Ok(()),
+        done => done,
+    }
+}
+
 /// The requests of an internal plan that is awaited.
 pub(super) struct RoleRequests<'a> {
     pub settings: &'a Arc<DaemonSettings>,
@@ -110,7 +118,7 @@ pub(super) struct RoleRequests<'a> {
 }
 
 impl RoleRequests<'_> {
-    pub async fn maintain(&self, now: Time) -> Result<(), StoreError> {
+    pub async fn maintain(&self, now: Time) -> Result<()> {
         let repair = self.settings.config.timing.plan.repair;
         let found = self.settings.store.read(self.plan, move |plan, _| {
             let asked = plan.open_questions().filter_map(|question| {
@@ -130,18 +138,10 @@ impl RoleRequests<'_> {
         });
         let (asked, limited, unread) = found.await?;
         for (request, until) in limited {
-            match self.await_limit(request, until, now).await {
-                // The task, or the internal plan, has ended meanwhile.
-                Ok(()) | Err(StoreError::Refused(_)) => {}
-                failed => return failed,
-            }
+            unless_ended(self.await_limit(request, until, now).await)?;
         }
         for (question, request, role) in asked {
-            match self.ask_person(question, request, &role).await {
-                // The task, or the internal plan, has ended meanwhile.
-                Ok(()) | Err(StoreError::Refused(_)) => {}
-                failed => return failed,
-            }
+            unless_ended(self.ask_person(question, request, &role).await)?;
         }
         if unread {
             self.repair_unreadable(now).await?;
@@ -156,7 +156,7 @@ impl RoleRequests<'_> {
         question: HumanQuestion,
         request: CommandId,
         role: &str,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let (Some(top), Some(command)) = (&self.chain.top, self.chain.command.clone()) else {
             return Ok(());
         };
@@ -189,20 +189,15 @@ impl RoleRequests<'_> {
             return Ok(());
         };
         let settings = Arc::clone(self.settings);
-        let go_on =
-            move |draft: &mut Draft<'_>| tell(draft, &settings, &request, &question.id, &answer);
+        let id = question.id;
+        let go_on = move |draft: &mut Draft<'_>| settings.tell(draft, &request, &id, &answer);
         let why = "a person has answered";
         let store = &self.settings.store;
         store.change_ahead(self.plan, BY, why, go_on, |()| {}).await
     }
 
     /// Shows in the plan that all is done for what a request waits for, and goes on with it after the limit.
-    async fn await_limit(
-        &self,
-        request: CommandId,
-        until: Time,
-        now: Time,
-    ) -> Result<(), StoreError> {
+    async fn await_limit(&self, request: CommandId, until: Time, now: Time) -> Result<()> {
         let (store, settings) = (&self.settings.store, Arc::clone(self.settings));
         if now < until {
             let Some(top) = &self.chain.top else {
@@ -218,21 +213,21 @@ impl RoleRequests<'_> {
         let go_on = move |draft: &mut Draft<'_>| {
             let attempt = draft.attempt(&request)?;
             let note = draft.task(attempt.task)?.note.unwrap_or_default();
-            go_on(draft, &settings, &attempt, note)
+            settings.go_on(draft, &attempt, note)
         };
         let why = "a usage limit has ended";
         store.change_ahead(self.plan, BY, why, go_on, |()| {}).await
     }
 
     /// Requests unreadable reports once more, and ends the requests whose second report is unreadable, too.
-    async fn repair_unreadable(&self, now: Time) -> Result<(), StoreError> {
+    async fn repair_unreadable(&self, now: Time) -> Result<()> {
         let settings = Arc::clone(self.settings);
         let repair = move |draft: &mut Draft<'_>| {
             for attempt in unread(draft.plan(), now, settings.config.timing.plan.repair) {
                 let rejected = attempt.rejected.as_ref();
                 let reason = rejected.map_or("", |rejected| &rejected.reason).to_owned();
                 if attempt.rejections < MOST_UNREADABLE {
-                    issue_again(draft, &settings, &attempt, AttemptKind::Repair, &reason)?;
+                    settings.issue_again(draft, &attempt, AttemptKind::Repair, &reason)?;
                 } else {
                     draft.report(&attempt.id, no_answer(&reason, draft.now()))?;
                 }
@@ -247,42 +242,44 @@ impl RoleRequests<'_> {
     }
 }
 
-/// Issues a command for a request with a person's answer.
-fn tell(
-    draft: &mut Draft<'_>,
-    settings: &DaemonSettings,
-    request: &CommandId,
-    question: &QuestionId,
-    answer: &HumanAnswer,
-) -> Result<(), Refusal> {
-    let attempt = draft.attempt(request)?;
-    draft.answer(question, answer.choice, &answer.note, &answer.by)?;
-    let note = match answer.choice {
-        AnswerChoice::Reply => answer.note.clone(),
-        _ => draft.task(attempt.task)?.note.unwrap_or_default(),
-    };
-    let report = attempt.report.as_ref();
-    let asked = report.and_then(|report| report.question.as_deref());
-    let asked = asked.unwrap_or_default().trim();
-    let answer = format!("You asked:\n\n{asked}\n\nA person answers:\n\n{note}");
-    go_on(draft, settings, &attempt, answer)
-}
+impl DaemonSettings {
+    /// Issues a command for a request with a person's answer.
+    fn tell(
+        &self,
+        draft: &mut Draft<'_>,
+        request: &CommandId,
+        question: &QuestionId,
+        answer: &HumanAnswer,
+    ) -> Result<(), Refusal> {
+        let attempt = draft.attempt(request)?;
+        draft.answer(question, answer.choice, &answer.note, &answer.by)?;
+        let note = match answer.choice {
+            AnswerChoice::Reply => answer.note.clone(),
+            _ => draft.task(attempt.task)?.note.unwrap_or_default(),
+        };
+        let report = attempt.report.as_ref();
+        let asked = report.and_then(|report| report.question.as_deref());
+        let asked = asked.unwrap_or_default().trim();
+        let answer = format!("You asked:\n\n{asked}\n\nA person answers:\n\n{note}");
+        self.go_on(draft, &attempt, answer)
+    }
 
-/// Issues a command for a request with words to its last report.
-fn go_on(
-    draft: &mut Draft<'_>,
-    settings: &DaemonSettings,
-    attempt: &Attempt,
-    words: String,
-) -> Result<(), Refusal> {
-    let message = match (&attempt.session, &attempt.report) {
-        (Some(_), _) | (_, None) => words,
-        (None, Some(report)) => {
-            let said = report.text();
-            format!("You were asked this before, and reported:\n\n{said}\n\n{words}")
-        }
-    };
-    issue_again(draft, settings, attempt, AttemptKind::Continue, &message)
+    /// Issues a command for a request with words to its last report.
+    fn go_on(
+        &self,
+        draft: &mut Draft<'_>,
+        attempt: &Attempt,
+        words: String,
+    ) -> Result<(), Refusal> {
+        let message = match (&attempt.session, &attempt.report) {
+            (Some(_), _) | (_, None) => words,
+            (None, Some(report)) => {
+                let said = report.text();
+                format!("You were asked this before, and reported:\n\n{said}\n\n{words}")
+            }
+        };
+        self.issue_again(draft, attempt, AttemptKind::Continue, &message)
+    }
 }
 
 /// Counts the reports to a request that name the end of a usage limit.
@@ -294,17 +291,6 @@ fn limits(plan: &Plan, request: &CommandId) -> usize {
     let task = plan.attempt(request).map(|attempt| attempt.task);
     let attempts = task.into_iter().flat_map(|task| plan.attempts_of(task));
     attempts.filter(limited).count()
-}
-
-fn issue_again(
-    draft: &mut Draft<'_>,
-    settings: &DaemonSettings,
-    attempt: &Attempt,
-    kind: AttemptKind,
-    message: &str,
-) -> Result<(), Refusal> {
-    let issue = settings.ask_again(draft.plan(), attempt, kind, message, draft.now())?;
-    draft.issue(attempt.task, issue)
 }
 
 /// Returns the requests whose unreadable report was not repaired in time.

@@ -15,7 +15,7 @@ use crate::llm::{Model, Prompts};
 use crate::own_files::FilePlace;
 use crate::plan::{CommandId, Draft, Plan, PlanHead, PlanId, PlanPolicy, PlanState, Refusal, Time};
 use crate::plan_time::Clock;
-use crate::store::{Store, StoreError};
+use crate::store::{Result, Store};
 use crate::volumes::{DaemonInfo, Volumes, VolumesError};
 use crate::wire::Team;
 
@@ -129,7 +129,7 @@ impl DaemonSettings {
     pub(super) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Plan, i64) -> T + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         self.store.read(&self.plan, read).await
     }
 
@@ -138,7 +138,7 @@ impl DaemonSettings {
         &self,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         self.store.change(&self.plan, BY, why, change).await
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Result;
+
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
@@ -10,7 +12,7 @@ use super::{
     DaemonSettings, EffectKey, EffectResult, LoopView, OutgoingCommand, PlanRun, changed_files,
     effect_work, worktrees,
 };
-use crate::plan::{CommandId, DueEffect, Plan, Time};
+use crate::plan::{DueEffect, Plan, Time};
 use crate::view::mission;
 use crate::volumes::{Withdrawal, write_mission};
 
@@ -18,11 +20,7 @@ use crate::volumes::{Withdrawal, write_mission};
 const LAST_MISSION: Duration = Duration::from_millis(300);
 
 /// Writes MISSION.md, and returns the number of the last change in it.
-async fn write_plan(
-    settings: &DaemonSettings,
-    carried_out: bool,
-    now: Time,
-) -> anyhow::Result<i64> {
+async fn write_plan(settings: &DaemonSettings, carried_out: bool, now: Time) -> Result<i64> {
     let program = settings.program.clone();
     let read = move |plan: &Plan, seq| (mission::render(plan, carried_out, now, &program), seq);
     let (text, seq) = settings.read(read).await?;
@@ -34,27 +32,6 @@ async fn write_plan(
     };
     effect_work::blocking(write).await?;
     Ok(seq)
-}
-
-/// Takes a command back; asks the agent that has claimed it to stop, if it is recalled.
-async fn withdraw(
-    settings: Arc<DaemonSettings>,
-    id: CommandId,
-    unpublished: bool,
-    recall: bool,
-) -> anyhow::Result<EffectResult> {
-    if unpublished {
-        return Ok(EffectResult::Withdrawn(id, Withdrawal::Withdrawn));
-    }
-    let withdraw = move || {
-        let volumes = &settings.volumes;
-        let done = volumes.withdraw(&id)?;
-        if recall && done == Withdrawal::Taken {
-            volumes.cancel(&id)?;
-        }
-        Ok(EffectResult::Withdrawn(id, done))
-    };
-    effect_work::blocking(withdraw).await
 }
 
 impl PlanRun {
@@ -121,11 +98,23 @@ impl PlanRun {
             return;
         }
         let (settings, runs) = (Arc::clone(&self.settings), self.proofs.clone());
-        let work: BoxFuture<'static, anyhow::Result<EffectResult>> = match effect.clone() {
+        let work: BoxFuture<'static, Result<EffectResult>> = match effect.clone() {
             DueEffect::Withdraw(id) => {
                 let unpublished = self.outgoing.remove(&id).is_some();
                 let recall = view.recalls.contains(&id);
-                Box::pin(withdraw(settings, id, unpublished, recall))
+                let withdraw = move || {
+                    let volumes = &settings.volumes;
+                    let done = match unpublished {
+                        true => Withdrawal::Withdrawn,
+                        false => volumes.withdraw(&id)?,
+                    };
+                    // The agent that has claimed it is asked to stop.
+                    if recall && done == Withdrawal::Taken {
+                        volumes.cancel(&id)?;
+                    }
+                    Ok(EffectResult::Withdrawn(id, done))
+                };
+                Box::pin(effect_work::blocking(withdraw))
             }
             DueEffect::Inspect(id) => Box::pin(async move {
                 let inspected = changed_files::inspect(runs.change_watch, id.clone()).await?;

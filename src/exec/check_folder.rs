@@ -239,10 +239,9 @@ impl CheckFolder {
                     // Those that judge are put back.
                     after.retain(|(path, _)| !files.judges(path));
                     let turns_off = inline_tests::turns_off(&before, &after);
-                    let said = [lost, turns_off]
-                        .into_iter()
-                        .filter(|said| !said.is_empty());
-                    joined(said, "; ")
+                    let mut said = vec![lost, turns_off];
+                    said.retain(|said| !said.is_empty());
+                    said.join("; ")
                 }
                 _ => "is too large to be read".to_owned(),
             };
@@ -389,10 +388,8 @@ impl CheckFolder {
         for names in all.chunks(NAMES) {
             let mut words = vec![tree, "--"];
             words.extend(names.iter().map(String::as_str));
-            let there = self
-                .git
-                .names("ls-tree -r -z --name-only --full-tree", &words)
-                .await?;
+            let list = "ls-tree -r -z --name-only --full-tree";
+            let there = self.git.names(list, &words).await?;
             let by = there.iter().filter_map(|path| hidden.get(path)).flatten();
             found.extend(by.map(|path| (*path).clone()));
         }
@@ -433,11 +430,8 @@ impl CheckFolder {
             for line in String::from_utf8_lossy(&said.out).lines() {
                 let place = line.split_once('\0');
                 let place = place.and_then(|(file, name)| Some((file.split_once(':')?.1, name)));
-                found.extend(
-                    place
-                        .filter(|(file, _)| files.judges(file))
-                        .map(|(_, name)| name.to_owned()),
-                );
+                let named = place.filter(|(file, _)| files.judges(file));
+                found.extend(named.map(|(_, name)| name.to_owned()));
             }
         }
         Ok(found)

@@ -137,7 +137,11 @@ mod tests {
         assert!(passed.passed && passed.exit == Some(0) && passed.tail == "fine\n");
         let failed = result(&["sh", "-c", "echo bad >&2; exit 7"], LONG).await;
         assert!(!failed.passed && failed.exit == Some(7) && failed.tail == "bad\n");
-        let odd = result(&["sh", "-c", "echo '=== 1 failed, 2 passed in 0.1s ==='"], LONG).await;
+        let odd = result(
+            &["sh", "-c", "echo '=== 1 failed, 2 passed in 0.1s ==='"],
+            LONG,
+        )
+        .await;
         assert!(odd.passed && odd.doubt.ends_with("says that 1 test failed"));
         let missing = result(&["no-such-check"], LONG).await;
         assert!(!missing.passed && missing.exit.is_none());

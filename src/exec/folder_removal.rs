@@ -26,10 +26,8 @@ pub(super) fn with_rights(folder: &Path, act: impl Fn() -> io::Result<()>) -> io
         }
         done => done,
     };
-    let named = |error: io::Error| {
-        let named = format!("`{}`: {error}", folder.display());
-        io::Error::new(error.kind(), named)
-    };
+    let named =
+        |error: io::Error| io::Error::new(error.kind(), format!("`{}`: {error}", folder.display()));
     done.map_err(named)
 }
 

@@ -312,10 +312,8 @@ impl Git {
     /// # Errors
     /// As [`Self::run`].
     pub async fn has_commit(&self, commit: &str) -> Result<bool> {
-        Ok(self
-            .resolve(&format!("{commit}^{{commit}}"))
-            .await?
-            .is_some())
+        let found = self.resolve(&format!("{commit}^{{commit}}")).await?;
+        Ok(found.is_some())
     }
 
     /// Writes the folder's files as a tree, except files that git ignores and the names in `left_out`. Returns the tree's id,

@@ -135,11 +135,9 @@ impl JudgingFiles {
     /// the same name.
     pub fn hidden_by(path: &str) -> Vec<String> {
         let folders = path.match_indices('/').map(|(at, _)| &path[..at]);
-        let stem = path
-            .rsplit_once('.')
-            .map(|(stem, _)| stem)
-            .filter(|stem| !stem.ends_with('/'));
-        let stems = folders.chain([stem.unwrap_or(path)]);
+        let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
+        let stem = if stem.ends_with('/') { path } else { stem };
+        let stems = folders.chain([stem]);
         let files = stems.flat_map(|stem| MODULES.map(|end| format!("{stem}{end}")));
         files.filter(|file| file != path).collect()
     }
@@ -358,8 +356,7 @@ mod tests {
         for path in configuring.split(' ') {
             assert!(files.configures(path), "{path}");
         }
-        let manifests =
-            "web/package.json GNUmakefile rules.mk .npmrc rust-toolchain.toml vite.config.ts justfile pom.xml .mvn/maven.config";
+        let manifests = "web/package.json GNUmakefile rules.mk .npmrc rust-toolchain.toml vite.config.ts justfile pom.xml .mvn/maven.config";
         for path in manifests.split(' ') {
             assert!(files.is_manifest(path), "{path}");
         }

@@ -45,12 +45,8 @@ impl ProcessMark {
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn new(
-        marks: &Path,
-        kind: MarkKind,
-        name: &str,
-    ) -> io::Result<Option<(Self, ChildOutput)>> {
-        let path = marks.join(format!("{name}.{}", kind.as_str()));
+    pub fn new(at: &Path, kind: MarkKind, name: &str) -> io::Result<Option<(Self, ChildOutput)>> {
+        let path = at.join(format!("{name}.{}", kind.as_str()));
         let output = match kind {
             MarkKind::Question | MarkKind::Server => ChildOutput::locked_by(&path)?,
             MarkKind::Check | MarkKind::Hook | MarkKind::Step => ChildOutput::at(&path)?,

@@ -137,8 +137,7 @@ pub async fn examine(folder: &Path, filters: Filters) -> Result<Option<Repositor
 /// # Errors
 /// Git cannot read its configuration.
 pub async fn own_filters(folder: &Path, repository: &Repository) -> Result<Vec<(String, String)>> {
-    let git_dir = Path::new(&repository.git_dir);
-    let mut own = configured(folder, git_dir, &["--local"]).await?;
+    let mut own = configured(folder, Path::new(&repository.git_dir), &["--local"]).await?;
     own.retain(|setting| is_program(&setting.0) && repository.settings.contains(setting));
     Ok(own)
 }
@@ -197,8 +196,7 @@ pub(super) fn last<'a>(configured: &'a [(String, String)], name: &str) -> Option
 /// Returns a file inside one of some folders that a shell command names, if such a file can be recognised.
 fn named_within(folders: [&Path; 2], command: &str) -> Option<PathBuf> {
     let real = folders.map(|folder| folder.canonicalize().ok());
-    let between = |c: char| c.is_whitespace() || "'\"`;|&<>=(){}$".contains(c);
-    let words = command.split(between);
+    let words = command.split(|c: char| c.is_whitespace() || "'\"`;|&<>=(){}$".contains(c));
     // Other words are programs found by PATH, or their first arguments.
     let mut paths = words.filter(|word| word.contains(['/', '.']));
     paths.find_map(|word| {

@@ -89,8 +89,7 @@ pub fn why_no_test_failed(exit: Option<i32>, output: &str, plain: bool) -> Optio
     let found = |pattern: &Regex| Some(pattern.find(output)?.as_str().to_owned());
     // Where tests ran, it may be one of them that misses a file.
     let no_test = tests_run(output, None).unwrap_or(0) == 0;
-    let absent = || found(&ABSENT).filter(|_| no_test);
-    if let Some(said) = found(&MISSING).or_else(absent) {
+    if let Some(said) = found(&MISSING).or_else(|| found(&ABSENT).filter(|_| no_test)) {
         return Some(format!("what it needs is missing there: `{said}`"));
     }
     let broken = found(&BROKEN).filter(|_| !plain)?;

@@ -39,18 +39,14 @@ impl CarriedFiles {
     ///
     /// # Errors
     /// They are too much for a pack, or one is larger than 16 MiB, out of the workspace, no plain file or behind a link, or cannot be read.
-    pub async fn read(
-        folder: &Path,
-        paths: Vec<String>,
-        wanted: Vec<String>,
-    ) -> io::Result<Vec<u8>> {
-        let folder = folder.to_owned();
+    pub async fn read(root: &Path, paths: Vec<String>, wanted: Vec<String>) -> io::Result<Vec<u8>> {
+        let root = root.to_owned();
         let read = move || {
             let too_much = || io::Error::other("the files have more than 64 MiB together");
             let (mut files, mut together) = (Vec::new(), 0);
             for path in paths {
                 within(&path)?;
-                let bytes = match link_free_access::read(&folder, &path, MOST, &[]) {
+                let bytes = match link_free_access::read(&root, &path, MOST, &[]) {
                     Ok((bytes, length)) if bytes.len() as u64 == length => bytes,
                     Ok(_) => return Err(refused(&path, "it has more than 16 MiB")),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

@@ -126,8 +126,7 @@ impl Project {
     pub async fn branch(&self) -> Result<Option<String>> {
         let command = "symbolic-ref --quiet --short HEAD";
         let said = self.git.run(command, &[]).await?;
-        let name = String::from_utf8_lossy(&said.out).trim().to_owned();
-        Ok((said.exit == 0).then_some(name))
+        Ok((said.exit == 0).then_some(String::from_utf8_lossy(&said.out).trim().to_owned()))
     }
 
     /// Creates a task's worktree at `start`, unless it exists. A worktree that a killed daemon left incomplete is written
@@ -177,8 +176,7 @@ impl Project {
         // Git has written a path through this program's folder into it.
         let name = move || {
             let named = git_link(&own, "gitdir:")?;
-            let name = named.file_name().unwrap_or_default();
-            let named = worktrees.join(name);
+            let named = worktrees.join(named.file_name().unwrap_or_default());
             fs::write(own, format!("gitdir: {}\n", named.display()))?;
             Ok(named)
         };
@@ -281,9 +279,7 @@ impl Project {
     /// # Errors
     /// As [`Git::bytes`], or it is unclear what the result is.
     pub async fn commit_work(&self, place: &TaskWorktree, message: &str) -> Result<String> {
-        let Some(git) = self.worktree(&place.folder).await? else {
-            return Err(place.no_worktree());
-        };
+        let git = self.task_git(place).await?;
         let (keeping, lock) = (git.own_path(KEEPING), git.own_path("index.lock"));
         if keeping.exists() {
             // The lock is from a daemon that was killed in this operation; commands wait until the last one of that daemon has
@@ -370,8 +366,7 @@ impl Project {
         }
         let merging = git.resolve("MERGE_HEAD").await?.is_some();
         if merging || !git.holds("diff --cached --quiet", &[]).await? {
-            let words = ["--allow-empty", "-m", message];
-            git.bytes(COMMIT, &words).await?;
+            git.bytes(COMMIT, &["--allow-empty", "-m", message]).await?;
         }
         git.line("rev-parse HEAD", &[]).await
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 
 use super::http::chain;
-use super::{BoxFuture, Fault, LanguageModel, LlmError, ModelReply, Request, own_words};
+use super::{BoxFuture, Fault, LanguageModel, LlmError, ModelReply, Request, Result, own_words};
 use crate::agents::{
     AgentProcess, CodingAgent, CodingAgentSetup, ModelFault, Permissions, RunOutcome, RunOutput,
     RunReading,
@@ -69,7 +69,7 @@ impl AgentModel {
         })
     }
 
-    async fn ask(&self, request: &Request) -> Result<ModelReply, LlmError> {
+    async fn ask(&self, request: &Request) -> Result<ModelReply> {
         let read = self.run(request).await.map_err(|fault| self.error(fault))?;
         let fault = match read.outcome {
             // The agent was refused a tool that the question did not need; the answer counts.
@@ -120,8 +120,7 @@ impl AgentModel {
         let sign = |group: &mut ProcessGroup| {
             mark.iter_mut().for_each(|mark| mark.name_group(group.id()));
         };
-        let flood = output.flooded(MAX_OUTPUT as u64);
-        let exit = exec::run(&spec, &output, sign, flood).await;
+        let exit = exec::run(&spec, &output, sign, output.flooded(MAX_OUTPUT as u64)).await;
         let exit = exit.map_err(|error| unfit(&chain(&error)))?;
         if exit.cancelled {
             return Err(Fault::TooLarge(MAX_OUTPUT));
@@ -195,7 +194,7 @@ impl LanguageModel for AgentModel {
         self.agent.kind.name
     }
 
-    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<ModelReply, LlmError>> {
+    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<ModelReply>> {
         Box::pin(self.ask(request))
     }
 }

@@ -23,6 +23,9 @@ pub struct LlmError {
     pub spent: ModelCost,
 }
 
+/// What an exchange comes to.
+pub(super) type Result<T, E = LlmError> = std::result::Result<T, E>;
+
 /// What happened in an exchange; completes a sentence about the model.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum Fault {

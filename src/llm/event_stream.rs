@@ -14,7 +14,7 @@ use sse_stream::SseStream;
 use tokio::time::{Instant, timeout};
 
 use super::http::chain;
-use super::{Endpoint, Fault, LlmError};
+use super::{Endpoint, Fault, LlmError, Result};
 use crate::plan::ModelCost;
 
 /// The largest stream, in bytes: servers wrap each of 32,000 tokens in an event of some hundred bytes.
@@ -53,11 +53,7 @@ pub(super) trait ApiAnswer: Default + DeserializeOwned {
 
 impl Endpoint {
     /// Puts an answer together from the events of a stream. What it cost counts also where it is no whole answer.
-    pub(super) async fn stream<A: ApiAnswer>(
-        &self,
-        response: Response,
-        max_tokens: u32,
-    ) -> Result<A, LlmError> {
+    pub async fn stream<A: ApiAnswer>(&self, response: Response, max_tokens: u32) -> Result<A> {
         let mut answer = A::default();
         match self.parts(response, max_tokens, &mut answer).await {
             Ok(()) => Ok(answer),
@@ -73,7 +69,7 @@ impl Endpoint {
         response: Response,
         max_tokens: u32,
         answer: &mut impl ApiAnswer,
-    ) -> Result<(), LlmError> {
+    ) -> Result<()> {
         let body = Body::from(response).map_err(reqwest::Error::without_url);
         let mut events = SseStream::new(Limited::new(body, MAX_STREAM).map_err(io::Error::other));
         let (began, mut heard) = (Instant::now(), Instant::now());

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{ApiAnswer, Fault, LlmError, own_words};
+use super::{ApiAnswer, Fault, LlmError, Result, own_words};
 use crate::config::{ModelEndpoint, is_loopback};
 use crate::plan::ModelCost;
 use crate::wire::text::exceeds_context;
@@ -77,7 +77,7 @@ pub(super) struct Endpoint {
 impl Endpoint {
     /// Sets up a client for `path` below the base URL. The key goes into a header, after a prefix; `headers` are sent alongside
     /// it. The timeout is the longest silence of the server.
-    pub(super) fn new(
+    pub fn new(
         endpoint: &ModelEndpoint,
         model: &str,
         timeout: Duration,
@@ -94,8 +94,7 @@ impl Endpoint {
         }
         if let Some(key) = &key {
             let text = SecretString::from(format!("{word}{}", key.expose_secret()));
-            let value = HeaderValue::from_str(text.expose_secret());
-            let mut value = value.map_err(|_| {
+            let mut value = HeaderValue::from_str(text.expose_secret()).map_err(|_| {
                 let problem = "holds characters that no header can carry";
                 Problem::new(format!("the key for `{shown_url}` {problem}"))
                     .with_hint("look for blanks or line breaks in the variable that holds the key")
@@ -119,7 +118,7 @@ impl Endpoint {
     }
 
     /// Makes an error about this endpoint.
-    pub(super) fn error(&self, fault: Fault) -> LlmError {
+    pub fn error(&self, fault: Fault) -> LlmError {
         LlmError {
             asked: self.asked.clone(),
             fault,
@@ -128,11 +127,7 @@ impl Endpoint {
     }
 
     /// Sends a body and returns the answer that came back with a success status.
-    pub(super) async fn post<A: ApiAnswer>(
-        &self,
-        body: &impl Serialize,
-        max_tokens: u32,
-    ) -> Result<A, LlmError> {
+    pub async fn post<A: ApiAnswer>(&self, body: &impl Serialize, max_tokens: u32) -> Result<A> {
         let body = serde_json::to_vec(body).expect("requests have text keys and no fallible parts");
         let request = self.client.post(self.url.clone()).body(body);
         let sent = request.header(CONTENT_TYPE, "application/json").send();
@@ -161,7 +156,7 @@ impl Endpoint {
     }
 
     /// Reads an answer or a part of one. Refuses an error under status 200, as it comes from some gateways and within streams.
-    pub(super) fn json(&self, bytes: &[u8]) -> Result<Value, LlmError> {
+    pub fn json(&self, bytes: &[u8]) -> Result<Value> {
         let no_json = |_| self.saying(&String::from_utf8_lossy(bytes), Fault::NotJson);
         let json: Value = serde_json::from_slice(bytes).map_err(no_json)?;
         let Some(error) = json.get("error").filter(|error| !error.is_null()) else {
@@ -173,12 +168,12 @@ impl Endpoint {
         Err(self.refusal(status, bytes, None))
     }
 
-    pub(super) fn timed_out(&self) -> LlmError {
+    pub fn timed_out(&self) -> LlmError {
         self.error(Fault::TimedOut(self.timeout))
     }
 
     /// Makes an error with words that come from outside.
-    pub(super) fn saying(&self, words: &str, fault: impl FnOnce(String) -> Fault) -> LlmError {
+    pub fn saying(&self, words: &str, fault: impl FnOnce(String) -> Fault) -> LlmError {
         self.error(fault(self.own_words(words)))
     }
 
@@ -186,11 +181,11 @@ impl Endpoint {
         self.saying(&chain(&error.without_url()), fault)
     }
 
-    pub(super) fn unexpected(&self, error: &dyn std::error::Error) -> LlmError {
+    pub fn unexpected(&self, error: &dyn std::error::Error) -> LlmError {
         self.saying(&error.to_string(), Fault::Unexpected)
     }
 
-    async fn body(&self, mut response: Response) -> Result<Vec<u8>, LlmError> {
+    async fn body(&self, mut response: Response) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         loop {
             let chunk = timeout(self.timeout, response.chunk()).await;
@@ -232,7 +227,7 @@ impl Endpoint {
 
     /// Returns a server's message as one short line without the key. Here even a short key is searched for, because an error
     /// that is harder to read costs less than a key in a log.
-    pub(super) fn own_words(&self, text: &str) -> String {
+    pub fn own_words(&self, text: &str) -> String {
         let hide = |text: &str| match &self.key {
             Some(key) => text.replace(key.expose_secret(), SCRUBBED),
             None => text.to_owned(),
@@ -242,7 +237,7 @@ impl Endpoint {
     }
 
     /// Returns a model's text without the key, if the key is too long to be anything else.
-    pub(super) fn scrub_reply(&self, text: String) -> String {
+    pub fn scrub_reply(&self, text: String) -> String {
         match self.key.as_ref().map(ExposeSecret::expose_secret) {
             Some(key) if key.chars().count() >= LONG_KEY => {
                 escaped(key).replace_all(&text, SCRUBBED).into_owned()

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::api_answers::{Completion, MessagesAnswer, StopReason};
 use super::{
-    ApiAnswer, BoxFuture, Endpoint, Fault, LanguageModel, LlmError, ModelReply, Request, Schema,
-    own_words,
+    ApiAnswer, BoxFuture, Endpoint, Fault, LanguageModel, LlmError, ModelReply, Request, Result,
+    Schema, own_words,
 };
 use crate::config::{Api, ModelEndpoint};
 use crate::wire::Problem;
@@ -64,7 +64,7 @@ impl HttpModel {
         })
     }
 
-    async fn ask(&self, request: &Request) -> Result<ModelReply, LlmError> {
+    async fn ask(&self, request: &Request) -> Result<ModelReply> {
         let mut refused = 0;
         let answered = match self.api {
             Api::Anthropic => {
@@ -97,11 +97,7 @@ impl HttpModel {
     }
 
     /// Posts a request, without the parts that the server refuses; each call that it refused is counted.
-    async fn post<A: ApiAnswer>(
-        &self,
-        request: &Request,
-        refused: &mut u32,
-    ) -> Result<A, LlmError> {
+    async fn post<A: ApiAnswer>(&self, request: &Request, refused: &mut u32) -> Result<A> {
         let mut without = self.without.lock().clone();
         loop {
             let body = self.body(request, &without);
@@ -176,7 +172,7 @@ impl LanguageModel for HttpModel {
         &self.endpoint.model
     }
 
-    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<ModelReply, LlmError>> {
+    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<ModelReply>> {
         Box::pin(self.ask(request))
     }
 }

@@ -31,7 +31,7 @@ pub use typed_questions::{Answered, Model, TypedQuestion};
 
 use std::fmt;
 
-use self::error::own_words;
+use self::error::{Result, own_words};
 use self::event_stream::ApiAnswer;
 use self::http::Endpoint;
 use self::quoting::{
@@ -70,5 +70,5 @@ pub trait LanguageModel: fmt::Debug + Send + Sync {
 
     /// Sends one request and waits for the whole answer. Dropping the future ends the exchange. It fails with a [`Fault`]; this
     /// layer retries nothing.
-    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<ModelReply, LlmError>>;
+    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<ModelReply>>;
 }

@@ -89,7 +89,8 @@ fn filled(template: PromptTemplate, fill: Fill) -> Vec<Value> {
         PromptTemplate::Command => {
             let view = |kind, language| {
                 let content = content(kind, fill);
-                let known = CommandContext::new(&plan, task, content, language, "report.md");
+                let mut known = CommandContext::new(&plan, task, content, "report.md");
+                known.language = language;
                 command_file_text::view(&known)
             };
             let both = |kind| [Language::En, Language::Zh].map(|language| view(kind, language));

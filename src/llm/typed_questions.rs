@@ -7,7 +7,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use tokio::time::Instant;
 
-use super::{BoxFuture, Fault, LanguageModel, LlmError, ModelReply, Request, quote};
+use super::{BoxFuture, Fault, LanguageModel, LlmError, ModelReply, Request, Result, quote};
 use crate::config::LlmConfig;
 use crate::plan::ModelCost;
 
@@ -137,7 +137,7 @@ impl Model {
         &'a self,
         question: &'a TypedQuestion<A>,
         keep: &'a Keep<'a>,
-    ) -> Result<Answered<A>, LlmError> {
+    ) -> Result<Answered<A>> {
         let mut asking = Asking {
             model: self,
             question,
@@ -169,7 +169,7 @@ struct Asking<'a, A> {
 }
 
 impl<A> Asking<'_, A> {
-    async fn answer(&mut self) -> Result<(A, String), LlmError> {
+    async fn answer(&mut self) -> Result<(A, String)> {
         let (added, factor, first) = match self.fitting("", 1).await {
             Ok(reply) => match (self.question.read)(&reply.text) {
                 Ok(Usable {
@@ -203,11 +203,7 @@ impl<A> Asking<'_, A> {
     }
 
     /// Returns an answer that was read, with its text.
-    fn usable(
-        &self,
-        read: Result<Usable<A>, String>,
-        text: String,
-    ) -> Result<(A, String), LlmError> {
+    fn usable(&self, read: Result<Usable<A>, String>, text: String) -> Result<(A, String)> {
         match read {
             Ok(Usable { value, .. }) => Ok((value, text)),
             Err(reason) => {
@@ -223,7 +219,7 @@ impl<A> Asking<'_, A> {
 
     /// Asks a question, and then smaller forms of it while it does not fit into the context of the model, beginning with the one
     /// that fitted last. A text is added to each, and its answer may have so many times the usual length.
-    async fn fitting(&mut self, added: &str, factor: u32) -> Result<ModelReply, LlmError> {
+    async fn fitting(&mut self, added: &str, factor: u32) -> Result<ModelReply> {
         let question = self.question;
         let mut form = match self.divisor {
             1 => None,
@@ -250,7 +246,7 @@ impl<A> Asking<'_, A> {
     }
 
     /// Makes an exchange, and repeats it after failures as the policy says.
-    async fn exchange(&mut self, request: &Request) -> Result<ModelReply, LlmError> {
+    async fn exchange(&mut self, request: &Request) -> Result<ModelReply> {
         let (begun, mut waits) = (Instant::now(), self.model.backoff.build());
         loop {
             if self.spent.calls > 0 {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::draft::Result;
+use super::draft::{Result, refuse_if};
 use super::*;
 
 /// How the reason of a pause by the day's budget begins.
@@ -74,10 +74,14 @@ pub struct DayGrant {
 impl Plan {
     fn day_allowed(&self, limit: BudgetLimit, ends: Time) -> Option<f64> {
         let set = self.head().policy.day.set(limit)?;
-        let grant = self.head().day_grant.as_ref();
-        let granted = grant.filter(|grant| grant.ends == ends);
+        let granted = self.granted_of_day(ends);
         let granted = granted.and_then(|grant| grant.amounts.get(&limit).copied());
         Some(granted.map_or(set, |granted| granted.max(set)))
+    }
+
+    fn granted_of_day(&self, ends: Time) -> Option<&DayGrant> {
+        let grant = self.head().day_grant.as_deref();
+        grant.filter(|grant| grant.ends == ends)
     }
 
     /// Returns the limit of the day that keeps the plan from beginning anything. Without a model only money counts.
@@ -111,8 +115,7 @@ impl Plan {
     /// Returns whether a person allowed more of a limit of the day, and the plan has begun nothing since: what other plans used
     /// meanwhile does not count against that.
     fn used_nothing_of_more(&self, limit: BudgetLimit, ends: Time) -> bool {
-        let grant = self.head().day_grant.as_ref();
-        let grant = grant.filter(|grant| grant.ends == ends);
+        let grant = self.granted_of_day(ends);
         grant.and_then(|grant| grant.at_more.get(&limit)) == Some(&self.used_and_begun(limit))
     }
 
@@ -137,9 +140,7 @@ impl Draft<'_> {
     /// # Errors
     /// The plan does not run.
     pub fn stop_at_day_budget(&mut self, limit: BudgetLimit, day: &BudgetDay) -> Result {
-        if *self.plan().status() != PlanState::Running {
-            return Err(self.plan_is());
-        }
+        refuse_if(*self.plan().status() != PlanState::Running, self.plan_is())?;
         let (used, ends) = (day.used(limit), day.ends);
         let allowed = self.plan().day_allowed(limit, ends).unwrap_or(0.0);
         let portion = self.plan().head().policy.day.set(limit).unwrap_or(0.0);

@@ -1,7 +1,7 @@
 //! Computes what should be under way now, and when to compute it again. Everything is derived from the plan and from what was
 //! observed outside; nothing is remembered. A restart, a lost event and an edit by another process therefore all lead to the
 //! same state.
-//! The cost depends on the open attempts and questions, never on the size of the plan.
+//! The cost depends on the open attempts and questions and on the number of roles, never on the size of the plan.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -625,7 +625,10 @@ impl DueSearch<'_> {
         self.due.crowded = lanes.most < own;
         let mut locks = plan.held_locks();
         let mut retries = plan.to_be_retried();
-        let mut fresh = plan.startable();
+        let mut fresh = match lanes.full() {
+            true => Startable::default(),
+            false => plan.startable(),
+        };
         let held = Cell::new(false);
         let left_out = |lanes: &Lanes, role: Option<&str>| {
             let lost = world.pools.of(role) != WorkerPoolState::Works;

@@ -203,11 +203,6 @@ impl Plan {
         self.index.all.rank(&place(task))
     }
 
-    /// Returns the task at a place in the plan's order, counted from 0.
-    pub fn nth(&self, index: usize) -> Option<&Task> {
-        self.tasks().nth(index)
-    }
-
     /// Returns the tasks before a task in the plan's order and those after it, the nearest first.
     pub fn tasks_around(
         &self,
@@ -229,7 +224,7 @@ impl Plan {
         // Dependencies have no cycle: if none of the others may start, each waits for a failed one in the end.
         let waits = self.head.order == TaskOrder::Dependencies
             && (counts.failed > 0 && counts.pending > 0 && counts.in_progress == 0);
-        match waits && self.ready_count() == 0 {
+        match waits && self.ready().len() == 0 {
             true => Some(PlanState::Failed),
             false => counts.outcome(),
         }
@@ -242,15 +237,10 @@ impl Plan {
 
     /// Returns the tasks of a role that are in a state, in the plan's order.
     pub fn tasks_of(&self, assignee: &str, status: TaskState) -> Tasks<'_> {
-        match self.index.of_role(assignee) {
+        match self.index.of_role.get(&Some(assignee.to_owned())) {
             Some(tasks) => tasks.tasks(&self.tasks, kinds(status), 0, usize::MAX),
             None => self.span(ALL, 0, 0),
         }
-    }
-
-    /// Returns the number of pending tasks that may start now.
-    pub fn ready_count(&self) -> usize {
-        self.ready().len()
     }
 
     /// Returns the tasks that may start now, in the plan's order.
@@ -266,15 +256,19 @@ impl Plan {
     pub fn blocked(&self) -> Tasks<'_> {
         match self.head.order {
             TaskOrder::Dependencies => self.of_kinds(BOUND),
-            _ => self.span(PENDING, self.ready_count(), usize::MAX),
+            _ => self.span(PENDING, self.ready().len(), usize::MAX),
         }
     }
 
     /// Walks over the tasks that may start now, in the plan's order, and can leave out whole roles.
     pub fn startable(&self) -> Startable<'_> {
-        let last = self.ready().next_back().map(place);
-        let free = self.head.order == TaskOrder::Dependencies;
-        self.index.startable(&self.tasks, free, last)
+        let kinds = match self.head.order {
+            TaskOrder::Dependencies => FREE,
+            TaskOrder::Free => PENDING,
+            TaskOrder::Sequential => return Startable::of(std::iter::once(self.ready())),
+        };
+        let roles = self.index.of_role.values();
+        Startable::of(roles.map(|role| role.tasks(&self.tasks, kinds, 0, usize::MAX)))
     }
 
     /// Returns whether a task may start now.

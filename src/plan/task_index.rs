@@ -1,8 +1,7 @@
 //! Indexes over a plan's tasks, which make it unnecessary to read each task: their order, their states, their dependencies,
 //! their roles. Only [`super::Plan::put`] writes it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, btree_set};
-use std::iter::Peekable;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
@@ -39,17 +38,12 @@ impl Counts {
     }
 }
 
-/// Kinds that are gone through role by role: what may start, by the order of the plan.
-const WALKED: [Kinds; 2] = [FREE, PENDING];
-
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct TaskIndex {
     pub(super) by_key: HashMap<String, TaskId>,
     pub(super) all: RankedSet,
     /// The tasks of each role; those without an assignee stand under `None`.
-    of_role: HashMap<Option<String>, RankedSet>,
-    /// The first task of each role among the kinds that are [`WALKED`].
-    firsts: [BTreeSet<Place>; WALKED.len()],
+    pub(super) of_role: HashMap<Option<String>, RankedSet>,
     pub(super) dependants: HashMap<TaskId, BTreeSet<TaskId>>,
     unmet: HashMap<TaskId, usize>,
 }
@@ -64,11 +58,6 @@ impl TaskIndex {
             failed: self.all.count(FAILED),
             skipped: self.all.count(SKIPPED),
         }
-    }
-
-    /// Returns the tasks of a role, if it has some.
-    pub(super) fn of_role(&self, role: &str) -> Option<&RankedSet> {
-        self.of_role.get(&Some(role.to_owned()))
     }
 
     /// Returns how many pending tasks may start when tasks run one after another: one, if the first unsettled one is pending.
@@ -154,37 +143,9 @@ impl TaskIndex {
         }
         self.all.set(place, kind);
         let tasks = self.of_role.entry(role.clone()).or_default();
-        let before = WALKED.map(|kinds| tasks.first(kinds));
         tasks.set(place, kind);
-        for ((firsts, kinds), before) in self.firsts.iter_mut().zip(WALKED).zip(before) {
-            let now = tasks.first(kinds);
-            if now != before {
-                if let Some(before) = before {
-                    firsts.remove(&before);
-                }
-                firsts.extend(now);
-            }
-        }
         if tasks.is_empty() {
             self.of_role.remove(role);
-        }
-    }
-
-    /// Goes through the pending tasks up to a place: those without unmet dependencies, or all of them.
-    pub(super) fn startable<'a>(
-        &'a self,
-        rows: &'a BTreeMap<TaskId, Task>,
-        free: bool,
-        last: Option<Place>,
-    ) -> Startable<'a> {
-        let at = usize::from(!free);
-        Startable {
-            rows,
-            index: self,
-            kinds: WALKED[at],
-            last,
-            visited: BTreeMap::new(),
-            ahead: self.firsts[at].iter().peekable(),
         }
     }
 }
@@ -200,43 +161,36 @@ pub(super) fn kinds(status: TaskState) -> Kinds {
     }
 }
 
-/// Tasks that may start now, in the plan's order. A role that is left out costs one step, however many tasks it has.
+/// Tasks that may start now, in the plan's order. A role costs one step at the beginning and one where it is left out, however
+/// many tasks it has.
+#[derive(Default)]
 pub struct Startable<'a> {
-    rows: &'a BTreeMap<TaskId, Task>,
-    index: &'a TaskIndex,
-    kinds: Kinds,
-    /// No task behind this place may start; none at all without one.
-    last: Option<Place>,
-    /// The next task of each visited role, and the role's tasks after it.
-    visited: BTreeMap<Place, Tasks<'a>>,
-    /// The first tasks of roles that were not reached yet.
-    ahead: Peekable<btree_set::Iter<'a, Place>>,
+    /// The next task of each role by its place, and the role's tasks after it.
+    roles: BTreeMap<Place, (&'a Task, Tasks<'a>)>,
 }
 
 impl<'a> Startable<'a> {
+    /// Goes through the tasks of roles.
+    pub(super) fn of(roles: impl Iterator<Item = Tasks<'a>>) -> Self {
+        let mut startable = Self::default();
+        roles.for_each(|tasks| startable.add(tasks));
+        startable
+    }
+
+    fn add(&mut self, mut tasks: Tasks<'a>) {
+        if let Some(next) = tasks.next() {
+            self.roles.insert(place(next), (next, tasks));
+        }
+    }
+
     /// Returns the next task of a role that is not left out. The walk does not return to a role once it was left out.
     pub fn next(&mut self, left_out: impl Fn(Option<&str>) -> bool) -> Option<&'a Task> {
         loop {
-            let next = self.visited.keys().next().copied();
-            let before = |first: &&Place| next.is_none_or(|next| **first < next);
-            if let Some(first) = self.ahead.next_if(before) {
-                let role = &self.rows.get(&first.1)?.assignee;
-                let tasks = self.index.of_role.get(role)?;
-                let rest = tasks.tasks(self.rows, self.kinds, 1, usize::MAX);
-                self.visited.insert(*first, rest);
+            let (_, (task, rest)) = self.roles.pop_first()?;
+            if !left_out(task.assignee.as_deref()) {
+                self.add(rest);
+                return Some(task);
             }
-            let (at, mut rest) = self.visited.pop_first()?;
-            if Some(at) > self.last {
-                return None;
-            }
-            let task = self.rows.get(&at.1)?;
-            if left_out(task.assignee.as_deref()) {
-                continue;
-            }
-            if let Some(next) = rest.next() {
-                self.visited.insert(place(next), rest);
-            }
-            return Some(task);
         }
     }
 }

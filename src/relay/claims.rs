@@ -22,22 +22,22 @@ pub(super) const MARGIN: Duration = Duration::from_secs(10);
 pub(super) struct Claims(pub(super) Arc<Mutex<BTreeMap<CommandId, Duration>>>);
 
 impl Claims {
-    pub(super) fn set(&self, id: &CommandId, until: Duration) {
+    pub fn set(&self, id: &CommandId, until: Duration) {
         self.0.lock().insert(id.clone(), until);
     }
 
     /// Returns until when a command is the relay's; one that an earlier process had counts from now on.
-    pub(super) fn of(&self, id: &CommandId) -> Duration {
+    pub fn of(&self, id: &CommandId) -> Duration {
         let mut claims = self.0.lock();
         *claims.entry(id.clone()).or_insert(since_boot() + CLAIM)
     }
 
-    pub(super) fn forget(&self, id: &CommandId) {
+    pub fn forget(&self, id: &CommandId) {
         self.0.lock().remove(id);
     }
 
     /// Resolves when an agent is to be stopped.
-    pub(super) async fn soon_over(&self) {
+    pub async fn soon_over(&self) {
         loop {
             let first = self.0.lock().values().min().copied();
             let left = first.map(|until| until.saturating_sub(since_boot() + MARGIN));

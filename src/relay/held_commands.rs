@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::RelayError;
 use super::own_clone::{self, WorkFolder};
+use super::{RelayError, Result};
 use crate::bounded_read;
 use crate::config::Config;
 use crate::own_files;
@@ -34,21 +34,28 @@ pub(super) struct HeldCommand {
 
 impl HeldCommand {
     /// Makes ready what a claimed command needs; `place` is the folder of the worktrees of its plan, and the clone of its project.
-    pub(super) async fn make_ready(
+    pub async fn make_ready(
         config: &Config,
         volumes: &Volumes,
         link: &RelayLink,
         command: &ClaimedCommand,
         place: Option<(PathBuf, PathBuf)>,
-    ) -> Result<Self, RelayError> {
+    ) -> Result<Self> {
         let (worktrees, root) =
             place.ok_or_else(|| RelayError::Other("it is not among [projects]".to_owned()))?;
         let unread = |_| RelayError::Other(format!("command `{}` cannot be read", command.id));
         let mut file = CommandFile::parse(&command.text).map_err(unread)?;
         let task = file.task.unwrap_or_default();
         let marks = volumes.path(Folder::Active);
-        let work =
-            own_clone::lay_out(config, &marks, link, command, task, &root, &worktrees).await?;
+        let mut work = WorkFolder {
+            folder: worktrees.join(format!("task-{}", task.0)),
+            root,
+            worktrees,
+            branch: own_clone::branch(&command.plan, task),
+            head: command.head.clone(),
+            wanted: Vec::new(),
+        };
+        work.lay_out(config, &marks, link, command).await?;
         file.id = command.id.clone();
         file.workspace = work.folder.display().to_string();
         let report = volumes.report(&command.id);
@@ -60,10 +67,8 @@ impl HeldCommand {
             file.body = file.body.replace(&there, &here);
         }
         let there = IntegrationBranch::task_branch(&command.plan, task);
-        let here = own_clone::branch(&command.plan, task);
-        file.body = file
-            .body
-            .replace(&format!("`{there}`"), &format!("`{here}`"));
+        let [there, here] = [&there, &work.branch].map(|branch| format!("`{branch}`"));
+        file.body = file.body.replace(&there, &here);
         file.report = report.display().to_string();
         Ok(Self {
             id: command.id.clone(),
@@ -115,18 +120,14 @@ impl RelayNotes {
         self.held.iter().find(|held| held.id == *id)
     }
 
-    pub(super) fn add(&mut self, command: HeldCommand) -> Result<(), RelayError> {
+    pub(super) fn add(&mut self, command: HeldCommand) -> Result<()> {
         self.held.retain(|held| held.id != command.id);
         self.held.push(command);
         self.save()
     }
 
     /// Forgets a command, and remembers the session of its agent.
-    pub(super) fn remove(
-        &mut self,
-        id: &CommandId,
-        session: Option<SessionId>,
-    ) -> Result<(), RelayError> {
+    pub(super) fn remove(&mut self, id: &CommandId, session: Option<SessionId>) -> Result<()> {
         self.held.retain(|held| held.id != *id);
         if let Some(session) = session {
             self.sessions.retain(|known| *known != session);
@@ -137,7 +138,7 @@ impl RelayNotes {
         self.save()
     }
 
-    fn save(&self) -> Result<(), RelayError> {
+    fn save(&self) -> Result<()> {
         let failed = |error| RelayError::Notes(self.path.clone(), error);
         self.write().map_err(failed)
     }

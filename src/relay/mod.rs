@@ -22,7 +22,7 @@ use crate::plan_time::{since_boot, wall};
 use crate::store::{AboutRelay, ClaimedCommand, HeldBeat, RelayLink, StoreError};
 use crate::volumes::{
     ArrivedReport, CommandPlace, Heartbeat, MOST_REPORTS, ReportDisposition, Scanner, Volumes,
-    VolumesError, Watch, WorkerSign,
+    VolumesError, Watch, WorkerSign, WorkerSigns,
 };
 use crate::wire::command_file::{CommandFile, CommandType, title};
 use crate::wire::{clip, one_line, report_file, time_text};
@@ -74,7 +74,7 @@ pub struct RelayOptions {
 /// A command that was claimed, and for which a folder is made ready: that may take longer than a claim lasts.
 struct NewCommand {
     claimed: ClaimedCommand,
-    made: oneshot::Receiver<Result<HeldCommand, RelayError>>,
+    made: oneshot::Receiver<Result<HeldCommand>>,
     /// The one task that does it, which ends with this.
     _making: JoinSet<()>,
 }
@@ -171,7 +171,7 @@ impl Relay {
     }
 
     /// Gives back what was left undone, and says that the relay ends.
-    async fn give_back(&mut self, left: Vec<HeldCommand>) -> Result<(), RelayError> {
+    async fn give_back(&mut self, left: Vec<HeldCommand>) -> Result<()> {
         let link = &self.options.link;
         for NewCommand { claimed, .. } in std::mem::take(&mut self.new) {
             let released = link.release(&claimed.id, claimed.claim, String::new());
@@ -236,7 +236,7 @@ impl Relay {
         self.until.0.lock().retain(|_, until| *until > soon);
     }
 
-    async fn exchange(&mut self) -> Result<(), RelayError> {
+    async fn exchange(&mut self) -> Result<()> {
         let held = (self.options.notes.held.iter()).map(|held| held.id.clone());
         let held: Vec<CommandId> = held.collect();
         let mut scan = self.scanner.scan(&held, &[], MOST_REPORTS)?;
@@ -280,7 +280,7 @@ impl Relay {
         failed.map_or(Ok(()), Err)
     }
 
-    fn see(&mut self, signs: BTreeMap<CommandId, WorkerSign>) {
+    fn see(&mut self, signs: WorkerSigns) {
         self.seen.retain(|id, _| signs.contains_key(id));
         for (id, mut sign) in signs {
             // An agent that has ended names it no more.
@@ -301,7 +301,7 @@ impl Relay {
         due.saturating_sub(since_boot())
     }
 
-    async fn beat_if_due(&mut self) -> Result<(), RelayError> {
+    async fn beat_if_due(&mut self) -> Result<()> {
         match self.next_beat().is_zero() {
             true => self.beat().await,
             false => Ok(()),
@@ -309,7 +309,7 @@ impl Relay {
     }
 
     /// Says that the relay lives, and gives up what is not its own any more.
-    async fn beat(&mut self) -> Result<(), RelayError> {
+    async fn beat(&mut self) -> Result<()> {
         let held = self.options.notes.held.clone();
         let new = self.new.iter().map(|new| &new.claimed);
         // The daemon counts a command as claimed once an agent can begin.
@@ -342,7 +342,7 @@ impl Relay {
     }
 
     /// Gives back a command on which no agent works any more.
-    async fn give_up(&mut self, held: &HeldCommand) -> Result<(), RelayError> {
+    async fn give_up(&mut self, held: &HeldCommand) -> Result<()> {
         let link = &self.options.link;
         link.release(&held.id, held.claim, String::new()).await?;
         let title = title(&held.text, &held.id);
@@ -351,7 +351,7 @@ impl Relay {
     }
 
     /// Forgets a command, but not the session of its agent, in which its next attempt may go on.
-    fn let_go(&mut self, id: &CommandId) -> Result<(), RelayError> {
+    fn let_go(&mut self, id: &CommandId) -> Result<()> {
         self.until.forget(id);
         let seen = self.seen.get(id);
         let session = seen.and_then(|(sign, _)| sign.life.session.clone());
@@ -379,7 +379,7 @@ impl Relay {
         }
     }
 
-    async fn claim(&mut self) -> Result<Option<ClaimedCommand>, RelayError> {
+    async fn claim(&mut self) -> Result<Option<ClaimedCommand>> {
         let now = since_boot();
         self.trouble.retain(|_, until| *until > now);
         self.limited.retain(|_, until| *until > now);
@@ -402,11 +402,7 @@ impl Relay {
     }
 
     /// Lays a command that ends a session into the folder. After a kill it comes again.
-    async fn pass_on(
-        &self,
-        mut end: CommandFile,
-        claimed: &ClaimedCommand,
-    ) -> Result<(), RelayError> {
+    async fn pass_on(&self, mut end: CommandFile, claimed: &ClaimedCommand) -> Result<()> {
         let id = &claimed.id;
         end.id = id.clone();
         let root = self.options.config.project(&claimed.project);
@@ -442,7 +438,7 @@ impl Relay {
     }
 
     /// Lays the commands into the folder for which everything is ready.
-    async fn take_what_is_ready(&mut self) -> Result<(), RelayError> {
+    async fn take_what_is_ready(&mut self) -> Result<()> {
         let (mut at, mut taken) = (0, false);
         while let Some(new) = self.new.get_mut(at) {
             let made = match new.made.try_recv() {
@@ -486,7 +482,7 @@ impl Relay {
         }
     }
 
-    fn take(&mut self, held: HeldCommand) -> Result<(), RelayError> {
+    fn take(&mut self, held: HeldCommand) -> Result<()> {
         (self.options.notice)(&format!("took {}", title(&held.text, &held.id)));
         // It was here under an earlier claim: its agent was asked to stop, or its report came too late.
         self.volumes.set_report_aside(&held.id)?;
@@ -497,7 +493,7 @@ impl Relay {
     }
 
     /// Publishes what is noted and not in the folder: it was claimed a moment ago, or this is the next relay after a kill.
-    fn publish_missing(&self) -> Result<(), RelayError> {
+    fn publish_missing(&self) -> Result<()> {
         for held in self.options.notes.held.iter().filter(|held| !held.given_up) {
             match self.volumes.whereabouts(&held.id)? {
                 CommandPlace::Nowhere | CommandPlace::Withdrawn => {
@@ -510,7 +506,7 @@ impl Relay {
     }
 
     /// Hands a report back, with the work; a report of what is not the relay's any more stays here.
-    async fn hand_back(&mut self, report: ArrivedReport) -> Result<(), RelayError> {
+    async fn hand_back(&mut self, report: ArrivedReport) -> Result<()> {
         let Some(id) = report_file::command_of(&report.name) else {
             return Ok(());
         };
@@ -587,6 +583,9 @@ impl Relay {
         self.beaten = None;
     }
 }
+
+/// What a relay comes to.
+type Result<T, E = RelayError> = std::result::Result<T, E>;
 
 /// Why a relay does not get on.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::RelayError;
+use super::{RelayError, Result};
 use crate::bounded_read;
 use crate::config::Config;
 use crate::exec::{
@@ -49,7 +49,7 @@ pub(super) fn branch(plan: &PlanId, task: TaskId) -> String {
 }
 
 /// Opens the clone with its repository as it was when the plan's first command came: agents can configure programs there since.
-async fn open(root: &Path, worktrees: &Path) -> Result<Project, RelayError> {
+async fn open(root: &Path, worktrees: &Path) -> Result<Project> {
     own_files::make_folder(worktrees).map_err(GitError::from)?;
     let noted = worktrees.join("repository.json");
     let known = bounded_read::read_file(&noted, MOST_NOTED).ok();
@@ -67,89 +67,60 @@ async fn open(root: &Path, worktrees: &Path) -> Result<Project, RelayError> {
     Ok(project.one_at_a_time())
 }
 
-/// Gets what a command needs into the clone, and lays out its worktree. The next attempt at a task finds there what was left.
-/// `marks` is the folder with the marks of what runs.
-pub(super) async fn lay_out(
-    config: &Config,
-    marks: &Path,
-    link: &RelayLink,
-    command: &ClaimedCommand,
-    task: TaskId,
-    root: &Path,
-    worktrees: &Path,
-) -> Result<WorkFolder, RelayError> {
-    let folder = worktrees.join(format!("task-{}", task.0));
-    if command.head.is_empty() {
-        return lay_out_files(link, command, root, folder).await;
-    }
-    let project = open(root, worktrees).await?;
-    let remote = config.remotes.get(&command.project);
-    project.require_commit(&command.base, remote).await?;
-    for (place, commit) in link.packs(&command.id, command.claim).await? {
-        if !project.has_commit(&commit).await? {
-            let pack = link.pack(&command.id, command.claim, place).await?;
+impl WorkFolder {
+    /// Gets what a command needs into the clone, and lays out its worktree. The next attempt at a task finds there what was left.
+    /// `marks` is the folder with the marks of what runs.
+    pub async fn lay_out(
+        &mut self,
+        config: &Config,
+        marks: &Path,
+        link: &RelayLink,
+        command: &ClaimedCommand,
+    ) -> Result<()> {
+        if self.head.is_empty() {
+            // Results are files alone: with those that were made before.
+            own_files::make_folder(&self.folder).map_err(failed)?;
+            let pack = link.pack(&command.id, command.claim, 0).await?;
+            let carried = CarriedFiles::parse(&pack).map_err(failed)?;
+            self.wanted.clone_from(&carried.wanted);
+            let place = LandingPlace {
+                closed: Vec::new(),
+                folder: self.folder.clone(),
+                replace: true,
+            };
+            return carried.lay_down(place, |_| true).await.map_err(failed);
+        }
+        let project = open(&self.root, &self.worktrees).await?;
+        let remote = config.remotes.get(&command.project);
+        project.require_commit(&command.base, remote).await?;
+        for (place, commit) in link.packs(&command.id, command.claim).await? {
+            if !project.git().has_commit(&commit).await? {
+                let pack = link.pack(&command.id, command.claim, place).await?;
+                project.unpack(pack).await?;
+            }
+        }
+        if !project.git().has_commit(&command.head).await? {
+            let pack = link.pack(&command.id, command.claim, 0).await?;
             project.unpack(pack).await?;
         }
-    }
-    if !project.has_commit(&command.head).await? {
-        let pack = link.pack(&command.id, command.claim, 0).await?;
-        project.unpack(pack).await?;
-    }
-    let work = WorkFolder {
-        root: root.to_owned(),
-        worktrees: worktrees.to_owned(),
-        folder,
-        branch: branch(&command.plan, task),
-        head: command.head.clone(),
-        wanted: Vec::new(),
-    };
-    project.bring_to(&work.place(), &work.head).await?;
-    if !command.merge.is_empty() {
-        project.begin_merge(&work.place(), &command.merge).await?;
-    }
-    if let Some(place) = project.check_folder(&work.folder).await? {
-        let mark = (marks, &*format!("{}-prepare", command.id));
-        let ran = place.make_ready(config.run.prepare.as_ref(), mark).await;
-        if let Some(failed) = ran.map_err(GitError::from)?.filter(|ran| !ran.passed) {
-            return Err(RelayError::Other(why_not_ready(&failed)));
+        project.bring_to(&self.place(), &self.head).await?;
+        if !command.merge.is_empty() {
+            project.begin_merge(&self.place(), &command.merge).await?;
         }
+        if let Some(place) = project.check_folder(&self.folder).await? {
+            let mark = (marks, &*format!("{}-prepare", command.id));
+            let ran = place.make_ready(config.run.prepare.as_ref(), mark).await;
+            if let Some(failed) = ran.map_err(GitError::from)?.filter(|ran| !ran.passed) {
+                return Err(RelayError::Other(why_not_ready(&failed)));
+            }
+        }
+        Ok(())
     }
-    Ok(work)
-}
-
-/// Lays out the folder of a task whose results are files alone, with those that were made before it.
-async fn lay_out_files(
-    link: &RelayLink,
-    command: &ClaimedCommand,
-    root: &Path,
-    folder: PathBuf,
-) -> Result<WorkFolder, RelayError> {
-    own_files::make_folder(&folder).map_err(failed)?;
-    let pack = link.pack(&command.id, command.claim, 0).await?;
-    let carried = CarriedFiles::parse(&pack).map_err(failed)?;
-    let work = WorkFolder {
-        root: root.to_owned(),
-        worktrees: folder.clone(),
-        folder: folder.clone(),
-        branch: String::new(),
-        head: String::new(),
-        wanted: carried.wanted.clone(),
-    };
-    let place = LandingPlace {
-        closed: Vec::new(),
-        folder,
-        replace: true,
-    };
-    carried.lay_down(place, |_| true).await.map_err(failed)?;
-    Ok(work)
 }
 
 /// Commits what was done, and returns the commit with what it has beyond the one at which the work began; where only files travel,
 /// these alone.
-pub(super) async fn commit(
-    work: &WorkFolder,
-    title: &str,
-) -> Result<(String, Vec<u8>), RelayError> {
+pub(super) async fn commit(work: &WorkFolder, title: &str) -> Result<(String, Vec<u8>)> {
     let (commit, pack) = if work.head.is_empty() {
         let files = CarriedFiles::read(&work.folder, work.wanted.clone(), Vec::new()).await;
         (String::new(), files.map_err(failed)?)
@@ -182,7 +153,7 @@ fn failed(error: io::Error) -> RelayError {
 
 impl RelayError {
     /// Returns whether it may succeed later as it is.
-    pub(super) fn is_passing(&self) -> bool {
+    pub fn is_passing(&self) -> bool {
         match self {
             Self::Store(_) | Self::Volumes(_) | Self::Notes(..) => true,
             Self::Git(error) => error.is_passing(),

@@ -79,16 +79,12 @@ pub(super) fn ask() -> Arc<Ability> {
     })
 }
 
-pub(super) fn action<P, F>(
+pub(super) fn action<P: DeserializeOwned + JsonSchema + 'static>(
     name: &str,
     description: &str,
     limits_itself: bool,
-    does: F,
-) -> Arc<Ability>
-where
-    P: DeserializeOwned + JsonSchema + 'static,
-    F: for<'a> Fn(P, &'a StepContext<'a>) -> Done<'a> + Send + Sync + 'static,
-{
+    does: impl for<'a> Fn(P, &'a StepContext<'a>) -> Done<'a> + Send + Sync + 'static,
+) -> Arc<Ability> {
     let schema = arguments::schema_of::<P>();
     let mut action =
         Ability::new(
@@ -143,8 +139,7 @@ async fn read_file(at: Arc<Workplace>, params: PathParams) -> Result<String, Str
     if u64::try_from(bytes.len()).is_ok_and(|read| read < length) {
         return Err(format!("{} {}", quote(&path), too_large(length)));
     }
-    let no_text = |_| format!("{} is no text file in UTF-8", quote(&path));
-    String::from_utf8(bytes).map_err(no_text)
+    String::from_utf8(bytes).map_err(|_| format!("{} is no text file in UTF-8", quote(&path)))
 }
 
 async fn write_file(at: Arc<Workplace>, params: WriteParams) -> Result<String, String> {

@@ -371,31 +371,23 @@ impl PlanKeeper {
         };
         self.store.change(plan, &self.by, why, change).await
     }
+}
 
-    /// Adds the steps of a plan that has none yet, or puts them in the place of those that are not begun, for a reason.
-    pub(super) async fn put_steps(
-        &self,
-        plan: &PlanId,
-        steps: Vec<StepSpec>,
-        replan: Option<String>,
-    ) -> Result<InternalPlan> {
-        let why = match replan {
-            Some(_) => "the rest of the steps was changed",
-            None => "the steps are known",
-        };
-        self.change(plan, why, move |draft| {
-            let new = steps.into_iter().map(task_of);
-            if let Some(reason) = replan {
-                let pending = draft.plan().unsettled();
-                let skip = pending.map(|task| ReplanEdit::Skip(task.number, String::new()));
-                let add = new.map(|task| ReplanEdit::Add(Box::new(task)));
-                return draft.replan(&skip.chain(add).collect::<Vec<_>>(), &reason);
-            }
-            match draft.plan().counts().total() {
-                0 => draft.add_tasks(new.collect(), None).map(drop),
-                _ => Ok(()),
-            }
-        })
-        .await
+/// Adds the steps of a plan that has none yet, or puts them in the place of those that are not begun, for a reason.
+pub(super) fn put_steps(
+    draft: &mut Draft<'_>,
+    steps: Vec<StepSpec>,
+    replan: Option<String>,
+) -> Result<(), Refusal> {
+    let new = steps.into_iter().map(task_of);
+    if let Some(reason) = replan {
+        let pending = draft.plan().unsettled();
+        let skip = pending.map(|task| ReplanEdit::Skip(task.number, String::new()));
+        let add = new.map(|task| ReplanEdit::Add(Box::new(task)));
+        return draft.replan(&skip.chain(add).collect::<Vec<_>>(), &reason);
+    }
+    match draft.plan().counts().total() {
+        0 => draft.add_tasks(new.collect(), None).map(drop),
+        _ => Ok(()),
     }
 }

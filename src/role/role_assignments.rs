@@ -8,6 +8,7 @@ use crate::store::Store;
 use crate::wire::{StepSpec, one_line, printable};
 
 use super::built_in_actions::ask;
+use super::internal_plan::put_steps;
 use super::role_model::PlanQuestion;
 use super::*;
 
@@ -221,7 +222,6 @@ impl Role {
 
     /// Persists the steps, in the place of those that are to change, or ends the task because there are none.
     pub(super) async fn plan_with(&mut self, steps: Result<Vec<StepSpec>>) -> Result<()> {
-        let plan = self.plan_id()?;
         let internal = self.state.internal_plan.as_ref();
         let so_far = internal.map_or(&[][..], |plan| &plan.steps);
         let settled = so_far.iter().filter(|step| step.status.settled());
@@ -230,8 +230,12 @@ impl Role {
             Err(error) => return self.cannot_plan(error).await,
         };
         let replan = internal.and_then(|plan| plan.replan.clone());
-        self.state.internal_plan = Some(self.keeper.put_steps(&plan, steps, replan).await?);
-        Ok(())
+        let why = match replan {
+            Some(_) => "the rest of the steps was changed",
+            None => "the steps are known",
+        };
+        self.change(why, move |draft| put_steps(draft, steps, replan))
+            .await
     }
 
     pub(super) async fn cannot_plan(&mut self, error: RoleError) -> Result<()> {

@@ -33,7 +33,7 @@ pub(super) fn next(plan: Option<&Plan>) -> String {
         list(&mut text, &busy, counts.in_progress);
     } else if !ready.is_empty() {
         text.push_str("Next; set it in progress when you begin:\n");
-        list(&mut text, &ready, plan.ready_count());
+        list(&mut text, &ready, plan.ready().len());
     } else {
         text.push_str(&stuck(plan));
     }

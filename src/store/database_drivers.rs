@@ -275,20 +275,18 @@ impl Database {
     /// Begins a transaction. SQLite takes its one write lock immediately, so that no transaction fails half-way
     /// because another was faster.
     pub(super) fn begin(&mut self) -> Result<()> {
-        let begin = match self.remote() {
-            true => "BEGIN",
-            false => "BEGIN IMMEDIATE",
-        };
-        self.execute(begin, &[]).map(drop)
+        self.either("BEGIN IMMEDIATE", "BEGIN")
+    }
+
+    fn either(&mut self, embedded: &str, server: &str) -> Result<()> {
+        let statement = if self.remote() { server } else { embedded };
+        self.execute(statement, &[]).map(drop)
     }
 
     /// Begins a transaction that reads everything as it is at one moment.
     pub(super) fn begin_snapshot(&mut self) -> Result<()> {
-        let begin = match self.remote() {
-            true => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-            false => "BEGIN",
-        };
-        self.execute(begin, &[]).map(drop)
+        let whole = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        self.either("BEGIN", whole)
     }
 
     /// Keeps other processes from changing the tables themselves until the transaction ends.

@@ -38,7 +38,7 @@ use lost_change_detection::Notes;
 pub use place::{StoreFinding, StorePlace};
 pub use relay_client::{AboutRelay, ClaimedCommand, HeldBeat, MOST_WORK, RelayLink};
 pub use relayed_commands::{KnownRelay, OfferedCommand, RelayedCommand, RelayedReport};
-use sql_statements::Tables;
+use sql_statements::{ALL, ARCHIVED, IN_USE, QUEUED, Tables};
 use store_thread::{Owner, StoreJob, guarded};
 
 /// Closures that may wait for the owner: enough that a caller in normal work never waits to send one.
@@ -431,7 +431,7 @@ impl Store {
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
     pub async fn plans(&self) -> Result<Vec<ListedPlan>> {
-        self.with(|owner| owner.listed(Tables::heads)).await
+        self.with(|owner| owner.listed(ALL, &[])).await
     }
 
     /// Returns the wanted plans with their numbers, newest first. The cost does not depend on the sizes of the plans.
@@ -487,8 +487,7 @@ impl Store {
     /// A failure of the database, or a plan that cannot be read.
     pub async fn in_use(&self, owner: &str) -> Result<Vec<ListedPlan>> {
         let name = owner.to_owned();
-        self.with(move |owner| owner.listed(|tables| tables.heads_in_use(&name)))
-            .await
+        self.with(move |owner| owner.listed(IN_USE, &[&name])).await
     }
 
     /// Returns the plans that a daemon of the folder is to carry out and that have not ended, the oldest first. Those that a copy
@@ -497,7 +496,7 @@ impl Store {
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
     pub async fn queued(&self) -> Result<Vec<ListedPlan>> {
-        let queued = self.with(|owner| owner.listed(Tables::queued_heads));
+        let queued = self.with(|owner| owner.listed(QUEUED, &[]));
         let mut queued = queued.await?;
         queued.retain(|listed| self.is_own(&listed.head));
         Ok(queued)
@@ -525,7 +524,10 @@ impl Store {
         if !self.shared {
             return Ok(Vec::new());
         }
-        let orphans = self.with(|owner| owner.listed(Tables::heads_with_past_lease));
+        let orphans = self.with(|owner| {
+            let past = owner.tables()?.with_past_lease();
+            owner.listed(&past, &[])
+        });
         let mut orphans = orphans.await?;
         orphans.retain(|listed| {
             listed.head.home.as_deref() != self.home.as_deref() && !listed.head.status.settled()
@@ -584,7 +586,7 @@ impl Store {
         let name = owner.to_owned();
         let (offset, limit) = (number(offset), number(limit));
         self.with(move |owner| {
-            let plans = owner.listed(|tables| tables.archived_heads(&name, offset, limit))?;
+            let plans = owner.listed(ARCHIVED, &[&name, &limit, &offset])?;
             let total = owner.tables()?.archived(&name)?;
             Ok((plans, usize::try_from(total).unwrap_or(0)))
         })
@@ -633,11 +635,10 @@ impl Store {
     pub async fn at(&self, plan: &PlanId, seq: i64) -> Result<Plan> {
         let mut rows = std::collections::HashMap::new();
         let mut last = 0;
-        while last < seq {
-            let page = self.since(plan, last, 1000).await?;
-            let Some(end) = page.last().map(|change| change.seq) else {
-                break;
-            };
+        while last < seq
+            && let page = self.since(plan, last, 1000).await?
+            && let Some(end) = page.last().map(|change| change.seq)
+        {
             for change in page.into_iter().filter(|change| change.seq <= seq) {
                 rows.extend(change.delta.rows.into_iter().map(|row| (row.key(), row)));
             }

@@ -77,6 +77,20 @@ const MIGRATIONS: [&[&str]; (FORMAT - OLDEST + 1) as usize] = [
     &["ALTER TABLE relayed ADD COLUMN ends BIGINT NOT NULL DEFAULT 0"],
 ];
 
+/// Selects all plans for [`Tables::heads`], newest plan first.
+pub(super) const ALL: &str = "ORDER BY plans.created_at DESC, plans.id DESC";
+
+/// The plans that an owner has in use, oldest plan first.
+pub(super) const IN_USE: &str =
+    "AND plans.owner = $1 AND plans.shelf = 'current' ORDER BY plans.created_at, plans.id";
+
+/// The plans that a daemon of the folder is to carry out, oldest plan first.
+pub(super) const QUEUED: &str = "AND plans.queued = 1 ORDER BY plans.created_at, plans.id";
+
+/// Some of the plans that an owner has archived, newest plan first.
+pub(super) const ARCHIVED: &str = "AND plans.owner = $1 AND plans.kept = 1 \
+    ORDER BY plans.created_at DESC, plans.id DESC LIMIT $2 OFFSET $3";
+
 /// The fields by which a plan is looked up: copied from its head, and written whenever they change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lookup {
@@ -323,8 +337,8 @@ impl Tables {
         Ok(ids.into_iter().map(PlanId::new).collect())
     }
 
-    /// Returns the packed heads of the plans that a condition selects.
-    fn heads_where(&mut self, which: &str, values: &[&dyn Param]) -> Result<Vec<HeadRecord>> {
+    /// Returns the packed heads of the plans that a condition selects, in its order.
+    pub(super) fn heads(&mut self, which: &str, values: &[&dyn Param]) -> Result<Vec<HeadRecord>> {
         // SQLite takes the tables of a CROSS JOIN in this order; of its own accord it reads the rows of all plans for the heads.
         let statement = format!(
             "SELECT plans.id, plans.seq, plan_rows.body FROM plans CROSS JOIN plan_rows \
@@ -546,32 +560,10 @@ impl Tables {
         self.run(statement, &[&plan.as_str()])
     }
 
-    /// Returns the ids of all plans with their seqs and packed heads, newest plan first.
-    pub(super) fn heads(&mut self) -> Result<Vec<HeadRecord>> {
-        self.heads_where("ORDER BY plans.created_at DESC, plans.id DESC", &[])
-    }
-
-    /// Returns the plans that an owner has in use, oldest plan first.
-    pub(super) fn heads_in_use(&mut self, owner: &str) -> Result<Vec<HeadRecord>> {
-        self.heads_where(
-            "AND plans.owner = $1 AND plans.shelf = 'current' ORDER BY plans.created_at, plans.id",
-            &[&owner],
-        )
-    }
-
-    /// Returns the plans that a daemon of the folder is to carry out, oldest plan first.
-    pub(super) fn queued_heads(&mut self) -> Result<Vec<HeadRecord>> {
-        let queued = "AND plans.queued = 1 ORDER BY plans.created_at, plans.id";
-        self.heads_where(queued, &[])
-    }
-
-    /// Returns the plans whose lease has ended without being given back, oldest plan first.
-    pub(super) fn heads_with_past_lease(&mut self) -> Result<Vec<HeadRecord>> {
-        let now = self.database.now();
-        let past = format!(
-            "AND plans.held_until > 0 AND plans.held_until < {now} ORDER BY plans.created_at, plans.id"
-        );
-        self.heads_where(&past, &[])
+    /// Selects the plans whose lease has ended without being given back, for [`Tables::heads`], oldest plan first.
+    pub(super) fn with_past_lease(&self) -> String {
+        let past = format!("plans.held_until < {}", self.database.now());
+        format!("AND plans.held_until > 0 AND {past} ORDER BY plans.created_at, plans.id")
     }
 
     /// Keeps the parts of a pack behind those that are kept of the plan, unless those of this commit are.
@@ -603,20 +595,6 @@ impl Tables {
     pub(super) fn kept_work(&mut self, plan: &PlanId) -> Result<Vec<(String, String)>> {
         let kept = "SELECT commit_id, body FROM work WHERE plan = $1 ORDER BY place, part";
         self.database.rows(kept, &[&plan.as_str()], two_texts)
-    }
-
-    /// Returns some of the plans that an owner has archived, newest plan first.
-    pub(super) fn archived_heads(
-        &mut self,
-        owner: &str,
-        offset: i64,
-        limit: i64,
-    ) -> Result<Vec<HeadRecord>> {
-        self.heads_where(
-            "AND plans.owner = $1 AND plans.kept = 1 \
-             ORDER BY plans.created_at DESC, plans.id DESC LIMIT $2 OFFSET $3",
-            &[&owner, &limit, &offset],
-        )
     }
 
     /// Returns how many plans an owner has archived.

@@ -94,28 +94,17 @@ pub(super) fn names(json: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// Returns JSON with its long values again.
 pub(super) fn unpack(packed: &str, texts: &HashMap<String, String>) -> Result<String, NoText> {
-    let mut json = String::new();
-    add_unpacked(&mut json, packed, texts)?;
-    Ok(json)
-}
-
-fn add_unpacked(
-    json: &mut String,
-    packed: &str,
-    texts: &HashMap<String, String>,
-) -> Result<(), NoText> {
-    let mut done = 0;
+    let (mut json, mut done) = (String::new(), 0);
     for (at, hash) in names(packed) {
         let text = texts.get(hash).ok_or_else(|| NoText(hash.to_owned()))?;
-        json.push_str(&packed[done..at]);
+        json += &packed[done..at];
         match names_others(text) {
-            true => add_unpacked(json, text, texts)?,
-            false => json.push_str(text),
+            true => json += &unpack(text, texts)?,
+            false => json += text,
         }
         done = at + NAME.len() + DIGITS + 1;
     }
-    json.push_str(packed.get(done..).unwrap_or_default());
-    Ok(())
+    Ok(json + packed.get(done..).unwrap_or_default())
 }
 
 #[cfg(test)]

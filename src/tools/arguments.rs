@@ -205,7 +205,7 @@ fn convert(kinds: &[&str], value: Value) -> Value {
         {
             let fits = |n: &f64| n.fract() == 0.0 && n.abs() < 9e15;
             let whole = number.as_f64().filter(fits);
-            #[expect(clippy::cast_possible_truncation, reason = "exact in a double")]
+            // Exact in a double.
             whole.map_or(value, |whole| Value::from(whole as i64))
         }
         Value::String(text) if !allows(kinds, "string") => {

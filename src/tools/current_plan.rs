@@ -3,7 +3,7 @@
 //! one.
 
 use super::{ChangeSubject, Dialect, Result, ToolError, Toolbox};
-use crate::plan::{ArchiveState, Draft, PlanHead, PlanId, Refusal, Time};
+use crate::plan::{ArchiveState, Draft, PlanHead, PlanId, PlanState, Refusal, Time};
 use crate::store::StoreError;
 use crate::wire::one_line;
 
@@ -59,7 +59,11 @@ impl Toolbox {
             if exists {
                 draft.reactivate().map_err(ToolError::from)?;
             }
-            Ok::<_, E>((value, newer_than(draft, newest)))
+            // The clocks of two processes may differ: the plan is the one that became current last nevertheless.
+            let now = draft.now();
+            let at = newest.map_or(now, |newest| now.max(Time(newest.0 + 1)));
+            draft.change_head(|head| head.taken_up = Some(at));
+            Ok::<_, E>((value, at))
         };
         let subject = match exists {
             true => ChangeSubject::from(&head.id),
@@ -96,7 +100,7 @@ impl Toolbox {
                 let head = draft.plan().head();
                 if head.archive_state == ArchiveState::Current && current_since(head) <= replaced {
                     if dialect == Dialect::Notebook && !finished(head) {
-                        draft.finish_plan(false, &reason)?;
+                        draft.finish_plan(PlanState::Abandoned, &reason)?;
                     }
                     draft.archive(ArchiveState::History)?;
                 }
@@ -109,14 +113,6 @@ impl Toolbox {
         }
         Ok(())
     }
-}
-
-/// Makes the plan the one that became current last, and returns the moment. The clocks of two processes may differ: the plan is
-/// the newer one nevertheless.
-fn newer_than(draft: &mut Draft<'_>, newest: Option<Time>) -> Time {
-    let at = newest.map_or(draft.now(), |newest| draft.now().max(Time(newest.0 + 1)));
-    draft.change_head(|head| head.taken_up = Some(at));
-    at
 }
 
 /// Returns why a plan ends when another one replaces it.

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::plan::{
     ArchiveState, Draft, Origin, Plan, PlanHead, PlanId, PlanSpec, Refusal, Task, TaskOrder,
-    TaskState, Time, valid_key, word,
+    TaskState, Time, and_more, unless_empty, valid_key, word,
 };
 use crate::store::StoreError;
 use crate::wire::plan_file::{self, OF_WORKFLOW};
@@ -370,7 +370,7 @@ impl PlanTool {
             self.toolbox.unbound()?;
         }
         let key = given.plan_id.unwrap_or_else(|| new_plan_id().to_string());
-        let mut structure = given.structure_data.0;
+        let mut structure = given.structure_data;
         let ignored = plan_file::drop_unknown(&mut structure).map_err(|slips| several(&slips))?;
         let plan = plan_of(structure, given.parameters)?;
         let dry_run = given.dry_run.unwrap_or(false);
@@ -405,11 +405,8 @@ fn several(problems: &[Problem]) -> ToolError {
         let hint = problem.hint.as_ref().map(|hint| format!(" ({hint})"));
         format!("{problem}{}", hint.unwrap_or_default())
     });
-    let more = match problems.len().saturating_sub(PROBLEMS) {
-        0 => String::new(),
-        more => format!("; and {more} more"),
-    };
-    rule(joined(first, "; ") + &more)
+    let more = and_more(problems.len().saturating_sub(PROBLEMS));
+    rule(joined(first, "; ") + &unless_empty(&more, |more| format!(";{more}")))
 }
 
 /// Returns the error of a rule of the document.

@@ -10,7 +10,7 @@ mod tests;
 
 use std::sync::{Arc, LazyLock};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     ArgumentError, ChangeSubject, Dialect, Functions, Page, PagePart, Result, Tool, ToolAnswer,
@@ -21,8 +21,7 @@ use crate::store::StoreError;
 use crate::wire::text::one_line;
 
 use model::{
-    CreateTaskArguments, GetArguments, Id, ListFilter, ListedTask, StatusChange, TaskCreate,
-    TaskCreated, TaskDetail, TaskUpdateArguments, TaskUpdated, TaskWord,
+    CreateTaskArguments, GetArguments, Id, ListFilter, TaskCreate, TaskUpdateArguments, TaskWord,
 };
 
 pub(super) static TOOLS: LazyLock<[Tool; 4]> = LazyLock::new(|| {
@@ -97,7 +96,7 @@ impl TaskTools {
         Ok(answer.with(0, note))
     }
 
-    async fn add(&self, tasks: Vec<TaskCreate>, dry_run: bool) -> Result<Vec<TaskCreated>> {
+    async fn add(&self, tasks: Vec<TaskCreate>, dry_run: bool) -> Result<Vec<Value>> {
         let toolbox = self.0.dry_run(dry_run);
         let tasks = Arc::new(tasks);
         let mut number = 1;
@@ -117,7 +116,7 @@ impl TaskTools {
     }
 
     /// Returns a task in full, with a page of the tasks that wait for it and of its dependencies.
-    async fn get(&self, given: GetArguments) -> Result<TaskDetail> {
+    async fn get(&self, given: GetArguments) -> Result<Value> {
         let plan = self.plan_with(&given.task_id).await?;
         let (id, page) = (given.task_id, given.page);
         let read = move |plan: &Plan| find(plan, &id).map(|task| detail(plan, task, page));
@@ -125,7 +124,7 @@ impl TaskTools {
     }
 
     /// Returns the tasks of the list, the deleted ones only on request, and the number of those after these.
-    async fn list(&self, filter: ListFilter) -> Result<PagePart<ListedTask>> {
+    async fn list(&self, filter: ListFilter) -> Result<PagePart<Value>> {
         let Some(plan) = self.0.current_if_any(Dialect::Tasks).await? else {
             return Ok(Page::default().shown(0, std::iter::empty(), |task| task));
         };
@@ -141,7 +140,7 @@ impl TaskTools {
     }
 
     /// Updates a task: everything that the call asks for, or nothing.
-    async fn update(&self, update: TaskUpdateArguments) -> Result<TaskUpdated> {
+    async fn update(&self, update: TaskUpdateArguments) -> Result<Value> {
         if update.result.is_some() && update.status.is_none() {
             return Err(ArgumentError::new("result", "goes with a `status`").into());
         }
@@ -187,44 +186,55 @@ fn unknown(id: &Id) -> Refusal {
     Refusal::UnknownTask(one_line(id.as_str(), 60))
 }
 
-fn line(plan: &Plan, task: &Task) -> ListedTask {
+/// Returns an answer without the fields that have no value.
+fn stated(mut answer: Value) -> Value {
+    if let Some(fields) = answer.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    answer
+}
+
+/// Returns how many ids follow after those that are shown, if some do.
+fn left(part: &PagePart<String>) -> Option<usize> {
+    Some(part.left).filter(|left| *left > 0)
+}
+
+fn line(plan: &Plan, task: &Task) -> Value {
+    // The tasks for which it still waits.
     let unmet = match task.status {
         TaskState::Pending => plan.unmet(task),
         _ => Vec::new(),
     };
     let blocked_by = Page::default().cut(IDS_IN_LIST, &unmet, TaskId::to_string);
-    ListedTask {
-        id: task.number.to_string(),
-        subject: one_line(&task.name, SUBJECT),
-        status: TaskWord(task.status),
-        owner: task.assignee.clone().map(|owner| one_line(&owner, SUBJECT)),
-        blocked_by: blocked_by.items,
-        blocked_by_left: blocked_by.left,
-    }
+    stated(json!({
+        "id": task.number.to_string(),
+        "subject": one_line(&task.name, SUBJECT),
+        "status": TaskWord(task.status),
+        "owner": task.assignee.as_ref().map(|owner| one_line(owner, SUBJECT)),
+        "blockedBy": blocked_by.items,
+        "blockedByLeft": left(&blocked_by),
+    }))
 }
 
-fn detail(plan: &Plan, task: &Task, page: Page) -> TaskDetail {
+fn detail(plan: &Plan, task: &Task, page: Page) -> Value {
     let dependants = plan.dependants(task.number).map(|task| task.number);
     let dependants: Vec<TaskId> = dependants.collect();
     let blocks = page.cut(IDS_IN_FULL, &dependants, TaskId::to_string);
     let blocked_by = page.cut(IDS_IN_FULL, &task.dependencies, TaskId::to_string);
     let mut metadata = task.metadata.clone();
-    let active_form = match metadata.remove(ACTIVE_FORM) {
-        Some(Value::String(text)) => Some(text),
-        _ => None,
-    };
-    TaskDetail {
-        id: task.number.to_string(),
-        subject: task.name.clone(),
-        description: task.description.clone(),
-        status: TaskWord(task.status),
-        active_form,
-        owner: task.assignee.clone(),
-        blocks: blocks.items,
-        blocks_left: blocks.left,
-        blocked_by: blocked_by.items,
-        blocked_by_left: blocked_by.left,
-        metadata,
-        result: task.result.clone().filter(|result| !result.is_empty()),
-    }
+    let active_form = metadata.remove(ACTIVE_FORM).filter(Value::is_string);
+    stated(json!({
+        "id": task.number.to_string(),
+        "subject": task.name,
+        "description": task.description,
+        "status": TaskWord(task.status),
+        "activeForm": active_form,
+        "owner": task.assignee,
+        "blocks": blocks.items,
+        "blocksLeft": left(&blocks),
+        "blockedBy": blocked_by.items,
+        "blockedByLeft": left(&blocked_by),
+        "metadata": Some(metadata).filter(|metadata| !metadata.is_empty()),
+        "result": task.result.as_ref().filter(|result| !result.is_empty()),
+    }))
 }

@@ -231,7 +231,7 @@ impl LastDaemon {
 impl Progress {
     fn of(plan: &Plan) -> Self {
         let counts = plan.counts();
-        let ready = plan.ready_count();
+        let ready = plan.ready().len();
         Self {
             total: counts.total(),
             pending: counts.pending,
@@ -258,7 +258,7 @@ impl Progress {
 
 /// Counts the tasks by their words. Only tasks in progress or in question are visited: the plan keeps the other numbers.
 fn by_state(plan: &Plan) -> BTreeMap<StateWord, usize> {
-    let (counts, ready) = (plan.counts(), plan.ready_count());
+    let (counts, ready) = (plan.counts(), plan.ready().len());
     let mut by_state = BTreeMap::from([
         (StateWord::Completed, counts.completed),
         (StateWord::Failed, counts.failed),

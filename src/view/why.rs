@@ -240,7 +240,9 @@ fn under_way(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -> 
             let worked = span(now.since(since));
             format!("{} took it {worked} ago", worker(task))
         }
-        (AttemptState::Reported, _) => "its report has come: checks and the verdict follow".to_owned(),
+        (AttemptState::Reported, _) => {
+            "its report has come: checks and the verdict follow".to_owned()
+        }
         _ => not_started(plan, task, now, program),
     }
 }

@@ -25,7 +25,7 @@ pub use filing_away::ReportDisposition;
 pub use finished_writing::{UNSEEN, WatchHints};
 pub use folder_layout::{COMMAND, EXCHANGE, Folder, Volumes};
 pub use heartbeat::{Heartbeat, LogPosition, machine};
-pub use scan::{ArrivedReport, MOST_REPORTS, Scan, Scanner, WorkerSign};
+pub use scan::{ArrivedReport, MOST_REPORTS, Scan, Scanner, WorkerSign, WorkerSigns};
 pub use watch::{READ_AGAIN, StoreChanges, Watch};
 pub use workspace_inbox::Inbox;
 pub use workspace_mission::{keep_out_of_git, write_mission};

@@ -43,7 +43,7 @@ pub struct Scan {
     /// Reports that were not returned before, by name.
     pub reports: Vec<ArrivedReport>,
     /// The open commands with a sign that an agent works on them.
-    pub signs: BTreeMap<CommandId, WorkerSign>,
+    pub signs: WorkerSigns,
     /// Open questions whose file is new or has changed, with its text.
     pub questions: Vec<(QuestionId, String)>,
     /// Questions whose file exists in its folder, open or not; scanned when the reports are listed.
@@ -77,6 +77,9 @@ pub struct WorkerSign {
     /// The content of the heartbeat.
     pub life: Heartbeat,
 }
+
+/// The signs of several commands.
+pub type WorkerSigns = BTreeMap<CommandId, WorkerSign>;
 
 /// Distinguishes one state of a file from another without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -73,8 +73,7 @@ impl Watch {
     /// Watches the folders from which a worker claims commands.
     pub fn for_worker(from: &[Volumes], wake: Arc<Notify>) -> Self {
         let pending = |volumes: &Volumes| volumes.path(Folder::CommandsPending);
-        let paths = from.iter().map(pending).collect();
-        Self::of(&from[0], paths, wake, None)
+        Self::of(&from[0], from.iter().map(pending).collect(), wake, None)
     }
 
     fn of(

@@ -159,9 +159,7 @@ fn misspelt(inside: &str) -> Option<String> {
 }
 
 fn file(property: &str) -> Result<FileProperty, String> {
-    let (path, property) = property
-        .split_once([',', '，'])
-        .unwrap_or((property, ""));
+    let (path, property) = property.split_once([',', '，']).unwrap_or((property, ""));
     let path = path.trim().trim_matches('`');
     let path = within_workspace(path).map_err(|fault| format!("{} {fault}", quote(path)))?;
     let mut file = FileProperty {
@@ -226,7 +224,10 @@ mod tests {
             ("a (check: `test`)。", "a (check: test)"),
             ("a (file: `b`, lines: 1).", "a (file: b, lines: 1)"),
             ("通过（check：测试）。", "通过 (check: 测试)"),
-            ("在（file：b.md，contains：甲，（乙））", "在 (file: b.md, contains: 甲，（乙）)"),
+            (
+                "在（file：b.md，contains：甲，（乙））",
+                "在 (file: b.md, contains: 甲，（乙）)",
+            ),
         ] {
             assert_eq!(write(&read(text).unwrap()), written);
         }

@@ -73,6 +73,14 @@ pub fn in_plain_words(message: &str) -> String {
 /// What was read of a text, or all problems of it.
 pub type Checked<T> = Result<T, Vec<Problem>>;
 
+/// Returns what was read if there is no problem.
+pub(crate) fn checked<T>(read: T, problems: Vec<Problem>) -> Checked<T> {
+    match problems.is_empty() {
+        true => Ok(read),
+        false => Err(problems),
+    }
+}
+
 /// A place in a text that was read: line and character, counted from 1; 0 stands for what is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -128,10 +136,7 @@ impl Problems {
 
     /// Returns what was read if there is no problem.
     pub(crate) fn sound<T>(self, read: T) -> Checked<T> {
-        match self.in_order() {
-            none if none.is_empty() => Ok(read),
-            problems => Err(problems),
-        }
+        checked(read, self.in_order())
     }
 
     /// Returns the problems in the order of the file.

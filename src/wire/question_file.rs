@@ -1,5 +1,7 @@
 //! The question file: a question to a human, with a place for the answer.
 
+use AnswerChoice::*;
+use HumanQuestionKind::{Branch, Model, Review};
 use serde::{Deserialize, Serialize};
 
 use super::{Checked, Problem, front_matter, joined, one_line, printable, quote};
@@ -142,38 +144,32 @@ fn body(question: &HumanQuestion, program: &str, language: Language) -> String {
 /// Returns the meaning of a choice, for a person; `attempts` are those that `retry` gives a task, 0 if it gives none.
 pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice, attempts: u32) -> String {
     let meaning = match (choice, about) {
-        (AnswerChoice::Approve, HumanQuestionKind::Review) => "go ahead with the plan as shown",
-        (AnswerChoice::Approve, _) => "take the goal as met, and end the plan as completed",
-        (AnswerChoice::Accept, HumanQuestionKind::Branch) => "go on from where the branch is now",
-        (AnswerChoice::Accept, _) => "take the result as it is: the task counts as completed",
-        (AnswerChoice::Retry, HumanQuestionKind::Branch) => {
-            "look again, after you have moved the branch back"
-        }
-        (AnswerChoice::Retry, HumanQuestionKind::Model) if attempts > 0 => {
+        (Approve, Review) => "go ahead with the plan as shown",
+        (Approve, _) => "take the goal as met, and end the plan as completed",
+        (Accept, Branch) => "go on from where the branch is now",
+        (Accept, _) => "take the result as it is: the task counts as completed",
+        (Retry, Branch) => "look again, after you have moved the branch back",
+        (Retry, Model) if attempts > 0 => {
             "ask the model once more; with a note, the agent tries again with that"
         }
-        (AnswerChoice::Retry, HumanQuestionKind::Model) => "ask the model once more",
-        (AnswerChoice::Skip, HumanQuestionKind::Model) if attempts == 0 => {
-            "leave the plan as it is, and go on"
-        }
-        (AnswerChoice::Retry, _) if attempts > 1 => {
+        (Retry, Model) => "ask the model once more",
+        (Skip, Model) if attempts == 0 => "leave the plan as it is, and go on",
+        (Retry, _) if attempts > 1 => {
             return format!(
                 "try again, up to {attempts} attempts; the note goes along to the agent"
             );
         }
-        (AnswerChoice::Retry, _) => "try once more, 1 attempt; the note goes along to the agent",
-        (AnswerChoice::DropCheck, _) => "the failing checks do not count; judge it again",
-        (AnswerChoice::Skip, _) => "leave the task out; what waits for it goes on without it",
-        (AnswerChoice::Replan, _) => {
-            "have the model change the rest of the plan; the note says how"
-        }
-        (AnswerChoice::Wait, _) => "keep waiting",
-        (AnswerChoice::Reply, _) => "the note, which is needed, answers the agent's question",
-        (AnswerChoice::More, _) => "allow as much again as the budget did at first, and go on",
-        (AnswerChoice::AllowOnce, _) => "let the next attempt at this task run it, word for word",
-        (AnswerChoice::AllowAlways, _) => "let every agent of this plan run it, word for word",
-        (AnswerChoice::Deny, _) => "it stays refused; the note says what to do instead",
-        (AnswerChoice::Abort, _) => "end the plan for good; agents at work stop, their work stays",
+        (Retry, _) => "try once more, 1 attempt; the note goes along to the agent",
+        (DropCheck, _) => "the failing checks do not count; judge it again",
+        (Skip, _) => "leave the task out; what waits for it goes on without it",
+        (Replan, _) => "have the model change the rest of the plan; the note says how",
+        (Wait, _) => "keep waiting",
+        (Reply, _) => "the note, which is needed, answers the agent's question",
+        (More, _) => "allow as much again as the budget did at first, and go on",
+        (AllowOnce, _) => "let the next attempt at this task run it, word for word",
+        (AllowAlways, _) => "let every agent of this plan run it, word for word",
+        (Deny, _) => "it stays refused; the note says what to do instead",
+        (Abort, _) => "end the plan for good; agents at work stop, their work stays",
     };
     meaning.to_owned()
 }
@@ -181,28 +177,26 @@ pub fn meaning(about: HumanQuestionKind, choice: AnswerChoice, attempts: u32) ->
 /// As [`meaning`], in Chinese.
 fn meaning_zh(about: HumanQuestionKind, choice: AnswerChoice) -> &'static str {
     match (choice, about) {
-        (AnswerChoice::Approve, HumanQuestionKind::Review) => "按所示计划开始执行",
-        (AnswerChoice::Approve, _) => "视为目标已达成，计划以“已完成”结束",
-        (AnswerChoice::Accept, HumanQuestionKind::Branch) => "从分支现在的位置继续",
-        (AnswerChoice::Accept, _) => "按现状接受结果，任务视为已完成",
-        (AnswerChoice::Retry, HumanQuestionKind::Branch) => "在你把分支移回原处后，再检查一次",
-        (AnswerChoice::Retry, HumanQuestionKind::Model) => {
-            "再问一次模型；若问题关于某个任务并写了附言，则由智能体带着附言重试"
-        }
-        (AnswerChoice::Skip, HumanQuestionKind::Model) => {
+        (Approve, Review) => "按所示计划开始执行",
+        (Approve, _) => "视为目标已达成，计划以“已完成”结束",
+        (Accept, Branch) => "从分支现在的位置继续",
+        (Accept, _) => "按现状接受结果，任务视为已完成",
+        (Retry, Branch) => "在你把分支移回原处后，再检查一次",
+        (Retry, Model) => "再问一次模型；若问题关于某个任务并写了附言，则由智能体带着附言重试",
+        (Skip, Model) => {
             "放弃该任务，等待它的任务不再等它；若问题关于计划的调整，则保持原计划并继续"
         }
-        (AnswerChoice::Retry, _) => "再尝试一次该任务，附言会一并交给智能体",
-        (AnswerChoice::DropCheck, _) => "未通过的检查对该任务不再算数，其结果重新评判",
-        (AnswerChoice::Skip, _) => "放弃该任务，等待它的任务不再等它，继续执行",
-        (AnswerChoice::Replan, _) => "让模型调整其余计划，在附言中说明如何调整",
-        (AnswerChoice::Wait, _) => "继续等待",
-        (AnswerChoice::Reply, _) => "用附言回答智能体的问题，附言必填",
-        (AnswerChoice::More, _) => "按最初的预算再追加一份，继续执行",
-        (AnswerChoice::AllowOnce, _) => "允许该任务的下一次尝试运行它，一字不差",
-        (AnswerChoice::AllowAlways, _) => "允许本计划的所有智能体运行它，一字不差",
-        (AnswerChoice::Deny, _) => "仍然拒绝，在附言中说明改为怎么做",
-        (AnswerChoice::Abort, _) => "彻底结束计划，正在工作的智能体停止，已有的成果保留",
+        (Retry, _) => "再尝试一次该任务，附言会一并交给智能体",
+        (DropCheck, _) => "未通过的检查对该任务不再算数，其结果重新评判",
+        (Skip, _) => "放弃该任务，等待它的任务不再等它，继续执行",
+        (Replan, _) => "让模型调整其余计划，在附言中说明如何调整",
+        (Wait, _) => "继续等待",
+        (Reply, _) => "用附言回答智能体的问题，附言必填",
+        (More, _) => "按最初的预算再追加一份，继续执行",
+        (AllowOnce, _) => "允许该任务的下一次尝试运行它，一字不差",
+        (AllowAlways, _) => "允许本计划的所有智能体运行它，一字不差",
+        (Deny, _) => "仍然拒绝，在附言中说明改为怎么做",
+        (Abort, _) => "彻底结束计划，正在工作的智能体停止，已有的成果保留",
     }
 }
 

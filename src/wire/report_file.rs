@@ -306,10 +306,9 @@ impl ReportHeader {
     }
 
     fn status(&self) -> Result<ReportStatus, Problem> {
-        let found = stated(&self.status).ok_or("`status` is missing".to_owned());
-        found
-            .and_then(|word| status(word).ok_or_else(|| format!("`status` is {}", quote(word))))
-            .map_err(|message| Problem::new(message).with_hint(STATUS_HINT))
+        let missing = || Problem::new("`status` is missing").with_hint(STATUS_HINT);
+        let word = stated(&self.status).ok_or_else(missing)?;
+        status(word).ok_or_else(|| wrong("status", word, STATUS_HINT))
     }
 
     fn check_id(&self, command: &CommandId) -> Result<(), Problem> {
@@ -331,10 +330,7 @@ impl ReportHeader {
     }
 
     fn blocked_until(&self) -> Result<Option<Time>, Problem> {
-        let read = |text| {
-            let problem = || Problem::new(format!("`blocked_until` is {}", quote(text)));
-            parse_time(text).ok_or_else(|| problem().with_hint(TIME_HINT))
-        };
+        let read = |text| parse_time(text).ok_or_else(|| wrong("blocked_until", text, TIME_HINT));
         stated(&self.blocked_until).map(read).transpose()
     }
 
@@ -352,13 +348,15 @@ impl ReportHeader {
     }
 
     fn collaboration(&self) -> Result<Option<Collaboration>, Problem> {
-        let read = |word| {
-            let problem = || Problem::new(format!("`collaboration` is {}", quote(word)));
-            known_word(&word.to_ascii_lowercase())
-                .ok_or_else(|| problem().with_hint("write completed, error or rejected"))
-        };
+        let hint = "write completed, error or rejected";
+        let known = |word: &str| known_word(&word.to_ascii_lowercase());
+        let read = |word| known(word).ok_or_else(|| wrong("collaboration", word, hint));
         stated(&self.collaboration).map(read).transpose()
     }
+}
+
+fn wrong(key: &str, word: &str, hint: &str) -> Problem {
+    Problem::new(format!("`{key}` is {}", quote(word))).with_hint(hint)
 }
 
 /// Returns a field's text unless it is missing or empty.

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::plan_file::suggestion;
+use super::problem::checked;
 use super::{
     Checked, Place, PlanFile, Problem, Problems, YamlFields, YamlNode, nearest, quote, safe_name,
     yaml_tree,
@@ -85,10 +86,8 @@ words! {
 /// All problems of the file, with line and column. Problems that depend on what exists outside the file are returned by
 /// [`Team::problems`].
 pub fn parse(text: &str) -> Checked<Team> {
-    match gather(text) {
-        (team, none) if none.is_empty() => Ok(team),
-        (_, problems) => Err(problems),
-    }
+    let (team, problems) = gather(text);
+    checked(team, problems)
 }
 
 /// As [`parse`], but returns a team with problems as far as it could be read, so that problems of the rest can be reported
@@ -181,10 +180,7 @@ impl Team {
     /// As [`Workflow::instantiate`], tasks for roles that the team does not have, and tasks without a worker.
     pub fn plan(&self, workflow: &Workflow, given: &Map<String, Value>) -> Checked<PlanFile> {
         let mut file = workflow.instantiate(given)?;
-        match self.assignee_problems(&file.plan) {
-            none if none.is_empty() => {}
-            problems => return Err(problems),
-        }
+        checked((), self.assignee_problems(&file.plan))?;
         file.plan.source = Some(format!("{}#{}", self.file, workflow.id));
         Ok(file)
     }

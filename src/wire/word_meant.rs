@@ -35,7 +35,9 @@ pub fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Opt
 pub fn check_meant<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let define = || {
         let shown = one_line(name, 60);
-        format!("define it in config.toml, in a project .plan-agent/config.toml: [checks] {shown} = {{ run = [\"…\"] }}")
+        format!(
+            "define it in config.toml, in a project .plan-agent/config.toml: [checks] {shown} = {{ run = [\"…\"] }}"
+        )
     };
     did_you_mean(name, known).unwrap_or_else(define)
 }

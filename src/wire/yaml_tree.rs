@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::fmt;
+use std::{fmt, iter};
 
 use regex_lite::{Captures, Regex};
 use serde::de::{self, Deserialize as _, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -49,7 +49,7 @@ pub(super) fn read(text: &str) -> Result<YamlNode, Problem> {
     ))
 }
 
-fn completed(YamlReader(mut node): YamlReader, text: &str) -> YamlNode {
+fn completed(mut node: YamlNode, text: &str) -> YamlNode {
     node.complete(&text.lines().collect::<Vec<_>>(), START);
     node
 }
@@ -85,7 +85,7 @@ pub(super) fn read_json(text: &str) -> Result<YamlNode, Problem> {
 /// # Errors
 /// It is nested too deeply.
 pub(super) fn of_value(value: &Value) -> serde_json::Result<YamlNode> {
-    YamlReader::deserialize(value).map(|reader| reader.0)
+    YamlNode::deserialize(value)
 }
 
 impl YamlNode {
@@ -421,13 +421,9 @@ fn unknown(known: &str) -> impl Fn(&YamlNode, &str) -> Problem {
     }
 }
 
-/// Reads a tree.
-///
 /// The parser reports places only in its errors. Therefore a single value is stored, and the visitor answers with an error,
 /// which contains the place.
-struct YamlReader(YamlNode);
-
-impl<'de> de::Deserialize<'de> for YamlReader {
+impl<'de> de::Deserialize<'de> for YamlNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let kept = Cell::new(None);
         let found = deserializer.deserialize_any(YamlScalar(&kept));
@@ -443,7 +439,7 @@ impl<'de> de::Deserialize<'de> for YamlReader {
             (Err(error), Some(data)) => (place(&error.to_string()), data),
             (Err(error), None) => return Err(error),
         };
-        Ok(Self(YamlNode { place, data }))
+        Ok(Self { place, data })
     }
 }
 
@@ -510,20 +506,13 @@ impl<'de> Visitor<'de> for YamlScalar<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Data, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(YamlReader(node)) = access.next_element()? {
-            entries.push(node);
-        }
-        Ok(Data::List(entries))
+        let entries = iter::from_fn(|| access.next_element().transpose());
+        entries.collect::<Result<_, _>>().map(Data::List)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Data, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(YamlReader(key)) = access.next_key()? {
-            let YamlReader(value) = access.next_value()?;
-            entries.push((key, value));
-        }
-        Ok(Data::Map(entries))
+        let entries = iter::from_fn(|| access.next_entry().transpose());
+        entries.collect::<Result<_, _>>().map(Data::Map)
     }
 }
 

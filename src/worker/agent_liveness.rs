@@ -28,7 +28,7 @@ pub(super) struct Pulse {
 
 impl Pulse {
     /// Begins to watch; `heard` is when it had printed something last, as far as that was noted, and `read` what is known of it.
-    pub(super) fn new(heard: Option<Time>, read: [u64; 2]) -> Self {
+    pub fn new(heard: Option<Time>, read: [u64; 2]) -> Self {
         Self {
             written: heard,
             effort: None,
@@ -39,23 +39,18 @@ impl Pulse {
     }
 
     /// Makes the next check find that it has printed something.
-    pub(super) fn quicken(&mut self) {
+    pub fn quicken(&mut self) {
         self.written = None;
     }
 
     /// Returns what it says of its model, if that only fails and is asked again.
-    pub(super) fn fault(&self) -> Option<&str> {
+    pub fn fault(&self) -> Option<&str> {
         self.asks_again.as_deref()
     }
 
     /// Returns whether the agent has printed anything since the last check, or computed. Not while all that it does is to ask a
     /// model again that fails.
-    pub(super) fn beats(
-        &mut self,
-        output: &ChildOutput,
-        pid: u32,
-        of: Option<&'static CodingAgent>,
-    ) -> bool {
+    pub fn beats(&mut self, output: &ChildOutput, pid: u32, of: Option<&CodingAgent>) -> bool {
         let since = self.at.elapsed();
         self.at = Instant::now();
         let written = output.last_written().map(time_of);

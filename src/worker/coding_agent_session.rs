@@ -190,11 +190,8 @@ impl<'a> SessionRun<'a> {
         RunSession::Begin(session)
     }
 
-    async fn run(
-        &mut self,
-        (session, prompt): RunPlan,
-        vital: &RunVitals<'_>,
-    ) -> Result<RunReading> {
+    async fn run(&mut self, plan: RunPlan, vital: &RunVitals<'_>) -> Result<RunReading> {
+        let (session, prompt) = plan;
         let begins = !matches!(session, RunSession::Resume(_));
         let named = match &session {
             RunSession::Begin(session) | RunSession::Resume(session) => session.clone(),

@@ -327,8 +327,7 @@ async fn work_place(
     };
     // The plan was taken over, and its project is not opened there yet.
     let repository = head.repository.ok_or_else(|| {
-        let why = "the plan has just been taken over by another daemon";
-        OfferError::Later(why.to_owned())
+        OfferError::Later("the plan has just been taken over by another daemon".to_owned())
     })?;
     let project = Project::open(&workspace, &repository, Path::new(&line.folder)).await?;
     let place = WorkPlace::Worktree {
@@ -388,7 +387,7 @@ async fn take_work(
     match work_place(store, command).await?.1 {
         WorkPlace::Worktree { project, task, .. } => {
             // Another daemon offered it, from a clone of its own.
-            if !project.has_commit(from).await? {
+            if !project.git().has_commit(from).await? {
                 let before = store.offered_pack(&command.id).await?;
                 project.unpack(before).await?;
             }

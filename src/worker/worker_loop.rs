@@ -107,7 +107,7 @@ pub(super) enum WorkStop {
 }
 
 impl Finished {
-    pub(super) fn reported(report: ReportFile) -> Self {
+    pub fn reported(report: ReportFile) -> Self {
         Self {
             report: Some(report),
             ..Self::default()
@@ -131,7 +131,7 @@ pub(super) struct RunVitals<'a> {
 }
 
 impl<'a> RunVitals<'a> {
-    pub(super) fn new(id: &'a CommandId, agent: String, started: Time) -> Self {
+    pub fn new(id: &'a CommandId, agent: String, started: Time) -> Self {
         let heartbeat = Mutex::new(Heartbeat {
             agent: Some(agent),
             started_at: Some(started),
@@ -141,7 +141,7 @@ impl<'a> RunVitals<'a> {
     }
 
     /// Goes on with the heartbeat of a worker that is gone, whose agent may still run.
-    pub(super) fn left_behind(id: &'a CommandId, life: &Heartbeat, pid: Option<u32>) -> Self {
+    pub fn left_behind(id: &'a CommandId, life: &Heartbeat, pid: Option<u32>) -> Self {
         let heartbeat = Mutex::new(Heartbeat {
             pid,
             started_at: life.started_at.or_else(|| Some(wall())),
@@ -153,7 +153,7 @@ impl<'a> RunVitals<'a> {
     }
 
     /// Begins a run.
-    pub(super) fn begin(&self, run: LogPosition, session: Option<&SessionId>) {
+    pub fn begin(&self, run: LogPosition, session: Option<&SessionId>) {
         let mut current = self.heartbeat.lock();
         *current = Heartbeat {
             session: session.cloned(),
@@ -164,7 +164,7 @@ impl<'a> RunVitals<'a> {
         };
     }
 
-    pub(super) fn session(&self) -> Option<SessionId> {
+    pub fn session(&self) -> Option<SessionId> {
         self.heartbeat.lock().session.clone()
     }
 }
@@ -185,7 +185,7 @@ impl Worker {
     ///
     /// # Errors
     /// The agent cannot work as it is set up.
-    pub(super) async fn work(self, doer: impl Doer) -> Result<(), WorkerError> {
+    pub async fn work(self, doer: impl Doer) -> Result<(), WorkerError> {
         let (worker, doer) = (Arc::new(self), Arc::new(doer));
         let wake = Arc::new(Notify::new());
         let mut watch = Watch::for_worker(&worker.role.from(&worker.volumes), Arc::clone(&wake));
@@ -201,7 +201,11 @@ impl Worker {
                 let claimer = worker.claimer(&*doer);
                 pause = match claimer.next(&worker.volumes, &passed, &doer.first()) {
                     Ok(Some(claim)) => {
-                        busy.spawn(Arc::clone(&worker).carry_on(Arc::clone(&doer), claim));
+                        let (worker, doer) = (Arc::clone(&worker), Arc::clone(&doer));
+                        busy.spawn(async move {
+                            let id = claim.id().clone();
+                            (id, worker.carry_out(&*doer, claim).await)
+                        });
                         continue;
                     }
                     Ok(None) => interval,
@@ -253,39 +257,19 @@ impl Worker {
         }
     }
 
-    /// Has a claimed command done, also one that a dead worker had.
-    async fn carry_on(
-        self: Arc<Self>,
-        doer: Arc<impl Doer>,
-        claim: Claim,
-    ) -> (CommandId, Result<(), WorkerError>) {
-        let id = claim.id().clone();
-        let carried = async {
-            let claim = self.take_over(&*doer, claim).await?;
-            self.carry_out(&*doer, claim).await
-        };
-        (id, carried.await)
-    }
-
-    /// Ends what a dead worker of another agent left running for a command, which is this worker's then.
+    /// Has a command done until its report is there. One that was left behind is gone on with; where a worker of another agent had
+    /// it, what still runs for it is ended first.
     ///
     /// # Errors
-    /// What the file system says, or that something still runs; the command is the other's then.
-    async fn take_over(&self, doer: &impl Doer, mut claim: Claim) -> Result<Claim, VolumesError> {
+    /// What the file system says, or that something of another agent still runs, and the command is taken up again then; or that
+    /// the agent is not to be used any more.
+    async fn carry_out(&self, doer: &impl Doer, mut claim: Claim) -> Result<(), WorkerError> {
         if claim.of_another {
             let id = claim.id();
             end_left_behind(&self.volumes, id).await?;
             tracing::info!(command = %id, "taken over from a worker of another agent");
             claim.take_over(doer.name())?;
         }
-        Ok(claim)
-    }
-
-    /// Has a command done until its report is there. One that was left behind is gone on with.
-    ///
-    /// # Errors
-    /// What the file system says, and the command is taken up again then; or that the agent is not to be used any more.
-    async fn carry_out(&self, doer: &impl Doer, claim: Claim) -> Result<(), WorkerError> {
         match self.result(doer, &claim).await {
             Ok(Finished { report, stop, left }) => {
                 let began = left.as_ref().is_some_and(|(_, report)| report.is_some());
@@ -351,18 +335,14 @@ impl Worker {
     }
 
     /// Reports what the worker does to the person who watches, if one does.
-    pub(super) fn notify(&self, event: WorkerEvent) {
+    pub fn notify(&self, event: WorkerEvent) {
         if let Some(events) = &self.events {
             drop(events.send(event));
         }
     }
 
     /// Renews the heartbeat as long as the agent that works on a command does something, and returns why that must end.
-    pub(super) async fn attend(
-        &self,
-        vital: &RunVitals<'_>,
-        source: HeartbeatSource<'_>,
-    ) -> WorkStop {
+    pub async fn attend(&self, vital: &RunVitals<'_>, source: HeartbeatSource<'_>) -> WorkStop {
         let mark = self.volumes.cancel_mark(vital.id);
         let (output, of) = match source {
             HeartbeatSource::Agent(output, of) => (Some(output), of),
@@ -423,7 +403,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn beat(&self, vital: &RunVitals<'_>, last_written: Option<SystemTime>) {
+    pub fn beat(&self, vital: &RunVitals<'_>, last_written: Option<SystemTime>) {
         // The work goes on all the same; the next one may succeed.
         if let Err(error) = self.live(vital, last_written) {
             tracing::debug!(command = %vital.id, error = chain(error), "no heartbeat");
@@ -434,7 +414,7 @@ impl Worker {
     ///
     /// # Errors
     /// What the file system says.
-    pub(super) fn live(
+    pub fn live(
         &self,
         vital: &RunVitals<'_>,
         last_written: Option<SystemTime>,

@@ -44,7 +44,10 @@ async fn role_uses_plan_tools() {
     let result = scene.failure();
     begins(&result, "Step 2, Use plan.TaskUpdate, failed: {");
     let plan = scene.plan().await;
-    has(plan.nth(0).unwrap().result.as_deref().unwrap(), "Mend it");
+    has(
+        plan.tasks().next().unwrap().result.as_deref().unwrap(),
+        "Mend it",
+    );
     // The plan of the tools is not the internal plan.
     let current = scene.store.current("tasks", 9).await.unwrap();
     assert_eq!(current.len(), 1);

@@ -106,7 +106,7 @@ async fn step_parameters_are_converted_to_schema() {
     let part = "Step 3, Do echo, failed: `times` is \"in a hurry\", not a whole number";
     has(&result, part);
     assert_eq!(
-        scene.plan().await.nth(1).unwrap().result.as_deref(),
+        scene.plan().await.tasks().nth(1).unwrap().result.as_deref(),
         Some("xxx")
     );
 }

@@ -108,7 +108,7 @@ async fn error_or_rejected_answer_fails_step() {
         let expected = format!("Step 2, Ask coder, failed: coder answered `{word}`: no time");
         assert_eq!(scene.failure(), expected);
         let expected = TaskState::Skipped;
-        assert_eq!(scene.plan().await.nth(2).unwrap().status, expected);
+        assert_eq!(scene.plan().await.tasks().nth(2).unwrap().status, expected);
     }
 }
 

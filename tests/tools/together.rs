@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use plan_agent::tools::plan_manager::{ManagerErrorCode, PlanManager, PlannedTask};
+use plan_agent::tools::plan_manager::{
+    AddTask, CompleteTask, CreatePlan, GetTaskList, ManagerErrorCode, PlanManager, PlannedTask,
+};
 use plan_agent::tools::{Page, Toolbox};
 use tokio::task::JoinSet;
 
@@ -13,12 +15,16 @@ async fn manager(file: &Path, caller: usize) -> PlanManager {
     PlanManager::new(toolbox.unwrap())
 }
 
-fn tasks(count: usize) -> Vec<PlannedTask> {
+fn plan(count: usize) -> CreatePlan {
     let task = |number| PlannedTask {
         name: format!("Task {number}"),
         ..PlannedTask::default()
     };
-    (1..=count).map(task).collect()
+    CreatePlan {
+        goal: "goal".to_owned(),
+        tasks: (1..=count).map(task).collect(),
+        dry_run: false,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -26,7 +32,7 @@ async fn concurrent_adds_lose_no_task() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plans.db");
     let first = manager(&file, 0).await;
-    first.create_plan("goal", &[], false).await.unwrap();
+    first.create_plan(plan(0)).await.unwrap();
     let mut callers = JoinSet::new();
     for caller in 0..CALLERS {
         let manager = manager(&file, caller).await;
@@ -34,8 +40,13 @@ async fn concurrent_adds_lose_no_task() {
             let mut added = Vec::new();
             for number in 0..25 {
                 let name = format!("{caller}.{number}");
-                let after = added.last().copied();
-                let task = manager.add_task(&name, &[], "", after).await.unwrap();
+                let task = AddTask {
+                    name: name.clone(),
+                    dependencies: Vec::new(),
+                    reasoning: String::new(),
+                    after_task_id: added.last().copied(),
+                };
+                let task = manager.add_task(task).await.unwrap();
                 assert_eq!(task.new_task.name, name);
                 added.push(task.new_task.id);
             }
@@ -45,11 +56,11 @@ async fn concurrent_adds_lose_no_task() {
     let mut ids: Vec<i64> = callers.join_all().await.concat();
     ids.sort_unstable();
     assert_eq!(ids, (1..=100).collect::<Vec<i64>>());
-    let page = Page {
-        limit: Some(100),
-        offset: None,
+    let wanted = GetTaskList {
+        status_filter: None,
+        page: Page::new(Some(100), None),
     };
-    let list = first.get_task_list(None, page).await.unwrap();
+    let list = first.get_task_list(wanted).await.unwrap();
     assert_eq!((list.total, list.tasks.len()), (100, 100));
 }
 
@@ -58,7 +69,7 @@ async fn concurrent_starts_start_each_task_once() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plans.db");
     let first = manager(&file, 0).await;
-    first.create_plan("goal", &tasks(20), false).await.unwrap();
+    first.create_plan(plan(20)).await.unwrap();
     let mut callers = JoinSet::new();
     for caller in 0..CALLERS {
         let manager = manager(&file, caller).await;
@@ -67,9 +78,10 @@ async fn concurrent_starts_start_each_task_once() {
             loop {
                 match manager.start_next_task().await {
                     Ok(started) => {
-                        let id = started.task.id;
-                        manager.complete_task(id, "done").await.unwrap();
-                        own.push(id);
+                        let (task_id, result) = (started.task.id, "done".to_owned());
+                        let done = manager.complete_task(CompleteTask { task_id, result });
+                        done.await.unwrap();
+                        own.push(task_id);
                     }
                     Err(error) if error.code == ManagerErrorCode::InvalidStatus => {}
                     Err(error) => {
@@ -95,7 +107,7 @@ async fn concurrent_new_plans_leave_one_current() {
         callers.spawn(async move {
             for count in 1..=5 {
                 // A caller that gets the error that another was faster has made nothing, and tries again.
-                while let Err(error) = manager.create_plan("goal", &tasks(count), false).await {
+                while let Err(error) = manager.create_plan(plan(count)).await {
                     assert_eq!(error.code, ManagerErrorCode::PlanNotActive, "{error}");
                 }
             }

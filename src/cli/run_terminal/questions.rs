@@ -2,7 +2,7 @@
 
 use super::super::answer_words::{Typed, explanation, keys, offer, read};
 use super::super::edit_plan::PlanEdit;
-use super::{Failure, Foreground, complain};
+use super::{Failure, Foreground, print_on_stderr};
 use crate::plan::{Draft, HumanQuestion, HumanQuestionKind, ModelQuestion, Plan, QuestionId};
 use crate::store::StoreError;
 use crate::view::{self, AtWork, Paint, Style};
@@ -142,7 +142,7 @@ impl Foreground<'_> {
             Ok(Some(_)) => self.asked = None,
             Ok(None) => self.app.out.line("  the plan stays as it was")?,
             Err(failure) if failure.of_store => return Err(failure),
-            Err(failure) => complain(&failure.text()),
+            Err(failure) => print_on_stderr(&failure.text()),
         }
         Ok(())
     }

@@ -109,12 +109,8 @@ impl Project {
         message: &str,
     ) -> Result<String> {
         let tree = format!("{files_of}^{{tree}}");
-        let parents = parents.iter().flat_map(|parent| ["-p", *parent]);
-        let words: Vec<&str> = [&*tree]
-            .into_iter()
-            .chain(parents)
-            .chain(["-m", message])
-            .collect();
+        let mut words = vec![&*tree, "-m", message];
+        words.extend(parents.iter().flat_map(|parent| ["-p", *parent]));
         self.git.line("commit-tree", &words).await
     }
 

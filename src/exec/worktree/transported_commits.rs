@@ -31,7 +31,7 @@ impl Project {
     /// # Errors
     /// As [`Git::bytes`](crate::exec::Git::bytes), also where the other repository does not give it.
     pub async fn require_commit(&self, commit: &str, remote: Option<&String>) -> Result<()> {
-        if self.has_commit(commit).await? {
+        if self.git.has_commit(commit).await? {
             return Ok(());
         }
         if let Some(remote) = remote {
@@ -39,7 +39,7 @@ impl Project {
             let fetch =
                 "-c fetch.fsckObjects=true fetch --quiet --no-tags --no-write-fetch-head --";
             git.bytes(fetch, &[remote, commit]).await?;
-            if self.has_commit(commit).await? {
+            if self.git.has_commit(commit).await? {
                 return Ok(());
             }
         }
@@ -92,18 +92,12 @@ impl Project {
         git.bytes("reset --hard --quiet", &[to]).await.map(drop)
     }
 
-    async fn task_git(&self, place: &TaskWorktree) -> Result<Git> {
-        let gone = "the folder of the task is no worktree any more";
-        let git = self.worktree(&place.folder).await?;
-        git.ok_or_else(|| GitError::Unclear(gone.to_owned()))
-    }
-
-    /// Returns whether the repository has a commit.
+    /// Returns the git of a task's worktree.
     ///
     /// # Errors
-    /// As [`Git::resolve`](crate::exec::Git::resolve).
-    pub async fn has_commit(&self, commit: &str) -> Result<bool> {
-        let found = self.git.resolve(&format!("{commit}^{{commit}}")).await?;
-        Ok(found.is_some())
+    /// As [`Self::worktree`], or the folder is no worktree any more.
+    pub async fn task_git(&self, place: &TaskWorktree) -> Result<Git> {
+        let git = self.worktree(&place.folder).await?;
+        git.ok_or_else(|| place.no_worktree())
     }
 }

@@ -96,17 +96,13 @@ impl<A: 'static> Unrendered<A> {
     }
 }
 
-fn unrendered<W, A, R>(
+fn unrendered<W: serde::de::DeserializeOwned, A, R: Into<Usable<A>>>(
     template: PromptTemplate,
     view: Value,
     schema: Schema,
     max_tokens: u32,
     validate: impl Fn(W) -> Result<R> + Send + Sync + 'static,
-) -> Unrendered<A>
-where
-    W: serde::de::DeserializeOwned,
-    R: Into<Usable<A>>,
-{
+) -> Unrendered<A> {
     let read = move |text: &str| validate(answer_extraction::parse::<W>(text)?).map(R::into);
     Unrendered {
         template,

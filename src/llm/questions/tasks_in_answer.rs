@@ -113,8 +113,7 @@ impl TaskNames {
         let total = answers.len();
         let linked = |first| {
             let each = (1..).zip(&answers);
-            let each = each.map(|(own, task)| dependencies(&task.dependencies, own, first, total));
-            all(each)
+            all(each.map(|(own, task)| dependencies(&task.dependencies, own, first, total)))
         };
         let mut named = answers.iter().flat_map(|task| &task.dependencies);
         // A model that counts from 0 is understood if all of its numbers fit so.

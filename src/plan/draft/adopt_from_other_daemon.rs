@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::plan::QueueEntry;
 
 /// Where a plan goes on.
 #[derive(Clone, Debug)]

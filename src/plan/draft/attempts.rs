@@ -3,7 +3,6 @@
 use super::carried_out_by_caller::BY_HAND;
 use super::*;
 use crate::plan::proof::doubt_choice_of_model;
-use crate::plan::{AttemptTrouble, waits_for_checks};
 
 /// The most repairs of unreadable reports; after them the attempt has failed.
 const MAX_REPAIRS: u32 = 2;
@@ -47,9 +46,8 @@ impl Draft<'_> {
         let lived = head.usage.lived;
         let repair = issue.kind == AttemptKind::Repair;
         refuse_if(head.status != PlanState::Running, self.plan_is())?;
-        if head.review == ReviewPolicy::Wanted || (head.replan.is_some() && !repair) {
-            return Err(Refusal::Replanning);
-        }
+        let changes = head.review == ReviewPolicy::Wanted || (head.replan.is_some() && !repair);
+        refuse_if(changes, Refusal::Replanning)?;
         let stopped = match repair {
             true => self.plan.no_repair(lived),
             false => self.plan.no_attempt(lived),
@@ -59,9 +57,8 @@ impl Draft<'_> {
         let before = self.plan.current_attempt(&task).cloned();
         if let Some(before) = &before {
             let unreadable = before.state == AttemptState::Open && before.rejected.is_some();
-            if repair && !unreadable {
-                return Err(Refusal::NotAwaited(before.id.clone()));
-            }
+            let awaited = !repair || unreadable;
+            refuse_if(!awaited, Refusal::NotAwaited(before.id.clone()))?;
             refuse_if(!repair && before.state.open(), Refusal::Busy(id))?;
         }
         refuse_if(task.status.settled(), Refusal::not_editable(&task))?;

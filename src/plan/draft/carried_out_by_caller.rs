@@ -3,7 +3,6 @@
 //! as the report of the agent at work on the task; it is checked and judged like any report.
 
 use super::*;
-use crate::plan::DAEMON;
 
 /// The name and the hash of a report that is not a file; no file has that hash.
 pub(super) const BY_HAND: &str = "tool call";
@@ -15,9 +14,8 @@ impl Draft<'_> {
     /// The task is not ready in the plan's order, the plan is paused or has ended, or it is a daemon's.
     pub fn start_task(&mut self, id: TaskId) -> Result {
         self.by_hand()?;
-        if matches!(self.plan.status(), PlanState::Paused(_)) {
-            return Err(self.plan_is());
-        }
+        let paused = matches!(self.plan.status(), PlanState::Paused(_));
+        refuse_if(paused, self.plan_is())?;
         let mut task = self.editable(id)?;
         self.check_ready(&task)?;
         task.status = TaskState::InProgress;
@@ -98,9 +96,8 @@ impl Draft<'_> {
     pub fn change_course(&mut self, id: TaskId, why: &str) -> Result {
         self.by_hand()?;
         let head = self.plan.head();
-        if head.replans >= head.policy.max_replans || head.replan.is_some() {
-            return Err(Refusal::Replanning);
-        }
+        let no_more = head.replans >= head.policy.max_replans || head.replan.is_some();
+        refuse_if(no_more, Refusal::Replanning)?;
         self.skip_task(id, why)?;
         let (task, why) = (Some(id), why.to_owned());
         self.open_replan(ReplanRequest { task, why });
@@ -217,14 +214,10 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// The plan is a daemon's.
-    pub fn finish_plan(&mut self, completed: bool, outcome: &str) -> Result {
+    pub fn finish_plan(&mut self, status: PlanState, outcome: &str) -> Result {
         if self.plan.head().owner == DAEMON {
             self.by_hand()?;
         }
-        let status = match completed {
-            true => PlanState::Completed,
-            false => PlanState::Abandoned,
-        };
         self.end(status, outcome);
         Ok(())
     }
@@ -267,13 +260,12 @@ impl Draft<'_> {
 
     fn movable(&self) -> Result {
         let head = self.plan.head();
-        if head.owner == DAEMON && !head.status.settled() {
-            return Err(self.plan_is());
-        }
-        if head.archive_state == ArchiveState::Deleted {
-            return Err(Refusal::Deleted);
-        }
-        Ok(())
+        let goes_on = head.owner == DAEMON && !head.status.settled();
+        refuse_if(goes_on, self.plan_is())?;
+        refuse_if(
+            head.archive_state == ArchiveState::Deleted,
+            Refusal::Deleted,
+        )
     }
 
     /// Returns whether a daemon carries the plan out: then a statement about a task in progress is a report.
@@ -329,8 +321,7 @@ impl Draft<'_> {
     pub(super) fn by_hand(&self) -> Result {
         self.not_settled()?;
         refuse_if(self.carried_out(), self.plan_is())?;
-        refuse_if(self.plan.head().owner == DAEMON, Refusal::NotStarted)?;
-        Ok(())
+        refuse_if(self.plan.head().owner == DAEMON, Refusal::NotStarted)
     }
 
     fn begin_anew(&self, task: Task) -> Task {

@@ -35,9 +35,8 @@ impl Draft<'_> {
         self.not_settled()?;
         let current = self.task(task)?.current;
         let attempt = current.as_ref().and_then(|id| self.plan.attempt(id));
-        if attempt.is_none_or(|attempt| attempt.state != AttemptState::Open) {
-            return Err(Refusal::NotAwaited(request.clone()));
-        }
+        let over = attempt.is_none_or(|attempt| attempt.state != AttemptState::Open);
+        refuse_if(over, Refusal::NotAwaited(request.clone()))?;
         let mut question = self.question(HumanQuestionKind::Agent, Some(task), reason);
         question.request = Some(request.clone());
         (question.choices, question.refused) = (asked.choices, asked.refused);
@@ -164,13 +163,10 @@ impl Draft<'_> {
         if no_model || !question.choices.contains(&choice) {
             return Err(Refusal::NotOffered(choice, question.choices));
         }
-        if by == IN_FILE && question.is_grant(choice) {
-            return Err(Refusal::InFile(choice));
-        }
+        let in_file = by == IN_FILE && question.is_grant(choice);
+        refuse_if(in_file, Refusal::InFile(choice))?;
         let note = note.trim();
-        if choice == AnswerChoice::Reply && note.is_empty() {
-            return Err(Refusal::NoNote);
-        }
+        refuse_if(choice == Reply && note.is_empty(), Refusal::NoNote)?;
         question.answer = Some(HumanAnswer {
             choice,
             note: note.to_owned(),

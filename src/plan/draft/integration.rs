@@ -27,10 +27,7 @@ impl Draft<'_> {
                 base: base.to_owned(),
                 began_on: began_on.map(str::to_owned),
                 tip: base.to_owned(),
-                shown: None,
-                elsewhere: None,
-                moved_from: None,
-                folder: String::new(),
+                ..IntegrationBranch::default()
             },
         };
         let folder = folder.to_owned();

@@ -22,12 +22,7 @@ mod verdicts;
 
 use std::collections::BTreeSet;
 
-use super::event::Event;
-use super::model::*;
-use super::plan_in_memory::{Plan, Row, RowKey};
-use super::produced_path::MAX_PRODUCED;
-
-use crate::plan::unless_empty;
+use super::*;
 pub use adopt_from_other_daemon::NewHome;
 pub use attempts::{AppliedReport, NewCommand};
 pub use imported_history::Past;
@@ -191,7 +186,7 @@ fn words(choices: &[AnswerChoice]) -> String {
 }
 
 /// Refuses an operation where a condition holds.
-fn refuse_if(condition: bool, refusal: Refusal) -> Result {
+pub(in crate::plan) fn refuse_if(condition: bool, refusal: Refusal) -> Result {
     if condition { Err(refusal) } else { Ok(()) }
 }
 
@@ -353,10 +348,8 @@ impl<'a> Draft<'a> {
     /// Returns an attempt that awaits what is to be recorded.
     fn attempt_if(&self, id: &CommandId, awaits: impl FnOnce(&Attempt) -> bool) -> Result<Attempt> {
         let attempt = self.attempt(id)?;
-        match awaits(&attempt) {
-            true => Ok(attempt),
-            false => Err(Refusal::NotAwaited(id.clone())),
-        }
+        refuse_if(!awaits(&attempt), Refusal::NotAwaited(id.clone()))?;
+        Ok(attempt)
     }
 
     /// Returns a task that is in a state.

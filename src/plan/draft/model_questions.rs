@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::budget::money;
 use super::*;
-use crate::plan::word;
 
 /// The longest wait that a model may ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);

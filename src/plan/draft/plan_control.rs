@@ -70,9 +70,8 @@ impl Draft<'_> {
     /// # Errors
     /// The plan is not paused.
     pub fn resume(&mut self) -> Result {
-        if !matches!(self.plan.status(), PlanState::Paused(_)) {
-            return Err(self.plan_is());
-        }
+        let paused = matches!(self.plan.status(), PlanState::Paused(_));
+        refuse_if(!paused, self.plan_is())?;
         self.log(Event::Resumed);
         self.change_head(|head| head.status = PlanState::Running);
         self.close_budget_questions();

@@ -29,9 +29,12 @@ impl Draft<'_> {
         }
         let once = refused.iter().any(|command| command.contains(COMPOUND));
         let always = (!once).then_some(AnswerChoice::AllowAlways);
-        let offered = [AnswerChoice::AllowOnce].into_iter().chain(always);
-        let offered = offered.chain([AnswerChoice::Deny]);
-        question.choices.splice(0..0, offered);
+        let offered = [
+            Some(AnswerChoice::AllowOnce),
+            always,
+            Some(AnswerChoice::Deny),
+        ];
+        (question.choices).splice(0..0, offered.into_iter().flatten());
         let listed = refused.iter().map(|one| {
             let lines = one.replace('\n', "\n      ");
             format!("\n    $ {lines}")

@@ -35,9 +35,8 @@ impl Draft<'_> {
             Some(_) => return Err(Refusal::KeyUsed),
             None => {}
         }
-        if asked.if_seq.is_some_and(|seen| seen != self.after) {
-            return Err(Refusal::Moved(self.after));
-        }
+        let moved = asked.if_seq.is_some_and(|seen| seen != self.after);
+        refuse_if(moved, Refusal::Moved(self.after))?;
         let is_known = asked.key.is_some();
         let said = change(self)?;
         let made = MadeChange {

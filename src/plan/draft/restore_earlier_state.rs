@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::plan::DAEMON;
 
 impl Draft<'_> {
     /// Makes the plan what it was after its change `seq`: its tasks and its description. Tasks added since are removed, and

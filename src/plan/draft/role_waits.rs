@@ -36,10 +36,8 @@ impl Draft<'_> {
         };
         let wait = &mut attempt.waits[at];
         if wait.limited_until.replace(until) != Some(until) {
-            self.log(Event::Parked {
-                task: attempt.task,
-                until: until.0,
-            });
+            let (task, until) = (attempt.task, until.0);
+            self.log(Event::Parked { task, until });
             self.insert_attempt(attempt);
         }
     }

@@ -101,9 +101,8 @@ impl Draft<'_> {
         }
         if now {
             let attempt = attempt.ok_or(Refusal::NobodyWorks(id))?;
-            if attempt.claimed.is_some() && attempt.session.is_none() {
-                return Err(Refusal::NoSession(id));
-            }
+            let unknown = attempt.claimed.is_some() && attempt.session.is_none();
+            refuse_if(unknown, Refusal::NoSession(id))?;
             self.take_over(&task, "the agent goes on with a person's words");
         }
         Ok(new)

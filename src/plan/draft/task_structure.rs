@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::*;
-use crate::plan::{MAX_PRODUCED, find_cycle, within_workspace};
 
 /// Room between neighbours: twenty tasks fit one after the other into the same gap before other tasks are moved apart.
 const GAP: i64 = 1 << 20;
@@ -146,9 +145,8 @@ impl Draft<'_> {
         let task = self.task(id)?;
         let words = task.status == TaskState::InProgress && self.by_hand().is_ok();
         let fixed = changes.dependencies.is_some() || (changes.of_words() && !words);
-        if fixed && task.status != TaskState::Pending {
-            return Err(Refusal::not_editable(&task));
-        }
+        let begun = task.status != TaskState::Pending;
+        refuse_if(fixed && begun, Refusal::not_editable(&task))?;
         self.apply_changes(task, changes, &[])
     }
 
@@ -253,13 +251,15 @@ impl Draft<'_> {
     pub fn removable(&self, id: TaskId) -> Result<Task> {
         let task = self.editable(id)?;
         let dependants: Vec<TaskId> = self.plan.dependants(id).map(|task| task.number).collect();
-        match dependants.is_empty() {
-            true => Ok(task),
-            false => Err(Refusal::HasDependants {
+        let needed = !dependants.is_empty();
+        refuse_if(
+            needed,
+            Refusal::HasDependants {
                 task: id,
                 dependants,
-            }),
-        }
+            },
+        )?;
+        Ok(task)
     }
 
     /// Carries out the edits of a replan: all of them or none. The task that led to the replan is skipped unless the edits
@@ -352,13 +352,10 @@ impl Draft<'_> {
     fn names(&self, keys: &[String], numbers: &[TaskId]) -> Result<BTreeMap<String, TaskId>> {
         let mut names = BTreeMap::new();
         for (key, number) in keys.iter().zip(numbers) {
-            if !valid_key(key) {
-                return Err(Refusal::BadKey(key.clone()));
-            }
-            if self.plan.task_by_key(key).is_some() || names.insert(key.clone(), *number).is_some()
-            {
-                return Err(Refusal::KeyTaken(key.clone()));
-            }
+            refuse_if(!valid_key(key), Refusal::BadKey(key.clone()))?;
+            let twice = names.insert(key.clone(), *number).is_some();
+            let taken = twice || self.plan.task_by_key(key).is_some();
+            refuse_if(taken, Refusal::KeyTaken(key.clone()))?;
         }
         Ok(names)
     }
@@ -449,10 +446,8 @@ fn merge(metadata: &mut Map<String, Value>, changes: &Map<String, Value>) -> Res
         }
     }
     let bytes = serde_json::to_string(metadata).map_or(usize::MAX, |text| text.len());
-    if !changes.is_empty() && bytes > MAX_METADATA {
-        return Err(Refusal::TooMuchMetadata(bytes));
-    }
-    Ok(())
+    let too_many = !changes.is_empty() && bytes > MAX_METADATA;
+    refuse_if(too_many, Refusal::TooMuchMetadata(bytes))
 }
 
 /// Returns the files that a task produces, without duplicates.

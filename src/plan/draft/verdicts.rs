@@ -27,12 +27,11 @@ impl Draft<'_> {
     /// The attempt awaits no verdict; `next` without success or with a failing check.
     pub fn judge(&mut self, id: &CommandId, verdict: &Verdict) -> Result {
         let (mut attempt, report) = self.set_aside(id)?;
-        if verdict.decision == Decision::Next && !acceptable(&attempt) {
-            return Err(Refusal::NotAcceptable);
-        }
+        let next = verdict.decision == Decision::Next;
+        refuse_if(next && !acceptable(&attempt), Refusal::NotAcceptable)?;
         let number = attempt.task;
         let mut task = self.task(number)?;
-        let goes_on = verdict.decision == Decision::Next && task.told.is_some();
+        let goes_on = next && task.told.is_some();
         let said_more = goes_on.then(|| said_more(verdict));
         let verdict = said_more.as_ref().unwrap_or(verdict);
         self.log(Event::Judged {
@@ -225,16 +224,12 @@ impl Draft<'_> {
         let number = task.number;
         self.insert_attempt(attempt);
         self.insert(task);
-        match (in_a_row + 1).is_multiple_of(MOST_PARKS) {
-            true => {
-                let reason = format!(
-                    "a usage limit stopped its agent {} times in a row",
-                    in_a_row + 1
-                );
-                self.ask(HumanQuestionKind::Failures, Some(number), &reason)
-            }
-            false => Ok(()),
+        let times = in_a_row + 1;
+        if !times.is_multiple_of(MOST_PARKS) {
+            return Ok(());
         }
+        let reason = format!("a usage limit stopped its agent {times} times in a row");
+        self.ask(HumanQuestionKind::Failures, Some(number), &reason)
     }
 
     /// Lets tasks go on that wait for the end of a usage limit, which is that of an agent that works on the plan no more.
@@ -242,10 +237,8 @@ impl Draft<'_> {
     /// # Errors
     /// A task does not exist.
     pub fn end_waits_of_agent(&mut self) -> Result {
-        let waiting = self
-            .plan
-            .to_be_retried()
-            .filter(|task| task.not_before.is_some());
+        let waiting = self.plan.to_be_retried();
+        let waiting = waiting.filter(|task| task.not_before.is_some());
         let waiting: Vec<TaskId> = waiting.map(|task| task.number).collect();
         (waiting.into_iter()).try_for_each(|id| self.change_task(id, |task| task.not_before = None))
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use BudgetLimit::{Attempts, CostUsd, LlmCalls, LlmTokens, WallTime};
 use serde::{Deserialize, Serialize};
 
 use super::Time;
@@ -54,11 +55,11 @@ impl Budget {
     /// Returns the value of one limit in its own unit; time in seconds.
     pub fn set(&self, limit: BudgetLimit) -> Option<f64> {
         match limit {
-            BudgetLimit::LlmCalls => self.llm_calls.map(number),
-            BudgetLimit::LlmTokens => self.llm_tokens.map(number),
-            BudgetLimit::CostUsd => self.cost_usd,
-            BudgetLimit::WallTime => self.wall_time.map(|span| span.as_secs_f64()),
-            BudgetLimit::Attempts => self.attempts.map(number),
+            LlmCalls => self.llm_calls.map(number),
+            LlmTokens => self.llm_tokens.map(number),
+            CostUsd => self.cost_usd,
+            WallTime => self.wall_time.map(|span| span.as_secs_f64()),
+            Attempts => self.attempts.map(number),
         }
     }
 }
@@ -76,21 +77,10 @@ pub enum BudgetLimit {
 
 impl BudgetLimit {
     /// Every limit, in the order in which they are shown.
-    pub const ALL: [Self; 5] = [
-        Self::LlmCalls,
-        Self::LlmTokens,
-        Self::CostUsd,
-        Self::Attempts,
-        Self::WallTime,
-    ];
+    pub const ALL: [Self; 5] = [LlmCalls, LlmTokens, CostUsd, Attempts, WallTime];
 
     /// The limits that must not be used up for a call of the model.
-    pub const OF_CALLS: [Self; 4] = [
-        Self::LlmCalls,
-        Self::LlmTokens,
-        Self::CostUsd,
-        Self::WallTime,
-    ];
+    pub const OF_CALLS: [Self; 4] = [LlmCalls, LlmTokens, CostUsd, WallTime];
 }
 
 /// The usage of language models and agents. The number of attempts is derived from the plan's rows: see `Plan::used`.
@@ -172,12 +162,8 @@ impl Usage {
     }
 
     /// Returns what was used since an earlier state.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the sums are bounded and positive; a cast saturates"
-    )]
     pub fn since(&self, before: &Self) -> Spent {
+        // The sums are bounded and positive; a cast saturates.
         let cost =
             |usage: &Self| ((usage.llm_cost_usd + usage.agent_cost_usd) * 1e6).round() as u64;
         Spent {
@@ -206,10 +192,7 @@ impl Usage {
 /// What a human allowed beyond the budget, by limit.
 pub type Granted = BTreeMap<BudgetLimit, f64>;
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "counts beyond 2^53 are no longer exact, and need not be"
-)]
+/// Returns a count as an amount: one beyond 2^53 is no longer exact, and need not be.
 pub(crate) fn number(count: u64) -> f64 {
     count as f64
 }

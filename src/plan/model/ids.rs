@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-macro_rules! text_id {
-    ($(#[$doc:meta])* $name:ident) => {
+macro_rules! text_ids {
+    ($($(#[$doc:meta])* $name:ident,)*) => {$(
         $(#[$doc])*
         #[derive(
             Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -30,28 +30,20 @@ macro_rules! text_id {
                 f.write_str(&self.0)
             }
         }
-    };
+    )*};
 }
 
-text_id! {
+text_ids! {
     /// Names a plan: eight letters, or whatever a caller of the plan tools chose.
-    PlanId
-}
-text_id! {
+    PlanId,
     /// Names one command and so one attempt: `task-<uuid v7>`, the stem of its file.
-    CommandId
-}
-text_id! {
+    CommandId,
     /// Names one question to a human: the stem of `question-<id>.md`.
-    QuestionId
-}
-text_id! {
+    QuestionId,
     /// Names an agent's own conversation; opaque to the plan.
-    SessionId
-}
-text_id! {
+    SessionId,
     /// Names one question to a language model within its plan, such as `judge-task-…` or `replan-2`.
-    AskId
+    AskId,
 }
 
 /// The number of a task within its plan: counted from 1, never used again.

@@ -11,7 +11,7 @@ pub const MERGE_CHECK: &str = "merge";
 pub const CONFLICT: &str = "conflict in ";
 
 /// Where the results of a plan are merged. The row is the truth; the branch in the project follows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntegrationBranch {
     /// The commit of the project where the plan began.
     pub base: String,

@@ -57,7 +57,7 @@ fn draft_plan_allows_edits_but_no_start() {
         |draft| draft.reset_task(TaskId(1)),
         |draft| draft.set_result(TaskId(1), Some("x")),
         |draft| draft.reset().map(drop),
-        |draft| draft.finish_plan(true, ""),
+        |draft| draft.finish_plan(PlanState::Completed, ""),
     ];
     for operation in operations {
         assert_eq!(change(&mut plan, operation), Err(Refusal::NotStarted));
@@ -136,7 +136,9 @@ fn restored_plan_stays_selected_or_archived() {
 #[test]
 fn aborted_plan_refuses_changes_until_resumed() {
     let mut plan = of_person(&["a"], "notebook");
-    apply(&mut plan, |draft| draft.finish_plan(false, "enough"));
+    apply(&mut plan, |draft| {
+        draft.finish_plan(PlanState::Abandoned, "enough")
+    });
     let before = plan.clone();
     let refused = Err(Refusal::PlanIs(PlanState::Abandoned));
     let changes = TaskChanges {

@@ -41,8 +41,9 @@ pub(in crate::store) fn examine(address: &Arc<ServerAddress>) -> Vec<StoreFindin
 }
 
 fn look(address: &Arc<ServerAddress>, found: &mut Vec<StoreFinding>) -> Result<()> {
-    let mut server = Server::connect(address, false)?;
-    let mut facts = server.query(FACTS, &[])?;
+    let server = Server::connect(address, false)?;
+    let mut database = Database::Server(Box::new(server));
+    let mut facts = database.query(FACTS, &[])?;
     let facts = facts.first_mut().ok_or(DatabaseError::Column(0))?;
     let [version, schema, tables] = [facts.text(0)?, facts.text(1)?, facts.text(2)?];
     let encrypted = match address.tls {
@@ -56,8 +57,7 @@ fn look(address: &Arc<ServerAddress>, found: &mut Vec<StoreFinding>) -> Result<(
         false => format!("its tables are in the schema {schema}"),
     };
     let lacks = facts.number(3)? != 0;
-    let relays = server.query(RELAYS, &[])?;
-    let relays = relays.first().ok_or(DatabaseError::Column(0))?.number(0)? != 0;
+    let relays = database.number(RELAYS, &[])?.unwrap_or(0) != 0;
     found.push(match (lacks, relays) {
         (false, _) => Ok(place),
         (true, true) => Ok(format!("{place}; this login can relay, and nothing else")),
@@ -66,13 +66,12 @@ fn look(address: &Arc<ServerAddress>, found: &mut Vec<StoreFinding>) -> Result<(
             Err(Problem::new(lacks).with_hint(GRANT))
         }
     });
-    server.query(CLOCK, &[])?;
+    database.query(CLOCK, &[])?;
     let began = Instant::now();
-    let theirs = server.query(CLOCK, &[])?;
+    let theirs = database.number(CLOCK, &[])?.unwrap_or(0);
     let trip = began.elapsed();
     let ours = SystemTime::now().duration_since(UNIX_EPOCH);
     let ours = ours.unwrap_or_default();
-    let theirs = theirs.first().ok_or(DatabaseError::Column(0))?.number(0)?;
     let theirs = Duration::from_micros(u64::try_from(theirs).unwrap_or(0));
     let apart = ours.abs_diff(theirs).saturating_sub(trip);
     let (trip, seconds) = (trip.as_secs_f64() * 1000.0, apart.as_secs_f64());
@@ -86,6 +85,5 @@ fn look(address: &Arc<ServerAddress>, found: &mut Vec<StoreFinding>) -> Result<(
     if lacks {
         return Ok(());
     }
-    let mut tables = Tables::of(Database::Server(Box::new(server)));
-    tables.check_format().map(drop)
+    Tables::of(database).check_format().map(drop)
 }

@@ -6,8 +6,8 @@ use super::{Owner, tally_text};
 use crate::plan::{
     CommandId, DAEMON, HeldLocks, LockHolder, Plan, PlanHead, PlanId, Row, Tally, Time,
 };
-use crate::store::database_drivers;
-use crate::store::sql_statements::{HeadRecord, Lookup, Tables};
+use crate::store::database_drivers::Param;
+use crate::store::sql_statements::{ALL, Lookup, Tables};
 use crate::store::{ListedPlan, OnlyWhile, Result, StoreError, TalliedPlan};
 
 impl Owner {
@@ -22,11 +22,7 @@ impl Owner {
         let tables = self.tables()?;
         let wanted = head.id.clone();
         while !tables.add_plan(&head.id, now.0, &lookup)? {
-            if let Some(key) = &lookup.key
-                && tables.find(key)?.is_some()
-            {
-                return Err(StoreError::PlanTaken(PlanId::new(key)));
-            }
+            require_free(tables, lookup.key.as_deref())?;
             head.id = unused(tables, &wanted)?;
         }
         if head.id != wanted && head.key.is_none() {
@@ -59,13 +55,14 @@ impl Owner {
         Ok(None)
     }
 
-    /// Returns the plans of these heads.
+    /// Returns the plans that a condition selects: see [`Tables::heads`].
     pub(in crate::store) fn listed(
         &mut self,
-        heads: impl FnOnce(&mut Tables) -> database_drivers::Result<Vec<HeadRecord>>,
+        which: &str,
+        values: &[&dyn Param],
     ) -> Result<Vec<ListedPlan>> {
         let tables = self.tables()?;
-        let heads = heads(tables)?;
+        let heads = tables.heads(which, values)?;
         let packed: Vec<String> = heads.iter().map(|(_, _, body)| body.clone()).collect();
         let bodies = tables.unpack(&packed)?;
         let plans = heads.into_iter().zip(bodies);
@@ -87,7 +84,7 @@ impl Owner {
         &mut self,
         wanted: impl Fn(&PlanHead) -> bool,
     ) -> Result<Vec<TalliedPlan>> {
-        let mut plans = self.listed(Tables::heads)?;
+        let mut plans = self.listed(ALL, &[])?;
         plans.retain(|plan| wanted(&plan.head));
         let mut known = self.tables()?.tallies()?;
         let with_tally = plans.into_iter().map(|plan| {
@@ -139,13 +136,17 @@ pub(super) fn write_lookup(
     before: &Lookup,
     lookup: &Lookup,
 ) -> Result<()> {
-    if let Some(key) = &lookup.key
-        && lookup.key != before.key
-        && tables.find(key)?.is_some()
-    {
-        return Err(StoreError::PlanTaken(PlanId::new(key)));
+    if lookup.key != before.key {
+        require_free(tables, lookup.key.as_deref())?;
     }
     Ok(tables.set_lookup(plan, lookup)?)
+}
+
+fn require_free(tables: &mut Tables, key: Option<&str>) -> Result<()> {
+    match key {
+        Some(key) if tables.find(key)?.is_some() => Err(StoreError::PlanTaken(PlanId::new(key))),
+        _ => Ok(()),
+    }
 }
 
 /// Returns an id similar to the wanted one that no plan has had. The numbers were assigned in sequence, so a binary

@@ -51,19 +51,15 @@ impl BatchWrites {
     pub(super) fn write_rows(&self, tables: &mut Tables) -> Result<()> {
         let all = self.size > LARGE;
         if all {
-            for plan in self.seqs.keys() {
+            for (plan, (seq, _)) in &self.seqs {
                 fold(tables, plan)?;
+                tables.set_folded(plan, *seq)?;
             }
         }
         for ((plan, key), body) in &self.rows {
             // The list of plans reads the head rows from the table, so they are written immediately.
             if all || *key == (RowKey::Head {}) {
                 tables.write_row(plan, key, body)?;
-            }
-        }
-        if all {
-            for (plan, (seq, _)) in &self.seqs {
-                tables.set_folded(plan, *seq)?;
             }
         }
         Ok(())

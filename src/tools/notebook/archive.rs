@@ -35,11 +35,9 @@ impl Archive {
         let Some(plan) = self.0.store().find(id).await? else {
             return Ok(None);
         };
-        let read = self.0.store().read(&plan, |plan, _| ArchivedPlan {
-            head: plan.head().clone(),
-            plan: NotebookPlan::of(plan),
-        });
-        let found = read.await?;
+        let read = |plan: &Plan, _| (plan.head().clone(), NotebookPlan::of(plan));
+        let (head, plan) = self.0.store().read(&plan, read).await?;
+        let found = ArchivedPlan { head, plan };
         Ok(Some(found).filter(|found| found.head.owner == OWNER))
     }
 
@@ -115,11 +113,9 @@ impl Archive {
         // The plan was recovered: the log has its archived state.
         let archived = Event::PutAway { archive_state };
         let (mut last, mut seq) = (0, None);
-        loop {
-            let changes = store.since(&head.id, last, 1000).await?;
-            let Some(change) = changes.last() else {
-                break;
-            };
+        while let changes = store.since(&head.id, last, 1000).await?
+            && let Some(change) = changes.last()
+        {
             last = change.seq;
             let mut changes = changes.iter().rev();
             let newest = changes.find(|change| change.delta.events.contains(&archived));

@@ -293,7 +293,7 @@ fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<()> {
             draft.set_result(task, None)?;
         }
     }
-    draft.finish_plan(state == PlanEnd::Done, outcome)?;
+    draft.finish_plan(state.state().plan_status(), outcome)?;
     Ok(draft.archive(ArchiveState::History)?)
 }
 
@@ -301,7 +301,7 @@ fn finish(draft: &mut Draft<'_>, state: PlanEnd, outcome: &str) -> Result<()> {
 pub(super) fn abandon(draft: &mut Draft<'_>, reason: &str) -> Result<(), Refusal> {
     match finished(draft.plan().head()) {
         true => Ok(()),
-        false => draft.finish_plan(false, reason),
+        false => draft.finish_plan(PlanState::Abandoned, reason),
     }
 }
 

@@ -112,7 +112,7 @@ impl PlanEnd {
 /// assert_eq!(subtask.state, SubTaskState::Done);
 /// assert_eq!(subtask.to_oneline_markdown(), "- [x] Read");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 // What tools take: a state that is loaded may say more.
 #[schemars(description = "A subtask as it is given to a tool.")]
 #[schemars(deny_unknown_fields)]
@@ -139,10 +139,8 @@ impl SubTask {
             name: name.to_owned(),
             description: description.to_owned(),
             expected_outcome: expected_outcome.to_owned(),
-            outcome: None,
-            state: SubTaskState::Todo,
             created_at: now_text(),
-            finished_at: None,
+            ..Self::default()
         }
     }
 
@@ -182,7 +180,7 @@ impl SubTask {
 }
 
 /// A plan: its subtasks in their order. Moments are local time, `YYYY-MM-DD HH:MM:SS.mmm`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotebookPlan {
     pub id: String,
     pub name: String,
@@ -207,9 +205,7 @@ impl NotebookPlan {
             expected_outcome: expected.to_owned(),
             subtasks,
             created_at: now_text(),
-            state: SubTaskState::Todo,
-            finished_at: None,
-            outcome: None,
+            ..Self::default()
         }
     }
 

@@ -72,7 +72,7 @@ fn markdown(plan: &Plan, room: usize) -> String {
     let heading = heading(&NotebookPlan::without_subtasks(plan.head()), SHORT);
     let room = room.saturating_sub(heading.len());
     let line = |at: usize| {
-        let task = plan.nth(at)?;
+        let task = plan.tasks().nth(at)?;
         let state = SubTaskState::of_task(task.status);
         Some(line(state, &clip(&task.name, 80)))
     };
@@ -183,7 +183,7 @@ pub(crate) fn of_core(plan: Option<&Plan>) -> String {
 pub(crate) fn page(plan: &Plan, max: usize) -> String {
     let mut text = heading(&NotebookPlan::without_subtasks(plan.head()), SHORT);
     let detailed = |at: usize| {
-        let mut subtask = short(SubTask::of(plan.nth(at)?));
+        let mut subtask = short(SubTask::of(plan.tasks().nth(at)?));
         subtask.name = format!("{at}. {}", subtask.name);
         subtask.outcome = subtask.outcome.map(|outcome| clip(&outcome, 300));
         Some(subtask.to_markdown(true))

@@ -261,7 +261,7 @@ fn index(index: i64, last: usize, of: &str) -> Result<usize> {
 /// Returns the subtask at an index, and the words that identify it.
 fn subtask(plan: &Plan, at: i64, of: &str) -> Result<(usize, Task, String)> {
     let at = index(at, plan.counts().total().saturating_sub(1), of)?;
-    match plan.nth(at) {
+    match plan.tasks().nth(at) {
         Some(task) => Ok((at, task.clone(), called(at, task))),
         None => Err(NoSubtasks.error("The plan has no subtasks.")),
     }
@@ -358,7 +358,7 @@ fn begun(subtasks: &[SubTask]) -> Past<PlanState> {
 fn add(draft: &mut Draft<'_>, at: usize, subtask: &SubTask, max: Option<usize>) -> Result<String> {
     let plan = draft.plan();
     check_count(plan.counts().total() + 1, max)?;
-    let before = plan.nth(at).map(|task| task.number);
+    let before = plan.tasks().nth(at).map(|task| task.number);
     let is_begun = subtask.state == SubTaskState::InProgress;
     if is_begun {
         may_begin(plan, at)?;
@@ -431,7 +431,11 @@ pub(super) fn follow(draft: &mut Draft<'_>) -> Result<(), Refusal> {
 }
 
 fn view(plan: &Plan, indices: &[i64]) -> ToolResponse {
-    let task = |at: &i64| usize::try_from(*at).ok().and_then(|at| plan.nth(at));
+    let task = |at: &i64| {
+        usize::try_from(*at)
+            .ok()
+            .and_then(|at| plan.tasks().nth(at))
+    };
     let fitting = indices.iter().filter_map(|at| Some((at, task(at)?)));
     let wrong: Vec<&i64> = indices.iter().filter(|at| task(at).is_none()).collect();
     let mut shown = Vec::new();

@@ -11,11 +11,7 @@ mod whole_plan_views;
 mod tests;
 
 pub use error::{ManagerErrorCode, PlanManagerError};
-pub use response_types::{
-    ExecutableTasks, ManagerPlanState, ManagerTask, ManagerTaskStatus, ManagerTaskUpdated, Meta,
-    PlanCreated, PlanDocument, PlanProgress, PlanReset, PlanSwitched, PlannedTask, TaskAdded,
-    TaskDone, TaskFailed, TaskFound, TaskList, TaskStarted, Updates,
-};
+pub use response_types::*;
 pub(super) use tool_table::TOOLS;
 
 pub use whole_plan_views::{DependencyGraph, GraphFormat, ParallelTasks, PlanPrompt};
@@ -34,7 +30,6 @@ use crate::store::StoreError;
 use crate::wire::text::{clip, joined, one_line, time_text};
 use ManagerErrorCode::{InvalidStatus, PlanNotActive, TaskNotEditable};
 use error::numbers;
-use response_types::{LIST, ONE, WHOLE, id, ids, plan_word};
 
 type Result<T> = std::result::Result<T, PlanManagerError>;
 
@@ -48,7 +43,9 @@ const GOAL: usize = 1000;
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// use plan_agent::tools::plan_manager::{ManagerErrorCode, PlanManager, PlannedTask};
+/// use plan_agent::tools::plan_manager::{
+///     CompleteTask, CreatePlan, ManagerErrorCode, PlanManager, PlannedTask,
+/// };
 /// use plan_agent::tools::Toolbox;
 ///
 /// let manager = PlanManager::new(Toolbox::in_memory().await?);
@@ -57,12 +54,14 @@ const GOAL: usize = 1000;
 ///     dependencies: dependencies.to_vec(),
 ///     ..PlannedTask::default()
 /// };
-/// let tasks = [task("Open the shop", &[]), task("Search for a keyboard", &[1])];
-/// manager.create_plan("Buy a keyboard", &tasks, false).await?;
+/// let tasks = vec![task("Open the shop", &[]), task("Search for a keyboard", &[1])];
+/// let goal = "Buy a keyboard".to_owned();
+/// manager.create_plan(CreatePlan { goal, tasks, dry_run: false }).await?;
 ///
 /// let started = manager.start_next_task().await?;
 /// assert_eq!(started.message, "Started task 1: Open the shop");
-/// manager.complete_task(1, "The page is open").await?;
+/// let result = "The page is open".to_owned();
+/// manager.complete_task(CompleteTask { task_id: 1, result }).await?;
 /// assert_eq!(manager.get_plan_status().await?.progress, 0.5);
 ///
 /// let error = manager.remove_task(1).await.unwrap_err();
@@ -88,24 +87,21 @@ impl PlanManager {
     /// # Errors
     /// `INVALID_ARGUMENT` (no goal, a task without a name), `INVALID_DEPENDENCY`, `CIRCULAR_DEPENDENCY`, `PLAN_NOT_ACTIVE`
     /// (the toolbox is bound to a plan).
-    pub async fn create_plan(
-        &self,
-        goal: &str,
-        tasks: &[PlannedTask],
-        dry_run: bool,
-    ) -> Result<PlanCreated> {
-        if goal.trim().is_empty() {
+    pub async fn create_plan(&self, given: CreatePlan) -> Result<PlanCreated> {
+        let (goal, dry_run) = (given.goal.trim(), given.dry_run);
+        if goal.is_empty() {
             return Err(PlanManagerError::argument("goal", "is empty"));
         }
         let plan_id = new_plan_id();
-        let head = PlanHead::new(plan_id.clone(), goal.trim(), Time(0));
-        let tasks = tasks.iter().map(new_task).collect::<Result<Vec<_>>>()?;
+        let head = PlanHead::new(plan_id.clone(), goal, Time(0));
+        let tasks = given.tasks.into_iter().map(new_task);
+        let tasks = tasks.collect::<Result<Vec<_>>>()?;
         let make = move |draft: &mut Draft<'_>| {
             if !tasks.is_empty() {
                 draft.make_tasks(tasks)?;
             }
             let plan = draft.plan();
-            Ok::<_, PlanManagerError>((plan.counts().total(), plan.ready_count()))
+            Ok::<_, PlanManagerError>((plan.counts().total(), plan.ready().len()))
         };
         let toolbox = self.toolbox.dry_run(dry_run);
         let made = toolbox.replace(Dialect::PlanManager, head, false, "createPlan", make);
@@ -160,11 +156,10 @@ impl PlanManager {
     ///
     /// # Errors
     /// `TASK_NOT_FOUND`, `INVALID_STATUS` (not in progress), `PLAN_NOT_ACTIVE`.
-    pub async fn complete_task(&self, task_id: i64, result: &str) -> Result<TaskDone> {
-        let result = result.to_owned();
+    pub async fn complete_task(&self, given: CompleteTask) -> Result<TaskDone> {
         self.change("completeTask", "", move |draft| {
-            let task = under_way(draft.plan(), task_id)?;
-            status_changes::set(draft, task, TaskState::Completed, Some(&result))?;
+            let task = under_way(draft.plan(), given.task_id)?;
+            status_changes::set(draft, task, TaskState::Completed, Some(&given.result))?;
             Ok(match draft.carried_out() {
                 true => done(task, REPORTED),
                 false => done(task, "Task completed successfully"),
@@ -178,16 +173,11 @@ impl PlanManager {
     ///
     /// # Errors
     /// `TASK_NOT_FOUND`, `INVALID_STATUS` (not in progress), `PLAN_NOT_ACTIVE`.
-    pub async fn fail_task(
-        &self,
-        task_id: i64,
-        error_message: &str,
-        should_retry: bool,
-    ) -> Result<TaskFailed> {
-        let error = error_message.to_owned();
-        self.change("failTask", error_message, move |draft| {
+    pub async fn fail_task(&self, given: FailTask) -> Result<TaskFailed> {
+        let (task_id, error) = (given.task_id, given.error_message);
+        self.change("failTask", &error.clone(), move |draft| {
             let number = under_way(draft.plan(), task_id)?;
-            let will_retry = draft.fail_task(number, &error, should_retry)?;
+            let will_retry = draft.fail_task(number, &error, given.should_retry)?;
             draft.follow_tasks();
             let task = draft.plan().task(number);
             let message = match will_retry {
@@ -209,22 +199,17 @@ impl PlanManager {
     ///
     /// # Errors
     /// `INVALID_DEPENDENCY`, `TASK_NOT_FOUND` (the task before it), `INVALID_ARGUMENT` (no name), `PLAN_NOT_ACTIVE`.
-    pub async fn add_task(
-        &self,
-        name: &str,
-        dependencies: &[i64],
-        reasoning: &str,
-        after_task_id: Option<i64>,
-    ) -> Result<TaskAdded> {
+    pub async fn add_task(&self, given: AddTask) -> Result<TaskAdded> {
+        let reasoning = given.reasoning.clone();
         let task = TaskSpec {
-            name: name.to_owned(),
-            reasoning: reasoning.to_owned(),
-            dependencies: references(dependencies, existing)?,
+            name: given.name,
+            reasoning: given.reasoning,
+            dependencies: references(&given.dependencies, existing)?,
             ..TaskSpec::default()
         };
-        self.change("addTask", reasoning, move |draft| {
+        self.change("addTask", &reasoning, move |draft| {
             let number = |id| self::task(draft.plan(), id).map(|after| after.number);
-            let after = after_task_id.map(number).transpose()?;
+            let after = given.after_task_id.map(number).transpose()?;
             draft.reopen()?;
             let added = draft.add_tasks(vec![task], after)?;
             draft.follow_tasks();
@@ -241,7 +226,8 @@ impl PlanManager {
     /// # Errors
     /// `TASK_NOT_FOUND`, `TASK_NOT_EDITABLE`, `INVALID_DEPENDENCY`, `CIRCULAR_DEPENDENCY`, `INVALID_ARGUMENT` (nothing to
     /// change, no name), `PLAN_NOT_ACTIVE`.
-    pub async fn update_task(&self, task_id: i64, updates: Updates) -> Result<ManagerTaskUpdated> {
+    pub async fn update_task(&self, given: UpdateTask) -> Result<ManagerTaskUpdated> {
+        let updates = given.updates;
         if updates == Updates::default() {
             let problem = "is empty; known are name, dependencies, reasoning";
             return Err(PlanManagerError::argument("updates", problem));
@@ -255,7 +241,7 @@ impl PlanManager {
             ..TaskChanges::default()
         };
         self.change("updateTask", "", move |draft| {
-            let task = editable(draft.plan(), task_id)?;
+            let task = editable(draft.plan(), given.task_id)?;
             go_on(draft)?;
             draft.update_task(task, &changes)?;
             draft.follow_tasks();
@@ -271,10 +257,9 @@ impl PlanManager {
     ///
     /// # Errors
     /// `TASK_NOT_FOUND`, `TASK_NOT_EDITABLE` (completed or skipped), `PLAN_NOT_ACTIVE`.
-    pub async fn skip_task(&self, task_id: i64, reason: &str) -> Result<TaskDone> {
-        let reason = reason.to_owned();
-        let why = reason.clone();
-        self.change("skipTask", &why, move |draft| {
+    pub async fn skip_task(&self, given: SkipTask) -> Result<TaskDone> {
+        let (task_id, reason) = (given.task_id, given.reason);
+        self.change("skipTask", &reason.clone(), move |draft| {
             let task = task(draft.plan(), task_id)?;
             let number = task.number;
             if task.status.satisfies() || draft.carried_out() {
@@ -391,11 +376,11 @@ fn go_on(draft: &mut Draft<'_>) -> Result<()> {
     Ok(())
 }
 
-fn new_task(task: &PlannedTask) -> Result<TaskSpec> {
+fn new_task(task: PlannedTask) -> Result<TaskSpec> {
     let place = |number: i64| usize::try_from(number).ok()?.checked_sub(1);
     Ok(TaskSpec {
-        name: task.name.clone(),
-        reasoning: task.reasoning.clone(),
+        name: task.name,
+        reasoning: task.reasoning,
         dependencies: references(&task.dependencies, |id| place(id).map(TaskRef::New))?,
         ..TaskSpec::default()
     })

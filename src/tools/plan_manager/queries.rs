@@ -34,15 +34,12 @@ impl PlanManager {
     ///
     /// # Errors
     /// `PLAN_NOT_ACTIVE`: there is no plan.
-    pub async fn get_task_list(
-        &self,
-        status_filter: Option<ManagerTaskStatus>,
-        page: Page,
-    ) -> Result<TaskList> {
+    pub async fn get_task_list(&self, given: GetTaskList) -> Result<TaskList> {
         self.read_plan(move |plan| {
-            let tasks = status_filter.map_or(plan.tasks(), |status| status.tasks(plan));
+            let tasks = given.status_filter;
+            let tasks = tasks.map_or(plan.tasks(), |status| status.tasks(plan));
             let filtered = tasks.len();
-            let part = listed(plan, page, 0, tasks);
+            let part = listed(plan, given.page, 0, tasks);
             TaskList {
                 tasks: part.items,
                 total: plan.counts().total(),
@@ -80,11 +77,11 @@ impl PlanManager {
     ///
     /// # Errors
     /// `TASK_NOT_FOUND`, `PLAN_NOT_ACTIVE` (there is no plan).
-    pub async fn get_task_by_id(&self, task_id: i64, page: Page) -> Result<TaskFound> {
+    pub async fn get_task_by_id(&self, given: GetTaskById) -> Result<TaskFound> {
         let find = move |plan: &Plan| {
-            let task = task(plan, task_id)?;
+            let task = task(plan, given.task_id)?;
             Ok(TaskFound {
-                task: ManagerTask::of(plan, task, WHOLE, page),
+                task: ManagerTask::of(plan, task, WHOLE, given.page),
                 retry_count: Some(task.failures).filter(|failures| *failures > 0),
                 last_error: task.result.clone().filter(|_| !task.status.settled()),
             })
@@ -101,7 +98,7 @@ impl PlanManager {
             let part = listed(plan, page, 0, plan.ready());
             ExecutableTasks {
                 executable_tasks: part.items,
-                count: plan.ready_count(),
+                count: plan.ready().len(),
                 left: part.left,
             }
         })
@@ -112,12 +109,8 @@ impl PlanManager {
     ///
     /// # Errors
     /// `PLAN_NOT_ACTIVE`: there is no plan.
-    pub async fn get_dependency_graph(
-        &self,
-        format: GraphFormat,
-        page: Page,
-    ) -> Result<DependencyGraph> {
-        let draw = move |plan: &Plan| whole_plan_views::dependency_graph(plan, format, page);
+    pub async fn get_dependency_graph(&self, given: GetDependencyGraph) -> Result<DependencyGraph> {
+        let draw = move |plan: &Plan| whole_plan_views::dependency_graph(plan, &given);
         self.read_plan(draw).await
     }
 
@@ -174,7 +167,6 @@ fn listed<'a>(
     page.shown_alongside(other, tasks.len(), tasks, show)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "no plan has that many tasks")]
 fn share(part: usize, of: usize) -> f64 {
     part as f64 / of.max(1) as f64
 }

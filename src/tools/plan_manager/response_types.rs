@@ -1,4 +1,4 @@
-//! The results of PlanManager's functions, in the fields and words of its document.
+//! The arguments and the results of PlanManager's functions, in the fields and words of its document.
 
 use super::*;
 
@@ -109,6 +109,77 @@ pub struct Updates {
     pub name: Option<String>,
     pub dependencies: Option<Vec<i64>>,
     pub reasoning: Option<String>,
+}
+
+// The arguments of functions: a doc comment would be a part of a tool's schema.
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct CreatePlan {
+    pub goal: String,
+    pub tasks: Vec<PlannedTask>,
+    /// Only check.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct CompleteTask {
+    pub task_id: i64,
+    pub result: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct FailTask {
+    pub task_id: i64,
+    pub error_message: String,
+    #[serde(default = "yes")]
+    pub should_retry: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct AddTask {
+    pub name: String,
+    pub dependencies: Vec<i64>,
+    pub reasoning: String,
+    pub after_task_id: Option<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct UpdateTask {
+    pub task_id: i64,
+    pub updates: Updates,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct SkipTask {
+    pub task_id: i64,
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct GetTaskList {
+    pub status_filter: Option<ManagerTaskStatus>,
+    #[serde(flatten)]
+    pub page: Page,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct GetTaskById {
+    pub task_id: i64,
+    #[serde(flatten)]
+    pub page: Page,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct GetDependencyGraph {
+    #[serde(default)]
+    pub format: GraphFormat,
+    #[serde(flatten)]
+    pub page: Page,
 }
 
 /// What `createPlan` returns.

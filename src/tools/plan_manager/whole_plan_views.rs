@@ -61,7 +61,8 @@ pub struct ParallelTasks {
 }
 
 /// Draws the tasks of a page, or those around the work if the caller names no page; fewer if they need too much room.
-pub(super) fn dependency_graph(plan: &Plan, format: GraphFormat, page: Page) -> DependencyGraph {
+pub(super) fn dependency_graph(plan: &Plan, given: &GetDependencyGraph) -> DependencyGraph {
+    let (format, page) = (given.format, given.page);
     let limit = page.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
     let tasks = || plan.tasks().skip(page.offset.unwrap_or(0));
     let mut tasks: Vec<&Task> = match page == Page::default() {

@@ -231,17 +231,12 @@ impl StepInfo {
     }
 }
 
-/// A plan's structure, or a workflow of a team file, as it was given.
-#[derive(Deserialize, JsonSchema)]
-#[schemars(description = "")]
-#[serde(transparent)]
-pub(super) struct StructureData(#[schemars(with = "Structure")] pub Value);
-
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct CreatePlanArguments {
     /// Made if left out.
     pub plan_id: Option<String>,
-    pub structure_data: StructureData,
+    #[schemars(with = "Structure")]
+    pub structure_data: Value,
     /// Values for the parameters of a workflow.
     pub parameters: Option<Map<String, Value>>,
     /// Only check.

@@ -1,10 +1,10 @@
-//! The input and output of the task tools, under the names that agents know.
+//! The arguments of the task tools, under the names that agents know.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::plan::{TaskState, is_default};
+use crate::plan::TaskState;
 use crate::tools::ArgumentError;
 use crate::tools::paging::Page;
 
@@ -42,12 +42,6 @@ impl Id {
     pub(super) fn number(&self) -> Option<u32> {
         let text = self.0.trim();
         text.strip_prefix('#').unwrap_or(text).parse().ok()
-    }
-}
-
-impl From<&str> for Id {
-    fn from(id: &str) -> Self {
-        Self(id.to_owned())
     }
 }
 
@@ -156,74 +150,4 @@ pub(super) struct TaskUpdateArguments {
     pub metadata: Option<Map<String, Value>>,
     /// What came of it, with a status.
     pub result: Option<String>,
-}
-
-/// A task that was created.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct TaskCreated {
-    pub id: String,
-    pub subject: String,
-}
-
-/// A task in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ListedTask {
-    pub id: String,
-    pub subject: String,
-    pub status: TaskWord,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub owner: Option<String>,
-    /// The tasks for which it still waits, the first few.
-    pub blocked_by: Vec<String>,
-    /// The number of further ones.
-    #[serde(skip_serializing_if = "is_default")]
-    pub blocked_by_left: usize,
-}
-
-/// A task in full.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct TaskDetail {
-    pub id: String,
-    pub subject: String,
-    pub description: String,
-    pub status: TaskWord,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub active_form: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub owner: Option<String>,
-    /// A page of the tasks that wait for it, and of those for which it waits, with the number of those after the page.
-    pub blocks: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub blocks_left: usize,
-    pub blocked_by: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub blocked_by_left: usize,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub metadata: Map<String, Value>,
-    /// What came of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub result: Option<String>,
-}
-
-/// What an update changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct TaskUpdated {
-    pub task_id: String,
-    /// The fields that differ now.
-    pub updated_fields: Vec<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status_change: Option<StatusChange>,
-    /// The status is a report to the daemon that carries the plan out: it takes effect after the check and the verdict.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub reported: bool,
-}
-
-/// From which state to which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct StatusChange {
-    pub from: TaskWord,
-    pub to: TaskWord,
 }

@@ -9,7 +9,7 @@ use crate::tools::status_changes;
 type Result<T> = std::result::Result<T, Refusal>;
 
 /// Adds tasks at the end of the list.
-pub(super) fn add_all(draft: &mut Draft<'_>, tasks: &[TaskCreate]) -> Result<Vec<TaskCreated>> {
+pub(super) fn add_all(draft: &mut Draft<'_>, tasks: &[TaskCreate]) -> Result<Vec<Value>> {
     if tasks.is_empty() {
         return Err(Refusal::NoTasks);
     }
@@ -33,8 +33,7 @@ pub(super) fn add_all(draft: &mut Draft<'_>, tasks: &[TaskCreate]) -> Result<Vec
         added => added?,
     };
     let made = numbers.iter().zip(tasks).map(|(number, task)| {
-        let (id, subject) = (number.to_string(), one_line(&task.subject, SUBJECT));
-        TaskCreated { id, subject }
+        json!({ "id": number.to_string(), "subject": one_line(&task.subject, SUBJECT) })
     });
     Ok(made.collect())
 }
@@ -82,7 +81,7 @@ fn labels(metadata: Option<&Map<String, Value>>, active_form: Option<&str>) -> M
 const DELETED: &str = "deleted";
 
 /// Carries out an update: all of it or nothing.
-pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdateArguments) -> Result<TaskUpdated> {
+pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdateArguments) -> Result<Value> {
     let task = find(draft.plan(), &update.task_id)?.clone();
     let id = task.number;
     let (from, to) = (task.status, update.status.map(|word| word.0));
@@ -119,16 +118,16 @@ pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdateArguments) -> Resu
         reported = now != to;
         if now != from {
             fields.push("status");
-            let (from, to) = (TaskWord(from), TaskWord(now));
-            status_change = Some(StatusChange { from, to });
+            status_change = Some(json!({ "from": TaskWord(from), "to": TaskWord(now) }));
         }
     }
-    Ok(TaskUpdated {
-        task_id: id.to_string(),
-        updated_fields: fields,
-        status_change,
-        reported,
-    })
+    Ok(stated(json!({
+        "taskId": id.to_string(),
+        "updatedFields": fields,
+        "statusChange": status_change,
+        // The daemon that carries the plan out checks and judges it first.
+        "reported": reported.then_some(true),
+    })))
 }
 
 /// Changes the texts of the task; returns the names of the fields that differ now.

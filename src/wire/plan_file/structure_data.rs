@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{PlanDraft, TaskDraft, finish};
 use crate::plan::{Criteria, EmptyStep, Origin, PlanSpec, TaskOrder, TaskSpec, lock_problem};
 use crate::wire::field_meant;
+use crate::wire::problem::checked;
 use crate::wire::yaml_tree::YamlFields;
 use crate::wire::{
     Checked, Problem, Problems, YamlNode, criterion_text, has_word, one_line, quote, yaml_tree,
@@ -121,10 +122,7 @@ pub fn drop_unknown(structure: &mut Value) -> Checked<Vec<String>> {
     let more = fields.ignored.len().saturating_sub(NAMED);
     fields.ignored.truncate(NAMED);
     (fields.ignored).extend((more > 0).then(|| format!("and {more} more")));
-    match fields.slips {
-        none if none.is_empty() => Ok(fields.ignored),
-        slips => Err(slips),
-    }
+    checked(fields.ignored, fields.slips)
 }
 
 fn list<'a>(value: &'a mut Value, name: &str) -> impl Iterator<Item = (usize, &'a mut Value)> {

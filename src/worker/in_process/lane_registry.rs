@@ -33,14 +33,14 @@ struct LaneWork {
 
 /// A wait for another role.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct RoleWait {
+pub(super) struct RoleWait {
     on: RoleId,
     /// Once it is sent; before that only a place is kept for it.
     request: Option<RequestId>,
 }
 
 impl RoleWait {
-    fn sent(request: RequestId, on: RoleId) -> Self {
+    pub fn sent(request: RequestId, on: RoleId) -> Self {
         let request = Some(request);
         Self { on, request }
     }
@@ -139,17 +139,10 @@ impl LaneRegistry {
     }
 
     /// Notes that a lane waits for another role, and whether that goes on only after something else.
-    pub(super) fn waits(
-        &self,
-        lane: &Lane,
-        work: &RequestId,
-        request: &RequestId,
-        on: &RoleId,
-        rests: bool,
-    ) {
+    pub(super) fn waits(&self, lane: &Lane, work: &RequestId, on: RoleWait, rests: bool) {
         let now = LaneWork {
             work: Some(work.clone()),
-            wait: Some(RoleWait::sent(request.clone(), on.clone())),
+            wait: Some(on),
             rests,
         };
         self.state.lock().turn(lane, |at| *at = now);

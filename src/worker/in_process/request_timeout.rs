@@ -80,16 +80,10 @@ impl RequestTimeout {
     }
 }
 
-/// Returns what is left of a time after a restart, of which an earlier process saw some pass: that asked at one moment, and lived
-/// last at the other. What it was not there for does not count, nor for how long the request rested.
-pub(super) fn left_of(
-    timeout: Duration,
-    asked: Time,
-    lived: Option<Time>,
-    rested: Duration,
-) -> Duration {
-    let used = lived.map_or(Duration::ZERO, |lived| lived.since(asked));
-    let used = used.saturating_sub(rested);
+/// Returns what is left of a time after a restart, of which an earlier process saw some pass after it had asked: what it was not
+/// there for does not count, nor for how long the request rested.
+pub(super) fn left_of(timeout: Duration, seen: Duration, rested: Duration) -> Duration {
+    let used = seen.saturating_sub(rested);
     timeout.saturating_sub(used).max(GRACE.min(timeout))
 }
 
@@ -124,15 +118,13 @@ mod tests {
     #[test]
     fn restart_keeps_remaining_request_timeout() {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
-        let at = |minute| Time::default().plus(minutes(minute));
-        let left = |timeout, asked, lived| left_of(timeout, at(asked), lived, Duration::ZERO);
-        assert_eq!(left(minutes(10), 5, Some(at(9))), minutes(6));
-        assert_eq!(left(minutes(10), 5, None), minutes(10));
-        assert_eq!(left(minutes(10), 5, Some(at(4))), minutes(10));
-        assert_eq!(left(minutes(10), 5, Some(at(50))), GRACE);
+        let left = |timeout, seen| left_of(timeout, minutes(seen), Duration::ZERO);
+        assert_eq!(left(minutes(10), 4), minutes(6));
+        assert_eq!(left(minutes(10), 0), minutes(10));
+        assert_eq!(left(minutes(10), 45), GRACE);
         let short = Duration::from_millis(50);
-        assert_eq!(left(short, 5, Some(at(50))), short);
-        let asked_a_person = left_of(minutes(10), at(5), Some(at(50)), minutes(43));
+        assert_eq!(left(short, 45), short);
+        let asked_a_person = left_of(minutes(10), minutes(45), minutes(43));
         assert_eq!(asked_a_person, minutes(8));
     }
 

@@ -8,6 +8,7 @@ use backon::{ExponentialBuilder, Retryable};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::lane_registry::RoleWait;
 use super::request_timeout::{RequestTimeout, hold, left_of};
 use super::role_link::{RoleLink, message_of};
 use super::{InProcessRole, Lane, RequestWait, SharedContext};
@@ -276,7 +277,8 @@ impl RoleWork<'_> {
         let mut moved = shared.host.store.moved();
         let mut changes = shared.registry.changes();
         let (registry, lane) = (&shared.registry, &self.doer.lane);
-        let note = |rests: bool| registry.waits(lane, work, request, &on, rests);
+        let wait = RoleWait::sent(request.clone(), on.clone());
+        let note = |rests: bool| registry.waits(lane, work, wait.clone(), rests);
         note(false);
         let mut rests = false;
         let next = loop {
@@ -325,12 +327,13 @@ impl RoleWork<'_> {
         }
         let shared = &self.doer.shared;
         let lived = command.and_then(|command| shared.lived(command));
+        let seen = lived.map_or(Duration::ZERO, |lived| lived.since(asked));
         let rested = rested(&shared.host.store, on, &request, shared.host.clock.now()).await;
         let rested = rested.unwrap_or_else(|error| {
             tracing::warn!(role = %self.doer.lane.role, %error, "how long a request rested");
             Duration::ZERO
         });
-        RequestTimeout::new(request, left_of(whole, asked, lived, rested))
+        RequestTimeout::new(request, left_of(whole, seen, rested))
     }
 
     /// Returns who is to answer a request.

@@ -207,8 +207,7 @@ impl Framework for RoleLink {
                 let way = back.chain([to.clone()]).collect();
                 return Err(RequestRefused::Circular { way });
             }
-            let most = self.host().config.role.max_depth;
-            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            let most = usize::try_from(self.host().config.role.max_depth).unwrap_or(usize::MAX);
             let depth = chain.roles.len();
             if depth > most {
                 return Err(RequestRefused::TooDeep { depth, most });

@@ -16,12 +16,12 @@ fn check_index(plan: &Plan) -> Result<(), TestCaseError> {
     prop_assert_eq!(plan.counts().total(), scan.len());
     for (index, task) in scan.iter().enumerate() {
         prop_assert_eq!(plan.index_of(task), index);
-        prop_assert_eq!(plan.nth(index), Some(*task));
+        prop_assert_eq!(plan.tasks().nth(index), Some(*task));
         let (before, after) = plan.tasks_around(task);
         prop_assert!(before.eq(scan[..index].iter().rev().copied()));
         prop_assert!(after.eq(scan[index + 1..].iter().copied()));
     }
-    prop_assert_eq!(plan.nth(scan.len()), None);
+    prop_assert_eq!(plan.tasks().nth(scan.len()), None);
 
     for order in [
         TaskOrder::Free,
@@ -47,7 +47,7 @@ fn check_index(plan: &Plan) -> Result<(), TestCaseError> {
         let blocked = scanned(&|task| pending(task) && !may_start(task));
         let is_ready = |task: &&Task| plan.is_ready(task) == ready.contains(&task.number);
         prop_assert!(scan.iter().all(is_ready));
-        prop_assert_eq!(plan.ready_count(), ready.len());
+        prop_assert_eq!(plan.ready().len(), ready.len());
         lanes::check_walk(&plan)?;
         let numbers = |tasks: Tasks<'_>| tasks.map(|task| task.number).collect::<Vec<_>>();
         prop_assert_eq!(numbers(plan.ready()), ready);

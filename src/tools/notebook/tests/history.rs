@@ -361,7 +361,7 @@ async fn stale_write_does_not_overwrite_plan() {
     let seen = archive.find(&plan.id).await.unwrap();
     notebook.recover_historical_plan(&plan.id).await.unwrap();
     finish(&notebook, 1).await;
-    let kept = archive.archive_plan("test", plan, seen).await;
+    let kept = Box::pin(archive.archive_plan("test", plan, seen)).await;
     fails(kept, Conflict, "Another caller has changed");
     assert_eq!(states(&notebook).await, "d");
 }

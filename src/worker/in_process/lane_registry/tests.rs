@@ -19,6 +19,10 @@ fn id(name: &str) -> RequestId {
     CommandId::new(name)
 }
 
+fn wait(request: &str, on: &str) -> RoleWait {
+    RoleWait::sent(id(request), role(on))
+}
+
 fn registry(roles: &[(&str, usize)]) -> LaneRegistry {
     LaneRegistry::new(roles.iter().map(|(name, lanes)| (role(name), *lanes)))
 }
@@ -37,7 +41,7 @@ fn full_queue_rejects_requests() {
     // The place of one becomes its request; another one ends without having asked.
     registry.sends(&lane("b", 0), &id("r"), &role("a"));
     assert!(registry.keep_place(&lane("b", 16), &role("a")).is_err());
-    registry.waits(&lane("b", 0), &id("w"), &id("r"), &role("a"), false);
+    registry.waits(&lane("b", 0), &id("w"), wait("r", "a"), false);
     assert!(registry.keep_place(&lane("b", 16), &role("a")).is_err());
     assert_eq!(
         registry.unanswered(&role("a")),
@@ -55,8 +59,8 @@ fn full_queue_rejects_requests() {
 fn rejects_circular_request() {
     let registry = registry(&[("a", 1), ("b", 1), ("c", 1), ("d", 2)]);
     // c is at what a asked and waits for b; b has its own work.
-    registry.waits(&lane("a", 0), &id("wa"), &id("ra"), &role("c"), false);
-    registry.waits(&lane("c", 0), &id("ra"), &id("rc"), &role("b"), false);
+    registry.waits(&lane("a", 0), &id("wa"), wait("ra", "c"), false);
+    registry.waits(&lane("c", 0), &id("ra"), wait("rc", "b"), false);
     registry.works(&lane("b", 0), &id("wb"));
     let refused = |on: &str| {
         let refused = registry.keep_place(&lane("b", 0), &role(on));
@@ -81,11 +85,11 @@ fn rejects_circular_request() {
 #[test]
 fn free_lane_breaks_request_cycle() {
     let registry = registry(&[("a", 1), ("b", 2)]);
-    registry.waits(&lane("a", 0), &id("wa"), &id("ra"), &role("b"), false);
+    registry.waits(&lane("a", 0), &id("wa"), wait("ra", "b"), false);
     registry.works(&lane("b", 0), &id("wb"));
     // The second lane of b can do what a asked.
     registry.keep_place(&lane("b", 0), &role("a")).unwrap();
-    registry.waits(&lane("b", 0), &id("wb"), &id("rb"), &role("a"), false);
+    registry.waits(&lane("b", 0), &id("wb"), wait("rb", "a"), false);
     registry.works(&lane("b", 1), &id("ra"));
     assert!(registry.keep_place(&lane("b", 1), &role("a")).is_err());
     // It can end by itself, and does.
@@ -147,7 +151,7 @@ fn restored_request_counts_for_cycles() {
     registry.works(&lane("c", 0), &id("another"));
     assert!(!refused("a", "c"), "the other one comes to an end");
     registry.works(&lane("c", 1), &id("wc"));
-    registry.waits(&lane("c", 0), &id("another"), &id("r"), &role("a"), false);
+    registry.waits(&lane("c", 0), &id("another"), wait("r", "a"), false);
     assert!(refused("a", "c"));
 }
 
@@ -155,13 +159,18 @@ fn restored_request_counts_for_cycles() {
 fn wait_for_person_passes_through_requests() {
     let registry = registry(&[("a", 1), ("b", 1)]);
     // a has asked b, which has asked somebody behind files, who has a question.
-    registry.waits(&lane("a", 0), &id("wa"), &id("ra"), &role("b"), false);
+    registry.waits(&lane("a", 0), &id("wa"), wait("ra", "b"), false);
     registry.works(&lane("b", 0), &id("ra"));
     let hold = || registry.hold(&role("b"), &id("ra"));
     assert_eq!(hold(), TAKEN);
     let waits = |rests| {
         let coder = role("coder");
-        registry.waits(&lane("b", 0), &id("ra"), &id("rb"), &coder, rests);
+        registry.waits(
+            &lane("b", 0),
+            &id("ra"),
+            RoleWait::sent(id("rb"), coder),
+            rests,
+        );
     };
     waits(true);
     assert_eq!(hold(), RequestWait::Rests);
