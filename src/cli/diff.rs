@@ -51,7 +51,10 @@ async fn of_task(plan: &PlanId, id: TaskId, args: &DiffArgs, app: &App) -> Resul
         for attempt in attempts {
             app.say(&printable(attempt))?;
         }
-        complain!("{ONLY_NAMES}");
+        match head.line {
+            None => complain!("{ONLY_NAMES}"),
+            Some(_) => complain!("only the names of its files are kept of that attempt"),
+        }
         return Ok(());
     }
     let detail = match args.stat {

@@ -133,6 +133,26 @@ impl App {
         Ok(heads.collect())
     }
 
+    /// Names the newest plan but a new one that is not over, and that nobody carries out: its daemon may have ended unseen. This
+    /// process, which has the folder, carries out none yet.
+    ///
+    /// # Errors
+    /// The plans cannot be read.
+    pub async fn warn_of_stopped_plan(&self, new: &PlanId) -> Result {
+        let left = self.unfinished_plans().await?;
+        let mut stopped = left.iter().filter(|head| {
+            StateWord::of_plan(head, self.is_carried_out(&head.id)) == StateWord::Stopped
+        });
+        let stopped = stopped.find(|head| head.id != *new && head.queued_for().is_none());
+        if let Some(PlanHead { id, name, .. }) = stopped {
+            let (name, program) = (one_line(name, NAME), &self.program);
+            complain!(
+                "! plan {id} · {name} is stopped and not over: `{program} resume {id}` goes on"
+            );
+        }
+        Ok(())
+    }
+
     fn which_of(&self, plans: &[&PlanHead]) -> Failure {
         Failure::usage(anyhow!("which plan is meant?"))
             .hint(candidates(plans, |head| self.carries_out(head)))

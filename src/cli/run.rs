@@ -79,6 +79,7 @@ pub async fn run(args: RunArgs, start: &CommandStart, mut ended: Ended) -> Resul
     match lock {
         Some(lock) => {
             app.refuse_beside_left_agent(&head).await?;
+            app.warn_of_stopped_plan(&head.id).await?;
             Box::pin(work.in_sight(lock, &head, ended)).await
         }
         None if args.queue.queue || how.detach => say_queued(&work, &head),

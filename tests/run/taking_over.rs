@@ -301,7 +301,10 @@ fn merge_takes_results_over_beside_changes_of_the_person() {
     scene.env.write("project/mine.txt", "mine\n");
     scene.env.write("project/staged.txt", "mine\n");
     scene.project.git("add staged.txt");
+    let mission = || scene.read("volumes/MISSION.md");
+    has(mission(), " takes it over");
     let ran = scene.exits(0, "merge");
+    lacks(mission(), " takes it over");
     ran.has_stdout([" are in `main`", "2 files changed"]);
     ran.has_stderr("plan-agent prune");
     let status = scene.project.git("status --porcelain");
@@ -330,6 +333,7 @@ fn merge_without_a_name_takes_the_plan_that_has_ended() {
     let [ended] = ended.collect::<Vec<_>>().try_into().unwrap();
     let id = ended["id"].as_str().unwrap();
     has(&ran.stdout, id);
+    ran.has_stderr("is stopped and not over: `plan-agent resume ");
     let merged = format!("the results of plan {id} are in `main`");
     scene.exits(0, "merge").has_stdout(merged);
     // Of those that are left, the one that is meant is named.
