@@ -12,6 +12,7 @@ use super::{
     Checked, Problem, Problems, front_matter, has_word, known_word, markdown, one_line, parse_time,
     printable, quote, safe_name, time_text,
 };
+use crate::plan::test_commands::patterns;
 use crate::plan::{CommandId, Report, ReportStatus, SessionId, Time};
 
 pub use crate::plan::Collaboration;
@@ -21,6 +22,11 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 
 /// The most characters of a file's name.
 const LONGEST_NAME: usize = 255;
+
+patterns! {
+    /// What stands behind `task-` in the id of a command.
+    ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}";
+}
 
 /// The shortest report that is accepted.
 pub const EXAMPLE: &str = "---\nstatus: SUCCESS\n---\n\n## Core results\n\nWhat was done.\n";
@@ -103,11 +109,7 @@ pub fn id_in_name(file_name: &str) -> Option<&str> {
 
 /// Says that a file has not the name of a report, and which name it should have, if that can be seen.
 pub fn not_a_report(file_name: &str) -> String {
-    let mut places = file_name.char_indices();
-    let id = places.find_map(|(at, _)| {
-        let id = file_name.get(at..at + uuid::fmt::Hyphenated::LENGTH)?;
-        uuid::Uuid::try_parse(id).ok().map(|_| with_task(id))
-    });
+    let id = ID.find(file_name).map(|id| with_task(id.as_str()));
     let id = id.as_deref().unwrap_or("<command id>");
     format!("its name is not `report-{id}.md`")
 }
