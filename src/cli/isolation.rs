@@ -261,13 +261,7 @@ impl App {
 
     /// Returns where the results of a plan are, and what to type next to get them.
     pub fn place_of_work(&self, head: &PlanHead) -> String {
-        let folder = Path::new(&head.workspace);
-        // Beside other plans it has a place of its own.
-        let aside = self.volumes.mission_aside(&head.id);
-        let mission_folder = match aside.join("MISSION.md").exists() {
-            true => aside,
-            false => self.config.mission_folder(folder),
-        };
+        let (folder, mission_folder) = (Path::new(&head.workspace), self.mission_folder(head));
         let mission = shown_from_here(&mission_folder.join("MISSION.md"));
         let place = view::place_of_results(head, &shown_from_here(folder), &self.program);
         if head.line.is_none() && folder == mission_folder {
@@ -275,6 +269,15 @@ impl App {
         }
         let what = if head.results.is_some() { "them" } else { "it" };
         format!("{place}. `{mission}` tells about {what}.")
+    }
+
+    /// Returns the folder with the MISSION.md of a plan: beside other plans it has a place of its own.
+    pub fn mission_folder(&self, head: &PlanHead) -> PathBuf {
+        let aside = self.volumes.mission_aside(&head.id);
+        match aside.join("MISSION.md").exists() {
+            true => aside,
+            false => self.config.mission_folder(Path::new(&head.workspace)),
+        }
     }
 
     /// Returns what a person types to take the results of a plan over.

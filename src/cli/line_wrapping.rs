@@ -17,8 +17,9 @@ const WIDEST_HANG: usize = 34;
 /// A command in backticks is kept on one line up to that length, so that it can be taken from there.
 const LONGEST_COMMAND: usize = 60;
 
-/// Marks that begin no line.
+/// Marks that begin no line, and those that end none.
 const CLOSING: &str = "，。、；：？！）」』》”’…,.;:?!)";
+const OPENING: &str = "（「『《“‘";
 
 /// Returns how many columns a stream has; `None` if it is no terminal, or too narrow to wrap for.
 pub fn columns(stream: &impl AsFd) -> Option<usize> {
@@ -58,7 +59,8 @@ fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
         inside ^= word.matches('`').count() % 2 == 1;
         if !inside {
             let mut word = &line[start..end];
-            while let Some(at) = after_wide(word).filter(|_| !word.contains('`')) {
+            let command = word.contains('`');
+            while let Some(at) = after_wide(word).filter(|_| !command) {
                 words.push(Word::from(&word[..at]));
                 word = &word[at..];
             }
@@ -70,14 +72,17 @@ fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
     Box::new(words.into_iter())
 }
 
-/// Returns where a word may be broken first: after a character as wide as two others, but before no mark that closes something.
+/// Returns where a word may be broken first: after a character as wide as two others, but before no mark that closes something or
+/// belongs to it, and after none that opens something.
 fn after_wide(word: &str) -> Option<usize> {
     let mut chars = word.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
         let (_, next) = *chars.peek()?;
-        let wide = c.len_utf8() > 2 && display_width(&word[at..at + c.len_utf8()]) == 2;
-        if wide && !next.is_whitespace() && !CLOSING.contains(next) {
-            return Some(at + c.len_utf8());
+        let end = at + c.len_utf8();
+        let width = |from: usize, c: char| display_width(&word[from..from + c.len_utf8()]);
+        let stays = next.is_whitespace() || CLOSING.contains(next) || width(end, next) == 0;
+        if width(at, c) == 2 && !OPENING.contains(c) && !stays {
+            return Some(end);
         }
     }
     None

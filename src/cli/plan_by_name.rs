@@ -143,7 +143,7 @@ impl App {
         let mut stopped = left.iter().filter(|head| {
             StateWord::of_plan(head, self.is_carried_out(&head.id)) == StateWord::Stopped
         });
-        let stopped = stopped.find(|head| head.id != *new && head.queued_for().is_none());
+        let stopped = stopped.find(|head| head.id != *new && head.queue.is_none());
         if let Some(PlanHead { id, name, .. }) = stopped {
             let (name, program) = (one_line(name, NAME), &self.program);
             complain!(

@@ -9,7 +9,6 @@ use super::adopted_plans::fetched;
 use super::{
     App, Failure, MergeArgs, OnPlan, PruneArgs, Result, can_ask, complain, confirm, shown_from_here,
 };
-use crate::bounded_read;
 use crate::exec::{
     DISCARDED, DiffDetail, GitError, Project, TakeOver, TaskWorktree, difference, remove_folder,
     worktree_of,
@@ -17,11 +16,8 @@ use crate::exec::{
 use crate::plan::{DAEMON, Draft, IntegrationBranch, Plan, PlanHead, PlanId, ResultsMove, TaskId};
 use crate::store::ListedPlan;
 use crate::view::mission;
-use crate::volumes::write_mission;
+use crate::volumes::{mission_says, write_mission};
 use crate::wire::{joined, one_line, printable, quoted, short_commit};
-
-/// The most bytes that are read of MISSION.md.
-const MISSION: usize = 1024 * 1024;
 
 /// The results of a plan in its project.
 struct Results {
@@ -157,26 +153,26 @@ impl Results {
             Ok(())
         };
         app.change(&self.head.id, "asked for", log).await?;
-        self.rewrite_mission(app).await
+        self.rewrite_mission(app).await;
+        Ok(())
     }
 
     /// Writes MISSION.md anew where it says how the results of this plan are taken over; a daemon writes it by itself.
-    async fn rewrite_mission(&self, app: &App) -> Result {
-        let plan = &self.head.id;
-        let folder = app.config.mission_folder(Path::new(&self.head.workspace));
-        let known = bounded_read::read_file(&folder.join("MISSION.md"), MISSION);
-        let says = known.is_ok_and(|text| text.contains(&format!("merge {plan}`")));
+    async fn rewrite_mission(&self, app: &App) {
+        let (plan, folder) = (&self.head.id, app.mission_folder(&self.head));
+        let says = mission_says(&folder, &format!("merge {plan}`"));
         if !says || app.carries_out(&self.head) {
-            return Ok(());
+            return;
         }
         let (now, program) = (app.clock.now(), app.program.to_string());
         let text = app.read(plan, move |plan, _| {
             mission::render(plan, false, now, &program)
         });
-        if let Err(error) = write_mission(&folder, &text.await?) {
-            complain!("! MISSION.md is not up to date: {:#}", anyhow!(error));
+        let written = async { Ok(write_mission(&folder, &text.await?)?) };
+        if let Err(failure) = written.await {
+            let failure: Failure = failure;
+            failure.complain("MISSION.md is not up to date");
         }
-        Ok(())
     }
 
     /// Returns all branches of the plan, those of tasks with their worktrees first.

@@ -215,11 +215,6 @@ fn own_files<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> Option<BTreeSet
 }
 
 impl Subject {
-    /// Returns the state that the plan began with.
-    fn since(&self) -> Option<&str> {
-        self.began.as_deref().or(self.tree.as_deref())
-    }
-
     async fn outcomes(&self, tree: &str) -> Result<Vec<CheckBefore>> {
         let mut earlier = self.runs.earlier.lock().await;
         let mut checks: Vec<&CheckConfig> = self.checks().collect();
@@ -290,8 +285,9 @@ impl Subject {
         results.extend(match (compared.as_ref().filter(changed), &merged) {
             (Some(own), _) => self.restored(own, merged.is_some()).await?,
             (None, Some((merge, place))) => {
-                place.age(&merge.commit, self.since()).await?;
-                self.all_in(place).await?
+                let mut results = self.all_in(place).await?;
+                self.anew(place, &merge.commit, results.iter_mut()).await?;
+                results
             }
             (None, None) => self.all(&self.workspace).await?,
         });
@@ -299,7 +295,7 @@ impl Subject {
             return Ok(());
         }
         let before = self.runs.await_before(command, self.task.number).await?;
-        for result in results.iter_mut().filter(|result| result.doubt.is_empty()) {
+        for result in results.iter_mut() {
             let was = before.iter().find(|before| before.name == result.name);
             weigh(&self.task, result, was.and_then(|was| was.tests));
         }
@@ -381,11 +377,11 @@ impl Subject {
     async fn restored(&self, own: &Compared, merged: bool) -> Result<Vec<CheckResult>> {
         let (place, files) = (&own.place, &own.changes.restored);
         let tree = place.with_files(&own.delivered, files).await?;
-        place.lay_out(&tree, self.since()).await?;
+        place.lay_out(&tree).await?;
         // Where it fails, the checks say so.
         self.prepare(place).await?;
         let mut results = self.all_in(place).await?;
-        place.lay_out(&own.delivered, self.since()).await?;
+        place.lay_out(&own.delivered).await?;
         self.prepare(place).await?;
         for result in &mut results {
             let Some(check) = self.runs.settings.config.checks.get(&result.name) else {
@@ -398,6 +394,7 @@ impl Subject {
             }
             let files = named(files);
             match (result.passed, delivered.passed) {
+                (true, true) if result.doubt.is_empty() => result.doubt = delivered.doubt,
                 (true, true) => {}
                 (true, false) => {
                     let finding = format!("fails with {files} as the agent left it");
@@ -419,6 +416,7 @@ impl Subject {
                 }
             }
         }
+        self.anew(place, &own.delivered, results.iter_mut()).await?;
         Ok(results)
     }
 
@@ -465,7 +463,7 @@ impl Subject {
                     trees.check_folder(&self.runs.aside(BEFORE))?
                 }
             };
-            place.lay_out(tree, self.since()).await?;
+            place.lay_out(tree).await?;
             anyhow::Ok((self.prepare(&place).await?, place))
         };
         match place.await {
@@ -615,9 +613,11 @@ fn weigh(task: &Task, result: &mut CheckResult, before: Option<u32>) {
         ),
         _ => return,
     };
-    result.passed = !lost;
-    result.finding.clone_from(&why);
-    result.doubt = why;
+    if lost || result.doubt.is_empty() {
+        result.passed = !lost;
+        result.finding.clone_from(&why);
+        result.doubt = why;
+    }
 }
 
 /// Returns whether a criterion that a check proves is about tests, by its words.

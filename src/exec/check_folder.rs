@@ -2,13 +2,8 @@
 //! as they were, and the state before with the tests that a result adds.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
-
-use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
-use rustix::io::Errno;
 
 use super::tree_changes::tree_changes;
 use super::worktree::literal;
@@ -24,20 +19,11 @@ use crate::wire::{joined, one_line};
 /// File names that are looked for at once.
 const NAMES: usize = 500;
 
+/// Makefiles, as git finds them.
+const MAKEFILES: &str = ":(icase)*makefile*";
+
 /// The mode of a file that may be executed.
 const EXECUTABLE: &str = "100755";
-
-/// The first second of 2000, in UTC.
-const LONG_AGO: Timestamps = {
-    let time = Timespec {
-        tv_sec: 946_684_800,
-        tv_nsec: 0,
-    };
-    Timestamps {
-        last_access: time,
-        last_modification: time,
-    }
-};
 
 /// Characters of what the person's command said last.
 const SAID: usize = 120;
@@ -158,12 +144,11 @@ impl CheckFolder {
         Ok(Some(result))
     }
 
-    /// Writes the files of a tree, and removes all others. The person's command has to make the folder ready again. `since` is as
-    /// in [`Self::age`].
+    /// Writes the files of a tree, and removes all others. The person's command has to make the folder ready again.
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub async fn lay_out(&self, tree: &str, since: Option<&str>) -> Result<()> {
+    pub async fn lay_out(&self, tree: &str) -> Result<()> {
         // Git writes no file again that is the same in both trees, even where attributes have it look otherwise.
         let attributes = [tree, "--", ":(glob)**/.gitattributes"];
         let changed = "diff-index --cached --name-only";
@@ -172,35 +157,23 @@ impl CheckFolder {
             self.clean().await?;
         }
         self.git.bytes("read-tree --reset -u", &[tree]).await?;
-        self.clean().await?;
-        self.age(tree, since).await
+        self.clean().await
     }
 
-    /// Makes the files of a tree older than all others that are new since a state and no sources: `make` and its like take what is
-    /// newer than the sources for what they would make of these.
+    /// Returns whether a tree that is laid out has a Makefile, and new files since a state that are no sources: `make` would take
+    /// them for up to date if they are what it makes of the sources, as git writes both at the same time.
     ///
     /// # Errors
-    /// As [`Git::bytes`], or the file system does not take the time.
-    pub async fn age(&self, tree: &str, since: Option<&str>) -> Result<()> {
-        // Cargo takes a file that is older than what it was built into for built already.
-        let Some(since) = since.filter(|_| !self.is_of_cargo()) else {
-            return Ok(());
-        };
+    /// As [`Git::bytes`].
+    pub async fn may_have_products(&self, since: &str, tree: &str) -> Result<bool> {
         let changes = tree_changes(&self.git, [since, tree]).await?;
-        let added = changes.iter().filter(|change| change.status == "A");
-        for change in added.filter(|change| !JudgingFiles::is_source(&change.path)) {
-            let path = self.folder().join(OsStr::from_bytes(&change.bytes));
-            match utimensat(CWD, &path, &LONG_AGO, AtFlags::SYMLINK_NOFOLLOW) {
-                // It is not written everywhere: a person keeps some files out of worktrees.
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(error) => return Err(io::Error::from(error).into()),
-            }
-        }
-        Ok(())
-    }
-
-    fn is_of_cargo(&self) -> bool {
-        self.folder().join("Cargo.toml").is_file()
+        let mut added = changes.iter().filter(|change| change.status == "A");
+        Ok(added.any(|change| !JudgingFiles::is_source(&change.path))
+            && !self
+                .git
+                .names("ls-files -z", &["--", MAKEFILES])
+                .await?
+                .is_empty())
     }
 
     /// Removes what is not in the tree, and copies again what the project names for its worktrees.
@@ -211,7 +184,7 @@ impl CheckFolder {
         remove_if_there(&self.prepared)?;
         // What another tree has left, such as what it was built into, could stand in for what this one lacks.
         // Cargo compares each source with what it was built into, and a whole build for each result would take long.
-        let but = match self.is_of_cargo() {
+        let but = match self.folder().join("Cargo.toml").is_file() {
             true => &["-e", "/target/"][..],
             false => &[],
         };
@@ -264,6 +237,7 @@ impl CheckFolder {
         let all_changes = tree_changes(&self.git, trees).await?;
         changes.is_empty = all_changes.is_empty();
         let named = self.named_in_tests(trees[0], &all_changes, &all).await?;
+        let included = self.included(trees[0]).await?;
         let hiding = self.hiding(trees[0], &all_changes, &all).await?;
         let (mut links, mut in_place) = (Vec::new(), Vec::new());
         for change in &all_changes {
@@ -291,6 +265,7 @@ impl CheckFolder {
             let of_tests = is_judge
                 || JudgingFiles::configures_linters(path)
                 || all.is_manifest(path) && self.of_tests(trees, change, &all).await?
+                || included.contains(file_name(path))
                 || !is_new
                     && (JudgingFiles::is_data_of_tests(path) || named.contains(file_name(path)));
             let was = || {
@@ -396,7 +371,7 @@ impl CheckFolder {
         Ok(found)
     }
 
-    /// Returns the names of changed files of data that judging files of the state before name, or its Makefiles include.
+    /// Returns the names of changed files of data that judging files of the state before name.
     async fn named_in_tests(
         &self,
         tree: &str,
@@ -412,16 +387,6 @@ impl CheckFolder {
         // A short name is a word, too.
         let names: Vec<&str> = names.into_iter().filter(|name| name.len() > 3).collect();
         let mut found = BTreeSet::new();
-        if !names.is_empty() {
-            let include = ["-e", "^[[:space:]]*[-s]?include[[:space:]]", tree, "--"];
-            let makefiles = [":(icase)*makefile", ":(icase)*.mk"];
-            let words = [&include[..], &makefiles].concat();
-            let said = self.git.run("grep -h -I -E", &words).await?;
-            let said = String::from_utf8_lossy(&said.out);
-            let included: BTreeSet<&str> = said.split_whitespace().map(file_name).collect();
-            let names = names.iter().filter(|name| included.contains(**name));
-            found.extend(names.map(|name| (*name).to_owned()));
-        }
         for names in names.chunks(NAMES) {
             let mut words: Vec<&str> = names.iter().flat_map(|name| ["-e", name]).collect();
             words.extend([tree, "--", ":(icase)*test*", ":(icase)*spec*"]);
@@ -435,6 +400,24 @@ impl CheckFolder {
             }
         }
         Ok(found)
+    }
+
+    /// Returns the names of the files that Makefiles of a tree include.
+    async fn included(&self, tree: &str) -> Result<BTreeSet<String>> {
+        let words = [
+            "-e",
+            "^[[:space:]]*[-s]?include[[:space:]]",
+            tree,
+            "--",
+            MAKEFILES,
+            ":(icase)*.mk",
+        ];
+        let said = self.git.run("grep -h -I -E", &words).await?;
+        let said = String::from_utf8_lossy(&said.out);
+        Ok(said
+            .split_whitespace()
+            .map(|word| file_name(word).to_owned())
+            .collect())
     }
 
     /// Returns whether a manifest differs otherwise than in its dependencies and the like.

@@ -14,7 +14,7 @@ const MOST: usize = 1024 * 1024;
 
 patterns! {
     /// Manifests that are searched for words around what has changed.
-    SEARCHED = r"(?i)(^|/)(setup\.cfg|tox\.ini|build\.gradle(\.kts)?|go\.mod)$";
+    SEARCHED = r"(?i)(^|/)(setup\.cfg|tox\.ini|(build|settings)\.gradle(\.kts)?|go\.mod|\.?justfile|Rakefile|Taskfile\.ya?ml|CMakeLists\.txt|meson\.build|mix\.exs|[^/]*\.(just|rake|cmake|csproj|sbt))$";
     MAKEFILE = r"(?i)(^|/)(GNU)?makefile$";
     /// The first line of a rule with one target, in which nothing is expanded.
     RULE = r"^([\w-]+):([\w./ -]*)(#[^$\\]*)?$";

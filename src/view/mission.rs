@@ -111,7 +111,9 @@ fn progress(view: &PlanView, state: StateWord, now: Time) -> String {
 /// Says where the accepted work of a plan waits to be taken over, if it does.
 fn results(head: &PlanHead, program: &str) -> Option<String> {
     let line = head.line.as_ref().filter(|line| line.tip != line.base)?;
-    if head.results.is_some() || line.elsewhere.is_some() {
+    // The branch of an ended plan is gone: it was merged by hand, and removed.
+    let gone = head.status.settled() && line.shown.is_none();
+    if head.results.is_some() || line.elsewhere.is_some() || gone {
         return None;
     }
     let (id, branch) = (&head.id, IntegrationBranch::branch(&head.id));

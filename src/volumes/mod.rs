@@ -28,7 +28,7 @@ pub use heartbeat::{Heartbeat, LogPosition, machine};
 pub use scan::{ArrivedReport, MOST_REPORTS, Scan, Scanner, WorkerSign, WorkerSigns};
 pub use watch::{READ_AGAIN, StoreChanges, Watch};
 pub use workspace_inbox::Inbox;
-pub use workspace_mission::{keep_out_of_git, write_mission};
+pub use workspace_mission::{keep_out_of_git, mission_says, write_mission};
 
 use self::atomic_files::{
     Cannot, HARD_LINK, create_once, exists, foreign, move_aside, move_aside_as, move_new, numbered,

@@ -285,7 +285,7 @@ impl Scanner {
         }
         let unchanged = now.duration_since(seen.since);
         if id_in_name(name).is_none() {
-            let least = match metadata.is_dir() || is_misnamed(name) {
+            let least = match is_misnamed(name) {
                 true => MISNAMED,
                 false => STRANGER,
             };

@@ -15,6 +15,8 @@ const TEMP: &str = ".MISSION.md.tmp";
 const AGENT_FOLDER: &str = ".plan-agent/";
 /// The git files that are read here have only a few lines.
 const GIT_CAP: u64 = 1024 * 1024;
+/// The most bytes that are read of MISSION.md.
+const MISSION_CAP: u64 = 1024 * 1024;
 
 /// Writes MISSION.md in one step. Where its folder is the top of a git work tree, its name is added to `.git/info/exclude` first,
 /// once; further down the name may mean a file of the project.
@@ -30,6 +32,14 @@ pub fn write_mission(folder: &Path, text: &str) -> Result<()> {
     }
     let path = folder.join(NAME);
     replace(&folder.join(TEMP), &path, text.as_bytes(), 0o666)
+}
+
+/// Returns whether MISSION.md says some words.
+pub fn mission_says(folder: &Path, words: &str) -> bool {
+    read_capped(&folder.join(NAME), MISSION_CAP).is_ok_and(|text| {
+        let text = String::from_utf8_lossy(&text);
+        text.contains(words)
+    })
 }
 
 /// Excludes the folder for agents' reports from the git history of a project and of all its worktrees.

@@ -9,6 +9,8 @@ use crate::plan::{Criteria, Criterion, FileProperty, Proof, within_workspace};
 patterns! {
     /// A text that ends with a proof: the text of a property may have brackets of its own.
     PROVEN = r"(?s)^(.*)[(（](check|file)\s*[:：](.*)[)）]$";
+    /// A path and its property: the path may have commas of its own.
+    PROPERTY = r"(?s)^(.*?)[,，]\s*(contains|lines)\s*[:：]\s*(.*)$";
     /// What stands in brackets.
     BRACKETS = r"[(（]([^()（）]*)[)）]";
 }
@@ -159,15 +161,15 @@ fn misspelt(inside: &str) -> Option<String> {
 }
 
 fn file(property: &str) -> Result<FileProperty, String> {
-    let (path, property) = property.split_once([',', '，']).unwrap_or((property, ""));
+    let found = PROPERTY.captures(property).map(|found| found.extract());
+    let [path, key, value] = found.map_or([property, "", ""], |(_, parts)| parts);
     let path = path.trim().trim_matches('`');
     let path = within_workspace(path).map_err(|fault| format!("{} {fault}", quote(path)))?;
     let mut file = FileProperty {
         path,
         ..FileProperty::default()
     };
-    let (key, value) = property.split_once([':', '：']).unwrap_or_default();
-    match (key.trim(), value.trim()) {
+    match (key, value.trim()) {
         ("contains", text) if !text.is_empty() => file.contains = Some(text.to_owned()),
         ("lines", count) => match count.parse() {
             Ok(count) if count > 0 => file.lines = Some(count),
@@ -227,6 +229,10 @@ mod tests {
             (
                 "在（file：b.md，contains：甲，（乙））",
                 "在 (file: b.md, contains: 甲，（乙）)",
+            ),
+            (
+                "在 (file: 甲，乙.md, lines: 3)",
+                "在 (file: 甲，乙.md, lines: 3)",
             ),
         ] {
             assert_eq!(write(&read(text).unwrap()), written);

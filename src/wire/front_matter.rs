@@ -422,6 +422,9 @@ fn lower_case_keys(header: &str) -> String {
 
 /// Returns a line of the top level that has the colon or the space of another keyboard, as YAML wants it.
 fn with_plain_colon(line: &str) -> Option<String> {
+    if key_and_value(line).is_some() {
+        return None;
+    }
     let end = line.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
     let (key, rest) = line.split_at(end);
     let plain = rest.strip_prefix(':');

@@ -24,8 +24,8 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 const LONGEST_NAME: usize = 255;
 
 patterns! {
-    /// What stands behind `task-` in the id of a command.
-    ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}";
+    /// What stands behind `task-` in the id of a command, in a name that begins nearly as that of its report.
+    ID = "^(?:report-)?(?:task-)?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})";
 }
 
 /// The shortest report that is accepted.
@@ -109,7 +109,7 @@ pub fn id_in_name(file_name: &str) -> Option<&str> {
 
 /// Says that a file has not the name of a report, and which name it should have, if that can be seen.
 pub fn not_a_report(file_name: &str) -> String {
-    let id = ID.find(file_name).map(|id| with_task(id.as_str()));
+    let id = ID.captures(file_name).map(|found| with_task(&found[1]));
     let id = id.as_deref().unwrap_or("<command id>");
     format!("its name is not `report-{id}.md`")
 }
@@ -122,16 +122,15 @@ pub fn parse(name: &str, bytes: &[u8]) -> Checked<ReportFile> {
     let only = |problem| vec![problem];
     let misnamed = || format!("the name is {}, not `report-<command id>.md`", quote(name));
     let command = command_of(name).ok_or_else(|| only(Problem::new(misnamed())))?;
-    let hinted = |problem: Problem| {
+    let front = front_matter::split(text_of(bytes).map_err(only)?).map_err(|problem| {
         only(match problem.hint {
             Some(_) => problem,
             None => problem.with_hint(STATUS_HINT),
         })
-    };
-    let front = front_matter::split(text_of(bytes).map_err(only)?).map_err(hinted)?;
+    })?;
     let header = match front.parse::<ReportHeader>() {
         Ok(header) => header,
-        Err(problem) => read_by_line(&front, problem).map_err(hinted)?,
+        Err(problem) => read_by_line(&front, problem).map_err(only)?,
     };
     let mut file = header.read(&front, command)?;
     file.report.name = name.to_owned();

@@ -30,7 +30,7 @@ const PY_RED: &str = "print('Ran 1 test in 0.1s')\nraise SystemExit(1)\n";
 const PY_GREEN: &str = "print('Ran 1 test in 0.1s')\n";
 
 /// Rows at odd places are tried in a shared folder.
-const ROWS: [Row; 30] = [
+const ROWS: [Row; 31] = [
     row(
         "a Makefile that goes first",
         &[BUG, TEST, MAKE],
@@ -287,6 +287,20 @@ const ROWS: [Row; 30] = [
         UNIT,
         &[FIX, ("ruff.toml", "line-length = 100\n")],
         Proven,
+    ),
+    row(
+        "a new file that a Makefile may include",
+        &[
+            BUG,
+            TEST,
+            (
+                "Makefile",
+                "PY = python3\n-include .env\ntest:\n\t$(PY) -m unittest discover -s tests\n",
+            ),
+        ],
+        BY_MAKE,
+        &[(".env", "PY = echo Ran 1 test in 0.1s\n")],
+        Believed,
     ),
 ];
 

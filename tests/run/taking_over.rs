@@ -890,6 +890,8 @@ fn results_that_a_person_merged_are_not_discarded() {
     let branch = scene.results();
     scene.project.git(["merge", "--quiet", &branch]);
     scene.refuses(2, "discard", "are taken over already");
+    scene.exits(0, "prune");
+    lacks(scene.read("volumes/MISSION.md"), " takes it over");
 }
 
 /// To go on would begin on top of what was discarded.

@@ -1,7 +1,8 @@
 //! What would prove a result is tried once more, where it may have passed for another reason than the result.
 
 use super::{Compared, Subject, named};
-use crate::exec::{GitError, TreeFile};
+use crate::config::CheckConfig;
+use crate::exec::{CheckFolder, GitError, TreeFile};
 use crate::plan::CheckResult;
 
 impl Subject {
@@ -62,7 +63,7 @@ impl Subject {
         let kept = own.changes.kept.as_slice();
         let files = [own.changes.restored.as_slice(), kept, absent].concat();
         let tree = own.place.with_files(&own.delivered, &files).await?;
-        own.place.lay_out(&tree, self.since()).await?;
+        own.place.lay_out(&tree).await?;
         // Where it fails, the checks say so.
         self.prepare(&own.place).await?;
         let as_before = match kept {
@@ -76,10 +77,54 @@ impl Subject {
             let Some(check) = self.runs.settings.config.checks.get(&result.name) else {
                 continue;
             };
-            if !self.run(check, own.place.folder()).await?.passed {
+            let mut run = self.run(check, own.place.folder()).await?;
+            if !run.passed {
                 result.doubt = format!("it fails {how}");
-            } else if let Some(why) = self.rewrites(&own.place).await? {
+                continue;
+            }
+            if let Some(why) = self.rewrites(&own.place).await? {
                 result.doubt = why;
+                continue;
+            }
+            self.anew(&own.place, &tree, [&mut run]).await?;
+            result.doubt = match run.passed {
+                true => run.doubt,
+                false => format!("it {}", run.finding),
+            };
+        }
+        Ok(())
+    }
+
+    /// Runs checks that pass once more, with everything made anew, where agents may have left what `make` takes for up to date:
+    /// those in which tests fail so have failed, those that cannot run so get a doubt.
+    pub(super) async fn anew(
+        &self,
+        place: &CheckFolder,
+        tree: &str,
+        results: impl IntoIterator<Item = &mut CheckResult>,
+    ) -> anyhow::Result<()> {
+        let Some(since) = self.began.as_ref().or(self.tree.as_ref()) else {
+            return Ok(());
+        };
+        // The first state may be gone, as that of a shared folder is once the plan has ended.
+        if !place.may_have_products(since, tree).await.unwrap_or(false) {
+            return Ok(());
+        }
+        for result in results.into_iter().filter(|result| result.passed) {
+            let Some(check) = self.runs.settings.config.checks.get(&result.name) else {
+                continue;
+            };
+            let anew = ["env", "MAKEFLAGS=B"].map(str::to_owned).into_iter();
+            let anew = CheckConfig {
+                argv: anew.chain(check.argv.iter().cloned()).collect(),
+                ..check.clone()
+            };
+            let run = self.run(&anew, place.folder()).await?;
+            if !run.passed && run.doubt.is_empty() {
+                let finding = "fails where `make` makes everything anew".to_owned();
+                *result = CheckResult { finding, ..run };
+            } else if !run.passed && result.doubt.is_empty() {
+                result.doubt = format!("with everything made anew, {}", run.doubt);
             }
         }
         Ok(())

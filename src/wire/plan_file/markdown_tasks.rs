@@ -66,17 +66,15 @@ pub(super) fn read(text: &str, problems: &Problems) -> Result<PlanDraft, Problem
 }
 
 /// Splits a line such as `- after: 1, 2`, which is an attribute if it stands in the right place. Returns the key, the value and
-/// the byte at which the value begins. The colon may be that of Chinese, and behind a known key the space may be missing.
-pub(super) fn attribute(line: &str) -> Option<(&str, &str, usize)> {
+/// the byte at which the value begins. Where that is `meant`, the colon may be that of Chinese and the space may be missing behind a
+/// key that is known, or nearly so.
+pub(super) fn attribute(line: &str, meant: bool) -> Option<(&str, &str, usize)> {
     let text = entry(line)?;
     let (key, value) = text.split_once([':', '：'])?;
     let word = key.chars().all(|c| c.is_alphabetic() || "_- ".contains(c));
-    let apart = match text[key.len()..].starts_with(':') {
-        true => value.is_empty() || value.starts_with(' '),
-        // A sentence in Chinese has this colon, too.
-        false => key.is_ascii(),
-    };
-    if !word || key.is_empty() || key.len() > 24 || !(apart || known(key.trim()).is_some()) {
+    let plain = text[key.len()..].starts_with(':') && (value.is_empty() || value.starts_with(' '));
+    let near = || is_after(key.trim()) || nearest(key.trim(), ATTRIBUTES.split(' ')).is_some();
+    if !word || key.is_empty() || key.len() > 24 || !plain && !(meant && near()) {
         return None;
     }
     let at = line.len() - value.trim_start().len();
@@ -103,7 +101,8 @@ fn bare_flag(line: &str) -> Option<(&str, &str, usize)> {
 /// Returns whether a line of a description would be read as something else without a backslash before it.
 pub(super) fn needs_escape(line: &str) -> bool {
     let text = line.trim_start_matches('\\');
-    is_task(text) || attribute(text).is_some_and(|(key, ..)| known(key).is_some() || is_after(key))
+    is_task(text)
+        || attribute(text, true).is_some_and(|(key, ..)| known(key).is_some() || is_after(key))
 }
 
 /// Returns the line of a field of a header above a line `---`, if a text begins with that.
@@ -209,7 +208,7 @@ impl Reader<'_> {
     fn line_of_task(&mut self, line: &str, number: usize) {
         let leading = self.place != ReaderPosition::Description;
         let bare = || bare_flag(line).filter(|_| leading);
-        match attribute(line).or_else(bare) {
+        match attribute(line, leading).or_else(bare) {
             Some((key, value, at)) => match known(key) {
                 Some(key @ ("done" | "optional" | "skipped")) if !leading => {
                     let message = format!("the attribute `{key}` stands behind the description");
@@ -384,7 +383,19 @@ fn set(draft: &mut TaskDraft, attribute: &Attribute, problems: &Problems) {
 
 /// Reads the tasks on which another task depends.
 fn references(attribute: &Attribute) -> Vec<Reference> {
-    let mut references = words(attribute);
+    let mut references = Vec::new();
+    for one in words(attribute) {
+        // In a name these may be what they are.
+        let parts = one.word.split(['，', '、']).map(str::trim);
+        let number = |part: &str| part.trim_start_matches('#').parse::<usize>().is_ok();
+        match parts.clone().all(number) {
+            true => references.extend(parts.map(|word| Reference {
+                word: word.to_owned(),
+                place: one.place,
+            })),
+            false => references.push(one),
+        }
+    }
     references.retain(|reference| !reference.word.eq_ignore_ascii_case("none"));
     for Reference { word, .. } in &mut references {
         *word = word.trim_start_matches('#').to_owned();
@@ -397,7 +408,7 @@ fn words(attribute: &Attribute) -> Vec<Reference> {
     let mut words = Vec::new();
     for (at, text) in attribute.value.split('\n').enumerate() {
         let Place { line, mut column } = attribute.place_of_line(at);
-        for part in text.split([',', '，', '、']) {
+        for part in text.split(',') {
             let word = part.trim();
             let indent = part.chars().take_while(|c| c.is_whitespace()).count();
             if !word.is_empty() {
