@@ -168,12 +168,9 @@ impl CheckFolder {
     pub async fn may_have_products(&self, since: &str, tree: &str) -> Result<bool> {
         let changes = tree_changes(&self.git, [since, tree]).await?;
         let mut added = changes.iter().filter(|change| change.status == "A");
-        Ok(added.any(|change| !JudgingFiles::is_source(&change.path))
-            && !self
-                .git
-                .names("ls-files -z", &["--", MAKEFILES])
-                .await?
-                .is_empty())
+        let found = added.any(|change| !JudgingFiles::is_source(&change.path));
+        let makefiles = self.git.names("ls-files -z", &["--", MAKEFILES]).await?;
+        Ok(found && !makefiles.is_empty())
     }
 
     /// Removes what is not in the tree, and copies again what the project names for its worktrees.

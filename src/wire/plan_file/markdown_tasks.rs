@@ -74,7 +74,7 @@ pub(super) fn attribute(line: &str, meant: bool) -> Option<(&str, &str, usize)> 
     let word = key.chars().all(|c| c.is_alphabetic() || "_- ".contains(c));
     let plain = text[key.len()..].starts_with(':') && (value.is_empty() || value.starts_with(' '));
     let near = || is_after(key.trim()) || nearest(key.trim(), ATTRIBUTES.split(' ')).is_some();
-    if !word || key.is_empty() || key.len() > 24 || !plain && !(meant && near()) {
+    if !word || key.is_empty() || key.len() > 24 || !(plain || meant && near()) {
         return None;
     }
     let at = line.len() - value.trim_start().len();
