@@ -133,7 +133,7 @@ impl App {
         Ok(heads.collect())
     }
 
-    /// Names the newest plan but a new one that is not over, and that nobody carries out: its daemon may have ended unseen. This
+    /// Names the newest plan but a new one that is not over, and that no daemon carries out: its daemon may have ended unseen. This
     /// process, which has the folder, carries out none yet.
     ///
     /// # Errors

@@ -62,7 +62,6 @@ fn read(arrived: ArrivedReport, now: Time, clock: &Clock) -> ParsedReport {
     let command = report_file::command_of(&name);
     let content = match arrived.content {
         Err(unreadable) => Err(vec![Problem::new(unreadable)]),
-        Ok(_) if command.is_none() => Err(vec![Problem::new(report_file::not_a_report(&name))]),
         Ok(bytes) => report_file::parse(&name, &bytes),
     };
     let content = match content.map(ReportFile::into_report) {

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Result, read_capped, replace};
+use super::{Result, read_capped, read_text, replace};
 use crate::foreign_files::git_link;
 use crate::own_files;
 
@@ -36,10 +36,7 @@ pub fn write_mission(folder: &Path, text: &str) -> Result<()> {
 
 /// Returns whether MISSION.md says some words.
 pub fn mission_says(folder: &Path, words: &str) -> bool {
-    read_capped(&folder.join(NAME), MISSION_CAP).is_ok_and(|text| {
-        let text = String::from_utf8_lossy(&text);
-        text.contains(words)
-    })
+    read_text(&folder.join(NAME), MISSION_CAP).is_ok_and(|text| text.contains(words))
 }
 
 /// Excludes the folder for agents' reports from the git history of a project and of all its worktrees.

@@ -162,7 +162,8 @@ fn misspelt(inside: &str) -> Option<String> {
 
 fn file(property: &str) -> Result<FileProperty, String> {
     let found = PROPERTY.captures(property).map(|found| found.extract());
-    let [path, key, value] = found.map_or([property, "", ""], |(_, parts)| parts);
+    let path = property.split(',').next().unwrap_or_default();
+    let [path, key, value] = found.map_or([path, "", ""], |(_, parts)| parts);
     let path = path.trim().trim_matches('`');
     let path = within_workspace(path).map_err(|fault| format!("{} {fault}", quote(path)))?;
     let mut file = FileProperty {

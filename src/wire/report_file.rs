@@ -120,8 +120,7 @@ pub fn not_a_report(file_name: &str) -> String {
 /// All problems found, with the lines of the file.
 pub fn parse(name: &str, bytes: &[u8]) -> Checked<ReportFile> {
     let only = |problem| vec![problem];
-    let misnamed = || format!("the name is {}, not `report-<command id>.md`", quote(name));
-    let command = command_of(name).ok_or_else(|| only(Problem::new(misnamed())))?;
+    let command = command_of(name).ok_or_else(|| only(Problem::new(not_a_report(name))))?;
     let front = front_matter::split(text_of(bytes).map_err(only)?).map_err(|problem| {
         only(match problem.hint {
             Some(_) => problem,
