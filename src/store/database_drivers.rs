@@ -131,6 +131,7 @@ impl DatabaseError {
             }
             Self::Foreign => Some(NOT_OURS),
             Self::Unfit(_, way_out) => Some(way_out),
+            Self::Older(_, _, why) => why.way_out(),
             Self::NotMigrated(..) => Some(
                 "`plan-agent store migrate` brings them to this one, when every daemon on them has this version",
             ),

@@ -17,6 +17,9 @@ const FORMAT: i64 = 8;
 /// The oldest version that is brought to this one: those before it were never in use outside of this project.
 const OLDEST: i64 = 4;
 
+/// The first version whose tables say which daemon carries a plan out.
+const LEASES: i64 = 6;
+
 /// How long a lease is good for, in microseconds.
 const LEASE: i64 = SPAN.as_micros() as i64;
 
@@ -222,6 +225,9 @@ impl Tables {
         let meta = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)";
         self.run(meta, &[])?;
         let known = self.format()?;
+        if self.database.remote() && (LEASES..FORMAT).contains(&known) {
+            self.require_no_holder()?;
+        }
         let done = usize::try_from(known - OLDEST + 1).unwrap_or(0);
         for statements in MIGRATIONS.iter().skip(done) {
             for statement in *statements {
@@ -233,6 +239,18 @@ impl Tables {
             "INSERT INTO meta (name, value) VALUES ('format', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             &[&FORMAT],
         )
+    }
+
+    /// Fails while a daemon carries a plan out, which cannot go on with tables of another version. Later it is refused by
+    /// [`Tables::lock_plan`] and [`Tables::take_lease`].
+    fn require_no_holder(&mut self) -> Result<()> {
+        let held = self.held_plans()?;
+        held.first().map_or(Ok(()), |(plan, holder)| {
+            let why = format!("{holder} carries out the plan {plan} in it");
+            let way_out = "stop the daemons on it (`plan-agent stop`, or Ctrl-C), then type this again; one that was killed counts as \
+                           stopped after 15 seconds";
+            Err(DatabaseError::Unfit(why, way_out))
+        })
     }
 
     /// Writes the texts that the table does not have yet, and returns how many bytes these have.
@@ -450,20 +468,37 @@ impl Tables {
         )
     }
 
-    /// Returns the plan's seq and locks the plan for other writers until the transaction ends.
+    /// Returns the plan's seq and locks the plan for other writers until the transaction ends. Fails if another version has
+    /// migrated the server's tables since they were opened.
     pub(super) fn lock_plan(&mut self, plan: &PlanId) -> Result<Option<i64>> {
         if !self.database.remote() {
             // The transaction already has the only write lock.
             return self.seq(plan);
         }
-        let statement = "UPDATE plans SET seq = seq WHERE id = $1 RETURNING seq";
-        self.number(statement, &[&plan.as_str()])
+        self.update_plan("seq = seq WHERE id = $1", "seq", &[&plan.as_str()])
     }
 
     /// As [`Tables::lock_plan`], if the plan's lease is of this epoch.
     pub(super) fn lock_leased(&mut self, plan: &PlanId, epoch: i64) -> Result<Option<i64>> {
-        let statement = "UPDATE plans SET seq = seq WHERE id = $1 AND epoch = $2 RETURNING seq";
-        self.number(statement, &[&plan.as_str(), &epoch])
+        let leased = "seq = seq WHERE id = $1 AND epoch = $2";
+        self.update_plan(leased, "seq", &[&plan.as_str(), &epoch])
+    }
+
+    /// Updates a plan if the tables have the format of this program, and returns one of its columns.
+    fn update_plan(
+        &mut self,
+        update: &str,
+        column: &str,
+        values: &[&dyn Param],
+    ) -> Result<Option<i64>> {
+        // Within the statement, as another one would be a round trip more for every change.
+        let same = format!("(SELECT value FROM meta WHERE name = 'format') = {FORMAT}");
+        let statement = format!("UPDATE plans SET {update} AND {same} RETURNING {column}");
+        let updated = self.number(&statement, values)?;
+        if updated.is_none() {
+            self.check_format()?;
+        }
+        Ok(updated)
     }
 
     /// Takes a plan's lease and returns its epoch; else its holder, if there is such a plan.
@@ -473,11 +508,11 @@ impl Tables {
         holder: &str,
     ) -> Result<std::result::Result<i64, Option<String>>> {
         let (now, id) = (self.database.now(), plan.as_str());
-        let statement = format!(
-            "UPDATE plans SET holder = $1, epoch = epoch + 1, held_until = {now} + $2 \
-             WHERE id = $3 AND (held_until < {now} OR holder = $1) RETURNING epoch"
+        let taken = format!(
+            "holder = $1, epoch = epoch + 1, held_until = {now} + $2 \
+             WHERE id = $3 AND (held_until < {now} OR holder = $1)"
         );
-        if let Some(epoch) = self.number(&statement, &[&holder, &LEASE, &id])? {
+        if let Some(epoch) = self.update_plan(&taken, "epoch", &[&holder, &LEASE, &id])? {
             return Ok(Ok(epoch));
         }
         let holder = self.strings("SELECT holder FROM plans WHERE id = $1", &[&id])?;
@@ -487,10 +522,10 @@ impl Tables {
     /// Renews a plan's lease. Returns whether it is still of this epoch.
     pub(super) fn renew_lease(&mut self, plan: &PlanId, epoch: i64) -> Result<bool> {
         let now = self.database.now();
-        let statement =
-            format!("UPDATE plans SET held_until = {now} + $1 WHERE id = $2 AND epoch = $3");
+        let renewed = format!("held_until = {now} + $1 WHERE id = $2 AND epoch = $3");
         let values: [&dyn Param; 3] = [&LEASE, &plan.as_str(), &epoch];
-        Ok(self.database.execute(&statement, &values)? == 1)
+        let seq = self.update_plan(&renewed, "seq", &values)?;
+        Ok(seq.is_some())
     }
 
     /// Returns the plans whose lease is held, with the holders.

@@ -464,3 +464,36 @@ fn encrypted_connection_checks_certificate_and_name() {
         );
     }
 }
+
+/// Makes the tables as the version before left them, with leases that last for an hour.
+fn make_older(url: &str) {
+    for statement in [
+        "ALTER TABLE relayed DROP COLUMN ends",
+        "UPDATE meta SET value = 7 WHERE name = 'format'",
+        "UPDATE plans SET held_until = held_until + 3600000000",
+    ] {
+        run_sql(url, statement);
+    }
+}
+
+#[test]
+fn tables_are_migrated_when_no_daemon_is_at_work() {
+    let Some(url) = empty_store() else { return };
+    let scene = on_server(&url, "");
+    let daemon = scene.start("run --plan one.md --agent files");
+    let first = scene.take_task(1);
+    make_older(&url);
+    let in_use = ["carries out the plan ", "Hint: stop the daemons"];
+    scene.refuses(1, "store migrate", in_use);
+    // It writes nothing any more, as a daemon of an older version does after a migration.
+    scene.succeed(&first, "done");
+    wait_until("the daemon says why", || {
+        fs::read_to_string(&daemon.err)
+            .unwrap()
+            .contains("older version (format 7")
+    });
+    daemon.interrupted().exits(130);
+    has(scene.works("store migrate"), "brought from format 7 to 8");
+    scene.works("resume --no-input");
+    assert_eq!(scene.events_named("judged").len(), 1);
+}
