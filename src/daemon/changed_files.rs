@@ -4,6 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
 
 use super::{DaemonSettings, ParsedReport, PlanRun};
 use crate::agents::ran_commands;
@@ -15,6 +18,7 @@ use crate::plan::{
     Repository, TaskId, Time,
 };
 use crate::store::StoreError;
+use crate::volumes::Volumes;
 
 /// Up to this number of files, to list a folder takes less time than to wake another thread for it.
 const QUICK: usize = 64;
@@ -30,6 +34,13 @@ const MOST_PRINTED: usize = 4 * 1024 * 1024;
 
 /// What agents printed at most if it is read while their reports are applied, in bytes: that takes less time than a flush.
 const QUICK_PRINTED: usize = 256 * 1024;
+
+/// How often it is looked whether an agent that has reported has ended: at first, and at most.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
+const LONGEST_LOOK: Duration = Duration::from_millis(250);
+
+/// A worker takes up in this time what it left behind when it was ended.
+const TAKEN_UP: Duration = Duration::from_secs(3);
 
 /// Files of the daemon in its own workspace.
 const MISSION: [&str; 2] = ["MISSION.md", ".MISSION.md.tmp"];
@@ -322,6 +333,10 @@ impl PlanRun {
         let length = |id: &CommandId| exec::read_from(&log(id), 0, 0).0;
         let reported = reports.iter().filter_map(|report| report.command.clone());
         let reported: Vec<CommandId> = reported.collect();
+        let held = |id: &CommandId| self.settings.volumes.claim_lock(id).exists();
+        if reported.iter().any(held) {
+            return Ok(None);
+        }
         if reported.iter().all(|id| length(id) == 0) {
             return Ok(Some(quick));
         }
@@ -342,9 +357,26 @@ impl PlanRun {
     }
 }
 
-/// Inspects what changed during a reported attempt, and what its agent ran.
+/// Waits until the agent of a reported attempt has ended, if a worker started it: one that reports by a tool, or by a file of its
+/// own, may write on. The worker ends an agent that takes too long.
+async fn until_ended(volumes: &Volumes, id: &CommandId) {
+    let (lock, err, began) = (
+        volumes.claim_lock(id),
+        volumes.log(id, "err"),
+        Instant::now(),
+    );
+    // Soon at first: most agents end with their report.
+    let mut pause = FIRST_LOOK;
+    while lock.exists() && (exec::alive(&err) || began.elapsed() < TAKEN_UP) {
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_LOOK);
+    }
+}
+
+/// Inspects what changed during a reported attempt until its agent ended, and what that ran.
 pub(super) async fn inspect(mut watch: ChangeWatch, id: CommandId) -> anyhow::Result<Inspected> {
     let settings = Arc::clone(&watch.settings);
+    until_ended(&settings.volumes, &id).await;
     let known = settings.read(move |plan, _| {
         let (head, attempt) = (plan.head(), plan.attempt(&id)?);
         let worktree = head.line.clone().map(|line| (line, attempt.task));

@@ -7,10 +7,11 @@ use std::io::{self, Read, Seek, Write};
 use std::time::{Duration, Instant};
 
 use super::{RUNS_ON, RoleFilter, end_left_behind};
+use crate::exec;
 use crate::own_files;
-use crate::plan::{CommandId, PlanId};
+use crate::plan::{CommandId, PlanId, TaskId};
 use crate::volumes::{Folder, Heartbeat, Result, Volumes, VolumesError};
-use crate::wire::one_line;
+use crate::wire::{CommandType, one_line};
 
 /// The most of a role that is written into a lock, in characters: more than the name of any that a team has.
 const MAX_ROLE: usize = 80;
@@ -133,13 +134,14 @@ impl Claimer<'_> {
         Ok(Some(claim).filter(|_| mine))
     }
 
-    /// Takes a command that no worker has; `None` if it is for others, or another worker was faster.
+    /// Takes a command that no worker has; `None` if it is for others, another worker was faster, or an agent is still at work on
+    /// an earlier attempt at its task: two of them would write into one folder.
     ///
     /// # Errors
     /// What the file system says.
     pub(super) fn take(self, volumes: &Volumes, id: &CommandId) -> Result<Option<Claim>> {
         let addressee = Addressee::of(volumes, Folder::CommandsPending, id);
-        if !self.takes(volumes, &addressee) {
+        if !self.takes(volumes, &addressee) || addressee.is_at_work(volumes, id)? {
             return Ok(None);
         }
         let Some((mut claim, _)) = Claim::lock(volumes, id, true)? else {
@@ -257,6 +259,8 @@ struct Addressee {
     /// The role that it is assigned to, on one line; `None` if it is for all.
     role: Option<String>,
     plan: Option<PlanId>,
+    /// The task that the command gives to an agent; `None` for what a role asks another one, and for the end of a session.
+    task: Option<TaskId>,
 }
 
 impl Addressee {
@@ -266,10 +270,33 @@ impl Addressee {
             return Self::default();
         };
         let assignee = command.assignee.as_deref();
+        let is_task = command.request_id.is_none() && command.kind != CommandType::End;
         Self {
             role: assignee.map(|role| one_line(role, MAX_ROLE)),
             plan: command.plan,
+            task: command.task.filter(|_| is_task),
         }
+    }
+
+    /// Returns whether an agent is at work on the same task by another command than this one.
+    fn is_at_work(&self, volumes: &Volumes, id: &CommandId) -> Result<bool> {
+        if self.plan.is_none() || self.task.is_none() {
+            return Ok(false);
+        }
+        for other in volumes.locked()?.iter().filter(|other| *other != id) {
+            let everywhere = volumes.everywhere();
+            let of = |there: &Volumes| Self::of(there, Folder::CommandsProcessed, other);
+            let mut all = everywhere.iter().map(of);
+            let is_same = |it: &Self| it.task == self.task && it.plan == self.plan;
+            // A worker has it, or has left its agent behind.
+            if all.any(|it| is_same(&it))
+                && (Claim::lock(volumes, other, false)?.is_none()
+                    || exec::alive(&volumes.log(other, "err")))
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

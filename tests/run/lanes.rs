@@ -98,3 +98,72 @@ printf -- '---\nstatus: SUCCESS\n---\n\n## Core results\n\nAll met.\n' > \"$1\""
     );
     lacks(scene.daemon_log(), "watched");
 }
+
+/// An agent that notes when it begins and ends. In the first attempt it ends a while after its report, or after it was told to.
+const SLOW: &str = r#"way=$1 notes=$2 report=$3 program=$5
+plan=$(sed -n 's/^plan: //p' "$4")
+report() { printf -- "---\nstatus: $1\n---\n\n## Core results\n\nSaid.\n" > "$report.part"; mv "$report.part" "$report"; }
+if ! grep -q '^task: 1$' "$4"; then
+  while ! [ -e "$notes.ended" ]; do sleep 0.02; done
+  report SUCCESS
+elif mkdir "$notes.begun" 2> /dev/null; then
+  echo 'first begins' >> "$notes"
+  trap '' TERM
+  case $way in
+    file) report FAILED ;;
+    tool) "$program" tool failTask '{"task_id": 1, "error_message": "not yet", "should_retry": true}' --plan "$plan" ;;
+    person)
+      touch "$notes.ready"
+      while ! [ -e "$notes.steered" ]; do sleep 0.02; done ;;
+  esac
+  sleep 1
+  echo 'first ends' >> "$notes"
+  touch "$notes.ended"
+else
+  echo second >> "$notes"
+  report SUCCESS
+fi
+"#;
+
+/// Two of them would write into one folder, and the result would be a mix.
+#[test]
+fn no_two_agents_work_on_one_task() {
+    let program = env!("CARGO_BIN_EXE_plan-agent");
+    for way in ["file", "tool", "person"] {
+        let scene = Scene::by_rules("run.max_parallel = 3");
+        scene.write("slow.sh", SLOW);
+        let [agent, notes] =
+            ["slow.sh", "notes"].map(|it| scene.env.path(it).display().to_string());
+        let agent = format!("sh {agent} {way} {notes} {{report}} {{prompt_file}} {program}");
+        let _daemon = scene.leave(format!("run --plan two.md --agent command -- {agent}"));
+        if way == "person" {
+            let ready = scene.env.path("notes.ready");
+            wait_until("the agent is at work", || ready.exists());
+            scene.works("skip 1");
+            scene.works("retry 1 --yes");
+            scene.write("notes.steered", "");
+        }
+        scene.await_status("completed");
+        let notes = fs::read_to_string(notes).unwrap();
+        has(notes, "first begins\nfirst ends\nsecond\n");
+    }
+}
+
+/// What an agent still writes after it has called its task done belongs to the result.
+#[test]
+fn result_is_looked_at_when_its_agent_has_ended() {
+    let scene = Scene::by_rules("run.max_parallel = 2\n");
+    let agent = r#"echo half > made.txt
+"$2" tool TaskUpdate '{"taskId": "1", "status": "completed"}' --plan "$(sed -n 's/^plan: //p' "$1")"
+sleep 1
+echo whole > made.txt
+"#;
+    scene.write("agent.sh", agent);
+    let task = "# Made\n\n## One\n\n- expected:\n  - It is whole (file: made.txt, contains: whole)\n\nMake it.\n";
+    scene.write("made.md", task);
+    let (agent, program) = (scene.env.path("agent.sh"), env!("CARGO_BIN_EXE_plan-agent"));
+    let agent = format!("sh {} {{prompt_file}} {program}", agent.display());
+    let run = format!("run --plan made.md --no-input --agent command -- {agent}");
+    scene.exits(0, run);
+    assert_eq!(scene.events_named("judged").len(), 1);
+}
