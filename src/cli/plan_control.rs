@@ -12,7 +12,7 @@ use super::{
 };
 use crate::config::Planner;
 use crate::daemon::{self, EndsWhen, FolderSettings, HumanWait, PlanAtWork};
-use crate::plan::{DAEMON, Draft, Plan, PlanId};
+use crate::plan::{DAEMON, Draft, PlanId};
 use crate::steering;
 use crate::volumes::{CommandPlace, DaemonInfo, DaemonLock, LockError};
 use crate::wire::one_line;
@@ -155,12 +155,8 @@ pub async fn end_here(app: &App, plan: &PlanId, ended: Ended) -> Result<Option<S
     }
     // A daemon of this plan does it. One of other plans does it, too, but for those who work by hand: nothing shows it that they do.
     if app.daemon().is_some() && !app.is_carried_out(plan) {
-        let recalls = |plan: &Plan, _| {
-            let recalls = plan.recalls().map(|attempt| attempt.id.clone());
-            recalls.collect::<Vec<_>>()
-        };
         let locked = app.volumes.locked()?;
-        for id in app.read(plan, recalls).await? {
+        for id in app.read(plan, |plan, _| plan.recalled_commands()).await? {
             let taken = app.volumes.whereabouts(&id)? == CommandPlace::Processed;
             if taken && !locked.contains(&id) {
                 app.volumes.recall(&id)?;

@@ -173,11 +173,13 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
         // Nothing is made in a folder without plans.
         let plan = app.plan_to_carry_out(named).await?;
         Box::pin(app.take_over(&plan, args.here, &how)).await?;
+        // What a person pauses from now on stays paused.
+        let rests = app.read(&plan, |plan, _| plan.stays_paused()).await?;
         let before = app.recall(&plan, &mut how).await?;
         let workers = app.with_workers(&how).await?;
-        Ok((app.work(workers, how)?, plan, before))
+        Ok((app.work(workers, how)?, plan, before, rests))
     };
-    let (work, plan, before) = unless(&mut ended, &goes_on, opened).await?;
+    let (work, plan, before, rests) = unless(&mut ended, &goes_on, opened).await?;
     let (app, workers, how) = (&work.app, &work.workers, &work.how);
     if app.is_carried_out(&plan)
         && let Some(said) = go_on(app, &plan).await?
@@ -205,6 +207,9 @@ pub async fn resume(args: ResumeArgs, start: &CommandStart, mut ended: Ended) ->
     let _page = web::beside(how.web && !how.detach, Said::ToPerson, start, app).await?;
     if let Some(lock) = lock {
         app.refuse_beside_left_agent(&found.head).await?;
+        if rests {
+            go_on(app, &plan).await?;
+        }
         // With this process, and not after it.
         if found.head.queue.is_some() {
             app.set_queue(&plan, None).await?;

@@ -4,7 +4,8 @@ use anyhow::anyhow;
 
 use super::plan_control::free_of_daemons;
 use super::{
-    AddArgs, App, BY, Exit, Failure, Result, RetryArgs, SettleArgs, TellArgs, can_ask, confirm,
+    AddArgs, App, BY, Exit, Failure, Result, RetryArgs, SettleArgs, TellArgs, can_ask, complain,
+    confirm,
 };
 use crate::agents::CodingAgent;
 use crate::bounded_read;
@@ -14,6 +15,7 @@ use crate::store::StoreError;
 use crate::view::ProgramName;
 use crate::volumes::DaemonLock;
 use crate::wire::{check_meant, criterion_text, joined, one_line};
+use crate::worker;
 
 /// The most that is read of the lock of a command.
 const LONGEST: usize = 1024;
@@ -121,6 +123,12 @@ impl App {
             StoreError::Refused(refusal) => self.refused(refusal, plan),
             error => error.into(),
         })?;
+        if self.daemon().is_none() && self.elsewhere(plan).await?.is_none() {
+            let recalled = self.read(plan, |plan, _| plan.recalled_commands()).await?;
+            if let Err(error) = worker::take_back(&self.volumes, &recalled).await {
+                complain!("! {error}");
+            }
+        }
         drop(lock);
         self.warn_of_suspended_daemon();
         self.report(plan, &said).await

@@ -18,8 +18,8 @@ use super::{
     recorded_runs, worktrees,
 };
 use crate::plan::{
-    CheckBefore, CheckResult, CommandId, Draft, DueEffect, DueStep, Observations, Plan, PlanState,
-    QuestionId, SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
+    CheckBefore, CheckResult, CommandId, Draft, DueEffect, DueStep, Observations, Plan, QuestionId,
+    SessionId, TaskId, Time, WorkerPoolState, WorkerPools,
 };
 use crate::plan_time::LATE;
 use crate::store::{Result, StoreError};
@@ -165,7 +165,6 @@ impl PlanRun {
             if draft.plan().status().settled() {
                 return Ok(false);
             }
-            let asks_for_day = draft.plan().asks_for_day();
             if draft.plan().head().queue.is_some() {
                 draft.change_head(|head| {
                     if let Some(entry) = &mut head.queue {
@@ -173,9 +172,8 @@ impl PlanRun {
                     }
                 });
             }
-            // Taken up for what was under way when a person paused it: nothing new begins.
-            let paused = matches!(draft.plan().status(), PlanState::Paused(_)) && !asks_for_day;
-            if paused && draft.plan().head().queue.is_some() {
+            // Taken up for what was under way when a person paused it, or paused meanwhile: nothing new begins.
+            if draft.plan().stays_paused() {
                 return Ok(true);
             }
             draft.start(policy, &workspace)

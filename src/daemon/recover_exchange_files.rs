@@ -26,8 +26,7 @@ pub async fn put_files_right(settings: &DaemonSettings) -> Result<()> {
     for plan in std::iter::once(settings.plan.clone()).chain(internal) {
         let (waiting, program) = (waiting.clone(), settings.program.clone());
         let texts = store.read(&plan, move |plan, _| {
-            let recalls = plan.recalls().map(|attempt| attempt.id.clone());
-            (texts(plan, &waiting, &program), recalls.collect::<Vec<_>>())
+            (texts(plan, &waiting, &program), plan.recalled_commands())
         });
         let ((commands, ends, questions), recalls) = texts.await?;
         let volumes = settings.volumes.clone();

@@ -73,6 +73,11 @@ impl Plan {
         }
     }
 
+    /// Returns whether the plan is paused until a person resumes it: no limit of its budget has done that.
+    pub fn stays_paused(&self) -> bool {
+        matches!(self.status(), PlanState::Paused(_)) && self.stopped_at().is_none()
+    }
+
     /// Returns how many more calls of the model the limit on their number allows.
     pub fn calls_left(&self) -> u32 {
         self.left(BudgetLimit::LlmCalls)

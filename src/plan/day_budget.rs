@@ -124,6 +124,11 @@ impl Plan {
         (self.used(limit, ActiveTime::default()), begun)
     }
 
+    /// Returns whether a limit of the day has paused the plan, and no person since.
+    pub fn is_stopped_by_day(&self) -> bool {
+        matches!(self.status(), PlanState::Paused(reason) if reason.starts_with(REASON))
+    }
+
     /// Returns whether a human is asked for more of the day's budget.
     pub fn asks_for_day(&self) -> bool {
         self.open_questions().any(is_of_day)
@@ -197,9 +202,9 @@ impl Draft<'_> {
     /// As [`Draft::resume`].
     pub fn go_on_after_day(&mut self) -> Result {
         self.close_questions("the budget of the day allows more now", is_of_day);
-        match self.plan().status() {
-            PlanState::Paused(reason) if reason.starts_with(REASON) => self.resume(),
-            _ => Ok(()),
+        match self.plan().is_stopped_by_day() {
+            true => self.resume(),
+            false => Ok(()),
         }
     }
 }

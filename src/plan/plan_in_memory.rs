@@ -343,6 +343,11 @@ impl Plan {
         self.recalls.iter().filter_map(|id| self.attempt(id))
     }
 
+    /// Returns the commands of [`Self::recalls`].
+    pub fn recalled_commands(&self) -> Vec<CommandId> {
+        self.recalls().map(|attempt| attempt.id.clone()).collect()
+    }
+
     /// Returns the tasks whose attempt is over and that are in progress all the same: they wait for the next one.
     pub fn to_be_retried(&self) -> impl Iterator<Item = &Task> {
         self.in_progress().filter(|task| {

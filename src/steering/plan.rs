@@ -40,6 +40,10 @@ pub fn answer(
 /// As [`Draft::pause`].
 pub fn pause(draft: &mut Draft<'_>, reason: &str) -> Result<String> {
     let plan = draft.plan().id().clone();
+    if draft.plan().is_stopped_by_day() {
+        draft.pause(reason)?;
+        return Ok(format!("plan {plan} is paused, also when the day is over"));
+    }
     if let PlanState::Paused(why) = draft.plan().status() {
         let until = match draft.plan().stopped_at() {
             Some(_) => format!(": {why}; an answer of `more` lets it go on"),

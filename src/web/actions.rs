@@ -27,6 +27,7 @@ use crate::tools::new_plan_id;
 use crate::view::ProgramName;
 use crate::volumes::{DaemonInfo, LockError};
 use crate::wire::{PlanToEdit, Problem, sha256};
+use crate::worker;
 
 /// The name under which changes from the page are recorded.
 const BY: &str = "web";
@@ -416,6 +417,13 @@ async fn change(
         _ => draft.once(asked, |draft| act(draft, &body)),
     };
     let made = state.store.change(plan, BY, why, change).await?;
+    if daemon.is_none() && state.store.elsewhere(&head).is_none() {
+        let recalled = |plan: &Plan, _| plan.recalled_commands();
+        let recalled = state.store.read(plan, recalled).await?;
+        if let Err(error) = worker::take_back(&state.volumes, &recalled).await {
+            tracing::warn!(%error, "an agent is not asked to stop");
+        }
+    }
     drop(lock);
     Ok(Json(json!({ "seq": made.seq, "said": made.said })))
 }

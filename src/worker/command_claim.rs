@@ -334,6 +334,19 @@ pub async fn left_behind(
     Ok(found)
 }
 
+/// Takes commands back that are not wanted any more, where no daemon does it: asks the agents of living workers to stop, and ends
+/// what dead ones left running. The next daemon records it.
+///
+/// # Errors
+/// What the file system says, and what cannot be ended now.
+pub async fn take_back(volumes: &Volumes, commands: &[CommandId]) -> Result<()> {
+    for id in commands {
+        volumes.recall(id)?;
+    }
+    let (_, failed) = end_left_agents(volumes, commands).await;
+    failed.into_iter().next().map_or(Ok(()), Err)
+}
+
 /// Ends what dead workers of any agent left running for commands that need nothing more. Returns for how many it ended something,
 /// and what could not be ended.
 pub async fn end_left_agents(

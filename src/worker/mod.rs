@@ -34,7 +34,7 @@ use crate::store::StorePlace;
 use crate::volumes::{Volumes, VolumesError};
 pub use agent_log::AgentLog;
 pub use agent_now::AgentNow;
-pub use command_claim::{Claim, end_left_agents, left_behind};
+pub use command_claim::{Claim, end_left_agents, left_behind, take_back};
 use relay_doer::RelayDoer;
 pub use relay_doer::{RelayedLife, RelayedPlans};
 pub use role_filter::RoleFilter;

@@ -170,9 +170,8 @@ fn abort_beside_a_daemon_of_other_plans_asks_who_works_by_hand() {
     drop(next);
 }
 
-/// Nor does the agent work on that its killed worker left.
-#[test]
-fn next_daemon_ends_the_agent_of_an_ended_plan() {
+/// Makes a plan at whose first task an agent works whose daemon was killed. Returns the agent's process.
+pub fn left_by_a_killed_daemon() -> (Scene, String) {
     let scene = Scene::by_rules("");
     let agent = "echo $$ > part && mv part pid && exec sleep 300";
     scene.write("agent.sh", agent);
@@ -180,12 +179,56 @@ fn next_daemon_ends_the_agent_of_an_ended_plan() {
     let daemon = scene.leave(format!("run --plan chain.md --agent command -- sh {agent}"));
     let pid = scene.path("workspace/pid");
     wait_until("the agent works", || pid.exists());
+    scene.await_events("claimed", 1);
     kill(&scene, daemon);
-    aborted(&scene);
     let pid = fs::read_to_string(pid).unwrap();
     assert!(lives(pid.trim()));
+    (scene, pid.trim().to_owned())
+}
+
+/// What a person is told is done at once, also where no daemon is there to do it.
+#[test]
+fn agent_ends_with_its_task_without_a_daemon() {
+    for change in ["skip 1", "done 1"] {
+        let (scene, pid) = left_by_a_killed_daemon();
+        has(scene.works(change), "its agent is asked to stop");
+        assert!(!lives(&pid), "{change}");
+    }
+}
+
+/// The agent of a `resume` is slow to say its version: what is paused meanwhile stays paused.
+#[test]
+fn pause_while_a_daemon_begins_is_kept() {
+    let mut scene = Scene::by_rules("");
+    let daemon = scene.leave("run --plan chain.md");
+    let first = scene.take_task(1);
+    kill(&scene, daemon);
+    let at = scene.env.path("").display().to_string();
+    let wait = format!("touch {at}/asked; until [ -e {at}/go ]; do sleep 0.02; done");
+    let claude = format!("{wait}; echo '2.1.330 (Claude Code)'");
+    scene.env.show_script("claude", &claude);
+    let resumed = scene.start("resume --no-input --agent claude");
+    wait_until("it begins", || scene.env.path("asked").exists());
+    scene.works("pause");
+    scene.write("go", "");
+    scene.succeed(&first, "done");
+    resumed.end().exits(4);
+    assert_eq!(scene.tasks(), ["completed", "pending", "pending"]);
+    assert_eq!(scene.status()["plan"]["status"], "paused");
+    let _next = scene.leave("resume --agent files");
+    scene.take_task(2);
+    // Who resumed it is in the log.
+    assert_eq!(scene.events_named("resumed")[0]["by"], "command line");
+}
+
+/// Nor does the agent work on that its killed worker left.
+#[test]
+fn next_daemon_ends_the_agent_of_an_ended_plan() {
+    let (scene, pid) = left_by_a_killed_daemon();
+    aborted(&scene);
+    assert!(lives(&pid));
     let _next = scene.start_as("next", "daemon");
-    wait_until("the agent has ended", || !lives(pid.trim()));
+    wait_until("the agent has ended", || !lives(&pid));
     let nothing = || scene.names("active").iter().all(|name| name == ".tmp");
     wait_until("nothing is left of it", nothing);
 }

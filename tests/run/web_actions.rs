@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::Stdio;
 
 use super::*;
-use crate::common::env::{first_line, row};
+use crate::common::env::{first_line, lives, row};
 
 /// A page's server with its address and token; killed when dropped.
 struct Page {
@@ -577,6 +577,16 @@ fn daemon_serves_the_page_and_carries_out_its_goals() {
 }
 
 /// What a full disk does, and what is there after it.
+#[test]
+fn aborted_plan_has_no_agent_without_a_daemon() {
+    let (scene, pid) = super::control::left_by_a_killed_daemon();
+    let plan = plan_id(&scene);
+    let page = Page::open(&scene, "");
+    let said = page.does(&format!("plans/{plan}/abort"), &json!({"confirm": plan}));
+    has(said, "agents at work are asked to stop");
+    assert!(!lives(&pid));
+}
+
 #[test]
 fn action_on_full_disk_is_refused_and_can_be_repeated() {
     let (scene, plan) = left_plan();

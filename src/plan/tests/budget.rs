@@ -356,4 +356,11 @@ fn day_allows_what_is_set_until_a_person_allows_more() {
     apply_at(&mut plan, Time(2), |draft| draft.issue(TaskId(1), issue(1)));
     let why = stop(&mut plan, 40_000_000);
     assert!(why.contains("$40 of $40 used"), "{why}");
+    // What a person pauses meanwhile stays so when the day is over.
+    apply(&mut plan, |draft| {
+        crate::steering::pause(draft, "by me").map(drop)
+    });
+    apply(&mut plan, |draft| draft.go_on_after_day());
+    assert_eq!(plan.status().why(), Some("by me"));
+    assert!(plan.stays_paused());
 }
