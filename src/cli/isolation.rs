@@ -43,6 +43,8 @@ struct ProjectFiles {
     branch: Option<String>,
     uncommitted: Vec<String>,
     submodules: bool,
+    /// The clone has not all files of its last commit.
+    partial: bool,
 }
 
 impl Work {
@@ -188,6 +190,9 @@ impl Work {
             return no("[checks] defines `merge`, and merging is the check of that name");
         }
         match files_of(workspace).await {
+            Ok(files) if files.partial => no(
+                "the clone is partial and lacks files of its last commit, which `git sparse-checkout disable` fetches",
+            ),
             Ok(files) if files.submodules => {
                 no("the project has submodules, which worktrees would not contain")
             }
@@ -294,10 +299,12 @@ async fn files_of(workspace: &Path) -> Result<ProjectFiles, ProjectError> {
     let (repository, _) = project_head(workspace, None).await?;
     let aside = tempfile::tempdir().map_err(crate::exec::GitError::from)?;
     let project = Project::open(workspace, &repository, aside.path()).await?;
+    let partial = project.lacks_files().await?;
     Ok(ProjectFiles {
         branch: project.branch().await?,
         uncommitted: project.uncommitted().await?,
-        submodules: (project.git().resolve("HEAD:.gitmodules").await?).is_some(),
+        submodules: !partial && project.has_submodules().await?,
+        partial,
     })
 }
 

@@ -348,6 +348,28 @@ impl Git {
         }
     }
 
+    /// Makes git look at every file of a worktree: an agent may have told it to take some for unchanged, whatever is in them.
+    ///
+    /// # Errors
+    /// As [`Self::bytes`].
+    pub(super) async fn look_at_all_files(&self) -> Result<()> {
+        let listed = self.bytes("ls-files -v -z", &[]).await?;
+        let entries = listed.split_inclusive(|byte| *byte == 0);
+        // A letter for the state and a blank come first: a small letter, or `S`.
+        let unseen = entries.filter(|entry| entry[0].is_ascii_lowercase() || entry[0] == b'S');
+        let names: Vec<u8> = unseen.flat_map(|entry| &entry[2..]).copied().collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        // Git heeds the first of both options alone.
+        for mark in ["--no-assume-unchanged", "--no-skip-worktree"] {
+            let update = format!("update-index {mark} -z --stdin");
+            let git = self.clone().with_input(names.clone());
+            git.bytes(&update, &[]).await?;
+        }
+        Ok(())
+    }
+
     fn is_beyond_link(&self, name: &[u8]) -> bool {
         let folders = Path::new(OsStr::from_bytes(name)).ancestors().skip(1);
         let mut folders = folders.filter(|folder| !folder.as_os_str().is_empty());
@@ -447,10 +469,9 @@ impl Git {
 
     /// Returns the whole environment of every git, and of the filters that it starts.
     fn environment(&self) -> Vec<(OsString, OsString)> {
-        let mut env = match self.reaches_out {
-            true => environment(&["SSH_AUTH_SOCK".to_owned()]),
-            false => environment(&[]),
-        };
+        // By the second one, git knows whose repositories count as one's own.
+        let named = ["SSH_AUTH_SOCK", "SUDO_UID"].map(str::to_owned);
+        let mut env = environment(&named[usize::from(!self.reaches_out)..]);
         env.push(("PATH".into(), self.path.clone()));
         let mut set = |name: &str, value: &OsStr| env.push((name.into(), value.into()));
         let pairs = |all: &'static str| all.split(' ').filter_map(|pair| pair.split_once('='));
@@ -502,6 +523,17 @@ impl Git {
             said: clip(said.trim(), SAID),
         }
     }
+}
+
+/// Returns whether git does not use the repository of a folder as it belongs to somebody else, see its `safe.directory`: the
+/// programs that the configuration there names would be theirs.
+///
+/// # Errors
+/// As [`Git::run`].
+pub(super) async fn is_distrusted(folder: &Path) -> Result<bool> {
+    let git = Git::new(folder, GitPlace::Nowhere);
+    let said = git.run("rev-parse --git-dir", &[]).await?;
+    Ok(said.exit != 0 && said.err.contains("dubious ownership"))
 }
 
 /// Returns the version of the git found for a folder; `None` if its output cannot be parsed.

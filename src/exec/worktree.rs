@@ -20,7 +20,7 @@ use super::git::{Git, GitError, Result, blocking};
 use crate::foreign_files::git_link;
 use crate::plan::Repository;
 use crate::wire::text::joined;
-use unmergeable_content::{all_decided, has_no_marks, nested, own_repositories};
+use unmergeable_content::{all_decided, has_no_marks, is_laid_out, nested, own_repositories};
 
 pub use integration::{BranchMove, Merged};
 pub use project_check::{ProjectError, project_head};
@@ -78,7 +78,7 @@ impl TaskWorktree {
     /// Says that the folder is no worktree of the project.
     pub(super) fn no_worktree(&self) -> GitError {
         GitError::Unclear(format!(
-            "`{}` is no git worktree any more: its `.git` is not what it was, or its branch has no commit.",
+            "`{}` is no git worktree any more: its `.git` is not what it was, or its branch has no commit. The next attempt gets a new one; what is there now is kept beside it, in a folder whose name ends with `.aside-1` or a higher number.",
             self.folder.display()
         ))
     }
@@ -117,6 +117,29 @@ impl Project {
         // Two letters for what happened and a space come first.
         let path = |line: &String| line.get(3..).map(str::to_owned);
         Ok(changed.await?.iter().filter_map(path).collect())
+    }
+
+    /// Returns whether folders of the project stand for commits of other repositories.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`].
+    pub async fn has_submodules(&self) -> Result<bool> {
+        let modes = "ls-tree -r -z --format=%(objectmode) HEAD";
+        let modes = self.git.names(modes, &[]).await?;
+        Ok(modes.iter().any(|mode| mode == "160000"))
+    }
+
+    /// Returns whether the repository has not all files of its last commit, as a clone with a filter: git does not fetch them, as
+    /// that runs programs which the project's configuration names.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`].
+    pub async fn lacks_files(&self) -> Result<bool> {
+        let list = "rev-list --objects --missing=print --no-walk HEAD";
+        let listed = self.git.bytes(list, &[]).await?;
+        Ok(listed
+            .split(|byte| *byte == b'\n')
+            .any(|line| line.starts_with(b"?")))
     }
 
     /// Returns the branch that is checked out in the project; `None` if none is.
@@ -349,8 +372,17 @@ impl Project {
         let unmerged = git.names(unmerged, &[]).await?;
         has_no_marks(&place.folder, unmerged.clone()).await?;
         all_decided(git, &unmerged).await?;
+        git.look_at_all_files().await?;
         let empty = git.add_all(&[AGENT_FOLDER]).await?;
         let nested = nested(git).await?;
+        let (nested, empty_links): (Vec<_>, Vec<_>) =
+            nested.into_iter().partition(|path| is_laid_out(git, path));
+        if !empty_links.is_empty() {
+            return Err(GitError::Unclear(format!(
+                "Files lie where a submodule belongs that is not here: {}.\nThey are in no commit. Put them elsewhere; or, if it is to be no submodule any more, take it out of the index with `git rm --cached`.",
+                list(&empty_links)
+            )));
+        }
         if !nested.is_empty() {
             // The index would otherwise hide these files from the next scan.
             let paths: Vec<String> = nested.iter().map(|name| literal(name)).collect();

@@ -37,6 +37,8 @@ fn day_budget_stops_all_plans_until_midnight() {
     let second = scene.start_as("second", "daemon");
     scene.await_states(&["paused", "paused", "paused"]);
     assert_eq!((server.asked().len(), scene.pending().len()), (1, 0));
+    let said = scene.works(["pause", &plan_id(&scene)]);
+    has(said, "is paused, also when the day is over");
     second.kill();
 
     set_clock(&scene, DAY);

@@ -1,10 +1,10 @@
 //! Where agents work when nothing is configured, and how a person takes their results over, with the real git.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use super::*;
-use crate::common::env::{row, times};
+use crate::common::env::{row, skip, times};
 use crate::common::git::{Project, git};
 
 /// What the scripted agent does before it reports.
@@ -128,10 +128,30 @@ fn git_project_gets_worktrees_outside_of_it() {
     has(scene.works("doctor"), "tasks can have worktrees of");
 }
 
+/// Git itself uses no repository of somebody else, as its configuration names programs.
+#[test]
+fn project_of_somebody_else_runs_nothing() {
+    let Some(scene) = clean("") else { return };
+    let ran = scene.env.path("ran");
+    let clean = format!("config filter.theirs.clean 'touch {}; cat'", ran.display());
+    scene.project.git(clean.as_str());
+    scene
+        .env
+        .write("project/.gitattributes", "* filter=theirs\n");
+    if chown(scene.env.path("project"), Some(12345), None).is_err() {
+        return skip("only root can give a folder away");
+    }
+    let _agent = scene.scene.agent(|_| Act::success("done"));
+    let run = format!("run --no-input --plan one.md {}", scene.agent);
+    scene.run(run).has_stderr("belongs to somebody else");
+    assert!(!ran.exists());
+    has(scene.run("doctor").stdout, "safe.directory");
+}
+
 #[test]
 fn reason_for_shared_workspace_is_said() {
     type Prepare = fn(&Clean);
-    let rows: [(&str, Prepare, &str, &str); 8] = [
+    let rows: [(&str, Prepare, &str, &str); 10] = [
         (
             "uncommitted",
             |scene| scene.env.write("project/b.txt", "mine\n"),
@@ -147,12 +167,31 @@ fn reason_for_shared_workspace_is_said() {
         (
             "submodules",
             |scene| {
-                scene.env.write("project/.gitmodules", "");
-                scene.project.git("add .gitmodules");
+                let head = scene.project.git("rev-parse HEAD");
+                let head = head.trim();
+                let link = format!("update-index --add --cacheinfo 160000,{head},lib");
+                scene.project.git(link);
                 scene.project.git("commit --quiet -m modules");
             },
             "",
             "has submodules",
+        ),
+        (
+            "partial",
+            |scene| {
+                let blob = scene.project.git("rev-parse HEAD:b.txt");
+                let (folder, file) = blob.trim().split_at(2);
+                let object = format!("project/.git/objects/{folder}/{file}");
+                fs::remove_file(scene.env.path(&object)).unwrap();
+            },
+            "",
+            "clone is partial",
+        ),
+        (
+            "a branch in the way",
+            |scene| drop(scene.project.git("branch plan-agent-task")),
+            "",
+            "is called `plan-agent-task`",
         ),
         (
             "no commit",

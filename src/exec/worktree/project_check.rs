@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::exec::git::{Git, GitError, LEAST, git_version};
+use crate::exec::git::{Git, GitError, LEAST, git_version, is_distrusted};
 use crate::exec::repository_config::{Filters, configured, examine, last, locate};
 use crate::plan::Repository;
 
@@ -20,10 +20,12 @@ pub enum ProjectError {
     Within { folder: PathBuf, root: PathBuf },
     #[error("the git project `{}` has no commit", .0.display())]
     NoCommit(PathBuf),
-    #[error("a branch of the git project `{}` is called `plan-agent`, so that none can be called `plan-agent/…`", .0.display())]
-    Taken(PathBuf),
+    #[error("a branch of the git project `{}` is called `{}`, so that none can be called `{}/…`", .0.display(), .1, .1)]
+    Taken(PathBuf, &'static str),
     #[error("the path {0:?} has a line break, so that git does not find the worktrees: rename it")]
     LineBreak(PathBuf),
+    #[error("git does not use the project `{}`: it belongs to somebody else and is no `safe.directory`", .0.display())]
+    Distrusted(PathBuf),
     #[error("there is no git on this machine")]
     NoGit,
     #[error("git {}.{} is too old", .0.0, .0.1)]
@@ -50,7 +52,11 @@ impl ProjectError {
                 format!("name the whole project: `--workspace {}`", root.display())
             },
             Self::NoCommit(_) => "make the first one: `git add --all && git commit`".to_owned(),
-            Self::Taken(_) => "give that branch another name: `git branch -m plan-agent …`".to_owned(),
+            Self::Distrusted(root) => format!(
+                "`git config --global --add safe.directory {}` says that you trust what it names",
+                root.display()
+            ),
+            Self::Taken(_, name) => format!("give that branch another name: `git branch -m {name} …`"),
             Self::NoGit | Self::TooOld(_) => format!(
                 "install git {}.{} or newer, or set [run] isolation = \"shared\"",
                 LEAST.0, LEAST.1
@@ -88,8 +94,10 @@ pub async fn project_head(
     if git.run("rev-parse --git-dir", &[]).await?.exit != 0 {
         return Err(ProjectError::NoProject(root.to_owned()));
     }
-    if git.resolve("refs/heads/plan-agent").await?.is_some() {
-        return Err(ProjectError::Taken(root.to_owned()));
+    for name in ["plan-agent", "plan-agent-task"] {
+        if git.resolve(&format!("refs/heads/{name}")).await?.is_some() {
+            return Err(ProjectError::Taken(root.to_owned(), name));
+        }
     }
     let head = git.resolve("HEAD^{commit}").await?;
     let head = head.ok_or_else(|| ProjectError::NoCommit(root.to_owned()))?;
@@ -98,6 +106,9 @@ pub async fn project_head(
 
 /// Returns the repository of a folder, if that is its work tree.
 async fn repository_of(root: &Path) -> Result<Repository, ProjectError> {
+    if is_distrusted(root).await? {
+        return Err(ProjectError::Distrusted(root.to_owned()));
+    }
     let repository = examine(root, Filters::Kept).await?;
     let repository = repository.ok_or_else(|| without_its_own(root))?;
     let git_dir = Path::new(&repository.git_dir);

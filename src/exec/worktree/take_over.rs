@@ -220,6 +220,7 @@ impl Project {
         let ignored: &[&str] = if with_ignored { &[] } else { &["--ignored"] };
         let own = format!("! {AGENT_FOLDER}/");
         let on = format!("# branch.head {}", place.branch);
+        git.look_at_all_files().await?;
         let status = "status --porcelain=v2 --branch -z";
         let said = git.run(status, ignored).await?;
         if said.exit != 0 || said.err.contains("could not open directory") {

@@ -448,6 +448,45 @@ async fn nested_repository_is_not_committed_or_deleted() {
 }
 
 #[tokio::test]
+async fn files_of_a_submodule_that_is_not_there_are_not_lost() {
+    let Some((given, place)) = Given::with_worktree().await else {
+        return;
+    };
+    let link = format!("160000,{},sub", given.head);
+    git(&place, &["update-index", "--add", "--cacheinfo", &link]);
+    git(&place, &["commit", "--quiet", "-m", "x"]);
+    let sub = place.folder.join("sub");
+    fs::create_dir(&sub).unwrap();
+    let head = given.kept().await;
+    fs::write(sub.join("work"), "x").unwrap();
+    assert!(!given.removed(&place, &head).await);
+    let reason = given.unclear().await;
+    assert!(reason.contains("is not here: `sub`"), "{reason}");
+    git(&place, &["rm", "--quiet", "--cached", "sub"]);
+    let head = given.kept().await;
+    let words = ["show", &format!("{head}:sub/work")];
+    assert_eq!(git(&place, &words), "x");
+}
+
+#[tokio::test]
+async fn files_that_git_was_told_to_overlook_are_not_lost() {
+    for mark in ["--assume-unchanged", "--skip-worktree"] {
+        let Some((given, place)) = Given::with_worktree().await else {
+            return;
+        };
+        let change = |text: &str| {
+            git(&place, &["update-index", mark, "a"]);
+            fs::write(place.folder.join("a"), text).unwrap();
+        };
+        change("work");
+        let head = given.kept().await;
+        assert_eq!(git(&place, &["show", &format!("{head}:a")]), "work");
+        change("more work");
+        assert!(!given.removed(&place, &head).await, "{mark}");
+    }
+}
+
+#[tokio::test]
 async fn finds_committed_conflict_marks() {
     let Some((given, place)) = Given::with_worktree().await else {
         return;

@@ -35,19 +35,20 @@ impl Project {
     }
 }
 
-/// Returns the paths in the index that are repositories of their own; only they have their history.
+/// Returns the paths in the index that stand for commits of other repositories, and whose folders have files: these are in no
+/// commit of the project.
 pub(super) async fn own_repositories(git: &Git) -> Result<Vec<String>> {
     let format = "--format=%(objectmode) %(path)";
     let listed = git.names("ls-files -z", &[format]).await?;
     let own = |line: &String| {
         let path = line.strip_prefix("160000 ")?;
-        let inside = git.folder().join(path).join(".git");
-        inside.symlink_metadata().ok().map(|_| path.to_owned())
+        let mut files = git.folder().join(path).read_dir().ok()?;
+        files.next().map(|_| path.to_owned())
     };
     Ok(listed.iter().filter_map(own).collect())
 }
 
-/// As [`own_repositories`], without the submodules of the project.
+/// As [`own_repositories`], without the submodules of the project that are laid out.
 pub(super) async fn nested(git: &Git) -> Result<Vec<String>> {
     let mut own = own_repositories(git).await?;
     if !own.is_empty() {
@@ -57,9 +58,15 @@ pub(super) async fn nested(git: &Git) -> Result<Vec<String>> {
             let mut paths = known.iter().filter_map(|line| line.split_once('\n'));
             paths.any(|(_, known)| known == path)
         };
-        own.retain(|path| !is_known(path));
+        own.retain(|path| !(is_known(path) && is_laid_out(git, path)));
     }
     Ok(own)
+}
+
+/// Returns whether a folder is the top of a repository.
+pub(super) fn is_laid_out(git: &Git, path: &str) -> bool {
+    let inside = git.folder().join(path).join(".git");
+    inside.symlink_metadata().is_ok()
 }
 
 /// Checks that no file has conflict marks.

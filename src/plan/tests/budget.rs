@@ -357,9 +357,8 @@ fn day_allows_what_is_set_until_a_person_allows_more() {
     let why = stop(&mut plan, 40_000_000);
     assert!(why.contains("$40 of $40 used"), "{why}");
     // What a person pauses meanwhile stays so when the day is over.
-    apply(&mut plan, |draft| {
-        crate::steering::pause(draft, "by me").map(drop)
-    });
+    assert!(plan.is_stopped_by_day());
+    apply(&mut plan, |draft| draft.pause("by me"));
     apply(&mut plan, |draft| draft.go_on_after_day());
     assert_eq!(plan.status().why(), Some("by me"));
     assert!(plan.stays_paused());
