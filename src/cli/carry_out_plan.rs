@@ -302,8 +302,9 @@ impl Work {
         let (stop_roles, stopping) = watch::channel(false);
         let mut role_tasks = JoinSet::new();
         if let Some(roles) = roles {
-            let (held, stopped) = (settings.store.clone(), stopped(&stopping));
-            role_tasks.spawn(async move { held.while_held(roles.run(stopped)).await });
+            let (held, stop) = (settings.store.clone(), stopped(&stopping));
+            let roles = roles.run(stopped(&stopping));
+            role_tasks.spawn(async move { held.while_held(roles, stop).await });
         }
         Ok(PlanAtWork {
             settings,

@@ -258,15 +258,21 @@ impl Exchange {
         }
     }
 
+    /// Lets a later scan find again what the last one found.
+    pub fn find_again(&mut self) {
+        let handed_over = std::mem::take(&mut self.handed_over);
+        self.forget(&handed_over);
+        self.listed_at = None;
+    }
+
     /// Notes whether all that the last scan found was applied; if not, a later scan finds it again.
     pub fn applied(&mut self, applied: Result<()>) {
-        let handed_over = std::mem::take(&mut self.handed_over);
         if let Err(error) = applied {
-            self.forget(&handed_over);
-            self.listed_at = None;
+            self.find_again();
             self.failed(&ExchangeKey::Scan, &error.to_string());
             return;
         }
+        self.handed_over.clear();
         self.effects.succeeded(&ExchangeKey::Scan);
         if !self.more {
             self.scan_began = self.listed_at.or(self.scan_began);

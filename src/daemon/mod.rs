@@ -59,6 +59,9 @@ pub use settings::{
     Models, Notice, PlanAtWork, StartedWorkers, TakeUp,
 };
 
+/// How often it is looked whether another daemon goes on with a plan whose lease it took.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 /// The author of the daemon's changes in the log.
 const BY: &str = "daemon";
 
@@ -263,9 +266,22 @@ impl Daemon {
             return Ok(None);
         };
         run.due = false;
-        run.settings.store.still_held()?;
+        let (holder, held) = (self.folder.volumes.holder(), run.settings.store.holds());
+        if !run.settings.store.hold_again(&holder).await? {
+            run.wake_by(self.folder.now().plus(LOOK_AGAIN));
+            return Ok(None);
+        }
+        // Nothing of what came meanwhile was applied.
+        run.scan_wanted |= !held;
         run.world.scan_began = self.exchange.scan_began;
-        let view = run.decided_view().await?;
+        let view = match run.decided_view().await {
+            // Its next turn takes it again, or lets go of it.
+            Err(StoreError::NotHeld(_)) => {
+                run.due = true;
+                return Ok(None);
+            }
+            view => view?,
+        };
         run.start(&view, &self.exchange.shown);
         let end = end_of(run, &self.exchange, &view, others);
         let settled = matches!(end, Some(DaemonEnd::Settled(_)));
@@ -316,9 +332,10 @@ impl Daemon {
             run.due |= found.is_some();
             // Also if nothing was found: heartbeats may have gone.
             let follow_up = match run.found(found.unwrap_or_default()).await {
-                // Its next turn lets go of it.
+                // As in its turn.
                 Err(StoreError::NotHeld(_)) => {
                     run.due = true;
+                    self.exchange.find_again();
                     continue;
                 }
                 follow_up => follow_up?,

@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::sql_statements::Tables;
@@ -32,12 +31,24 @@ const LOST: u64 = 0;
 #[derive(Debug)]
 pub(super) struct Lease {
     pub plan: PlanId,
-    pub epoch: i64,
+    epoch: AtomicI64,
     /// Until when effects may begin, in milliseconds since the machine was booted.
     until: AtomicU64,
 }
 
 impl Lease {
+    fn is_lost(&self) -> bool {
+        self.until.load(Ordering::SeqCst) == LOST
+    }
+
+    pub fn lose(&self) {
+        self.until.store(LOST, Ordering::SeqCst);
+    }
+
+    pub fn epoch(&self) -> i64 {
+        self.epoch.load(Ordering::SeqCst)
+    }
+
     /// `asked` is when it was asked for: the database granted it later.
     fn extend(&self, asked: Duration) {
         let until = u64::try_from((asked + SPAN).as_millis()).unwrap_or(u64::MAX);
@@ -100,19 +111,11 @@ impl Store {
     /// # Errors
     /// There is no such plan, or another daemon holds it; else as [`Store::change`].
     pub async fn lease(&self, plan: &PlanId, holder: &str) -> Result<Self> {
-        let (asked, id, name) = (since_boot(), plan.clone(), holder.to_owned());
-        let taken = self.ask(move |tables| tables.take_lease(&id, &name));
-        let epoch = match taken.await? {
-            Ok(epoch) => epoch,
-            Err(None) => return Err(StoreError::UnknownPlan(plan.clone())),
-            Err(Some(holder)) => {
-                let plan = plan.clone();
-                return Err(StoreError::Held { plan, holder });
-            }
-        };
+        let asked = since_boot();
+        let epoch = self.take_lease(plan, holder, true).await?;
         let lease = Arc::new(Lease {
             plan: plan.clone(),
-            epoch,
+            epoch: epoch.into(),
             until: AtomicU64::default(),
         });
         lease.extend(asked);
@@ -122,6 +125,53 @@ impl Store {
         };
         tokio::spawn(renew(self.clone(), Arc::downgrade(&lease)));
         Ok(store)
+    }
+
+    async fn take_lease(&self, plan: &PlanId, holder: &str, of_own_name: bool) -> Result<i64> {
+        let (id, name) = (plan.clone(), holder.to_owned());
+        let taken = self.ask(move |tables| tables.take_lease(&id, &name, of_own_name));
+        let plan = plan.clone();
+        match taken.await? {
+            Ok(epoch) => Ok(epoch),
+            Err(None) => Err(StoreError::UnknownPlan(plan)),
+            Err(Some(holder)) => Err(StoreError::Held { plan, holder }),
+        }
+    }
+
+    /// Takes the lease again that another daemon took while this one was cut off, if that one did not go on with the plan: it may lack
+    /// the project's commits. Returns false while it has not decided that. A lease that is held stays as it is.
+    ///
+    /// # Errors
+    /// [`StoreError::NotHeld`]: another daemon carries the plan out; or a failure of the database.
+    pub async fn hold_again(&self, holder: &str) -> Result<bool> {
+        let Some(lease) = self.lease.as_ref().filter(|lease| lease.is_lost()) else {
+            return Ok(true);
+        };
+        let head = self
+            .read(&lease.plan, |plan, _| plan.head().clone())
+            .await?;
+        if self.elsewhere(&head).is_some() {
+            return Err(StoreError::NotHeld(lease.plan.clone()));
+        }
+        let asked = since_boot();
+        // One of the same name that has it is a later daemon of this folder.
+        match self.take_lease(&lease.plan, holder, false).await {
+            Ok(epoch) => {
+                lease.epoch.store(epoch, Ordering::SeqCst);
+                lease.extend(asked);
+                tokio::spawn(renew(self.without_lease(), Arc::downgrade(lease)));
+                Ok(true)
+            }
+            Err(StoreError::Held { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn without_lease(&self) -> Self {
+        Self {
+            lease: None,
+            ..self.clone()
+        }
     }
 
     /// Returns the plans that daemons of other folders carry out now, with the names of these.
@@ -151,31 +201,19 @@ impl Store {
         lease.is_none_or(|lease| now < until(lease).into())
     }
 
-    /// Fails if another daemon has taken the lease.
-    ///
-    /// # Errors
-    /// [`StoreError::NotHeld`].
-    pub fn still_held(&self) -> Result<()> {
-        let lost = |lease: &&Arc<Lease>| lease.until.load(Ordering::SeqCst) == LOST;
-        let not_held = |lease: &Arc<Lease>| Err(StoreError::NotHeld(lease.plan.clone()));
-        self.lease.as_ref().filter(lost).map_or(Ok(()), not_held)
-    }
-
-    /// Works on something only while the lease is certain. It stands still while that is not so, and ends where it is if another
-    /// daemon has taken the lease.
-    pub async fn while_held(&self, work: impl Future<Output = ()>) {
+    /// Works on something only while the lease is certain. It stands still while that is not so, and ends where it is if it is to
+    /// `stop` then.
+    pub async fn while_held(&self, work: impl Future<Output = ()>, stop: impl Future<Output = ()>) {
         if self.lease.is_none() {
             return work.await;
         }
-        let (mut work, mut look) = (pin!(work), tokio::time::interval(LOOK));
+        let (mut work, mut stop) = (pin!(work), pin!(stop));
+        let mut look = tokio::time::interval(LOOK);
         poll_fn(|context| {
             while look.poll_tick(context).is_ready() {}
-            if self.holds() {
-                return work.as_mut().poll(context);
-            }
-            match self.still_held() {
-                Ok(()) => Poll::Pending,
-                Err(_) => Poll::Ready(()),
+            match self.holds() {
+                true => work.as_mut().poll(context),
+                false => stop.as_mut().poll(context),
             }
         })
         .await;
@@ -196,12 +234,12 @@ impl Store {
         let Some(lease) = self.lease.clone() else {
             return;
         };
-        let (id, epoch) = (lease.plan.clone(), lease.epoch);
+        let (id, epoch) = (lease.plan.clone(), lease.epoch());
         let ended = self.ask(move |tables| tables.end_lease(&id, epoch, gone));
         if let Err(error) = ended.await {
             tracing::debug!(%error, plan = %lease.plan, "a lease ends by itself");
         }
-        lease.until.store(LOST, Ordering::SeqCst);
+        lease.lose();
     }
 }
 
@@ -212,12 +250,12 @@ async fn renew(store: Store, lease: std::sync::Weak<Lease>) {
         let Some(lease) = lease.upgrade() else {
             return;
         };
-        let (asked, id, epoch) = (since_boot(), lease.plan.clone(), lease.epoch);
+        let (asked, id, epoch) = (since_boot(), lease.plan.clone(), lease.epoch());
         let renewed = store.ask(move |tables| tables.renew_lease(&id, epoch));
         match renewed.await {
-            Ok(true) if lease.until.load(Ordering::SeqCst) != LOST => lease.extend(asked),
+            Ok(true) if !lease.is_lost() => lease.extend(asked),
             Ok(_) => {
-                lease.until.store(LOST, Ordering::SeqCst);
+                lease.lose();
                 return;
             }
             // The server does not answer: effects wait as soon as the lease is over.

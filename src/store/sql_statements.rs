@@ -501,18 +501,21 @@ impl Tables {
         Ok(updated)
     }
 
-    /// Takes a plan's lease and returns its epoch; else its holder, if there is such a plan.
+    /// Takes a plan's lease, which may be one `of_own_name`, and returns its epoch; else its holder, if there is such a plan.
     pub(super) fn take_lease(
         &mut self,
         plan: &PlanId,
         holder: &str,
+        of_own_name: bool,
     ) -> Result<std::result::Result<i64, Option<String>>> {
         let (now, id) = (self.database.now(), plan.as_str());
         let taken = format!(
             "holder = $1, epoch = epoch + 1, held_until = {now} + $2 \
-             WHERE id = $3 AND (held_until < {now} OR holder = $1)"
+             WHERE id = $3 AND (held_until < {now} OR holder = $4)"
         );
-        if let Some(epoch) = self.update_plan(&taken, "epoch", &[&holder, &LEASE, &id])? {
+        let own = if of_own_name { holder } else { "" };
+        let values: [&dyn Param; 4] = [&holder, &LEASE, &id, &own];
+        if let Some(epoch) = self.update_plan(&taken, "epoch", &values)? {
             return Ok(Ok(epoch));
         }
         let holder = self.strings("SELECT holder FROM plans WHERE id = $1", &[&id])?;

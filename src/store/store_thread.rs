@@ -404,10 +404,11 @@ impl Owner {
             self.is_so(wanted)?;
         }
         let mut held = None;
-        let leased = job.lease.as_ref().map(|it| (it.plan.clone(), it.epoch));
+        let leased = job.lease.as_ref().map(|it| (it.plan.clone(), it.epoch()));
         if let Some(lease) = leased.filter(|lease| !locked.leased.contains(lease)) {
             held = self.tables()?.lock_leased(&lease.0, lease.1)?;
             if held.is_none() {
+                job.lease.iter().for_each(|lease| lease.lose());
                 return Err(StoreError::NotHeld(lease.0));
             }
             locked.leased.insert(lease.clone());

@@ -207,6 +207,27 @@ fn plan_that_comes_back_goes_on_where_it_was() {
     history_is_whole(&here.scene);
 }
 
+/// Another daemon takes the lease of one that is cut off, and cannot have the project's commits.
+#[test]
+fn daemon_goes_on_if_nobody_could_take_its_plan_over() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    git(&here.project, "commit --quiet --allow-empty -m later");
+    let daemon = here.scene.leave("run --plan one.md");
+    let command = here.scene.take_task(1);
+    here.scene.await_events("claimed", 1);
+    daemon.freeze();
+    run_sql(&url, "UPDATE plans SET held_until = 1");
+    let other = there.scene.start("daemon");
+    there.scene.await_events("not_adopted", 1);
+    other.interrupted();
+    daemon.wake();
+    here.does(&command, "one.txt");
+    here.scene.await_status("completed");
+    history_is_whole(&here.scene);
+}
+
 #[test]
 fn plan_that_could_not_be_taken_over_is_tried_again() {
     let Some((here, there, url)) = Machine::two() else {

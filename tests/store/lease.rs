@@ -1,5 +1,7 @@
 //! Leases: of several daemons that share a database, one carries a plan out.
 
+use std::future::pending;
+
 use super::*;
 
 async fn renames(store: &Store, id: &PlanId, name: &str) -> Result<(), StoreError> {
@@ -31,7 +33,7 @@ fn one_of_two_daemons_has_the_lease() {
             other => panic!("{other:?}"),
         }
         renames(&first, &plan(), "one").await.unwrap();
-        assert!(first.holds() && first.still_held().is_ok());
+        assert!(first.holds());
         // A person's change needs no lease.
         renames(&there, &plan(), "two").await.unwrap();
         first.release().await;
@@ -81,6 +83,27 @@ fn daemon_of_the_same_name_goes_on_at_once() {
 }
 
 #[test]
+fn lease_is_taken_again_unless_another_daemon_goes_on() {
+    block_on(on_every_shared_store(async |given| {
+        let [here, there] = [given.open().await, given.open().await];
+        make(&here, "aaaaaaaa").await;
+        let first = here.lease(&plan(), "here").await.unwrap();
+        given.sql("UPDATE plans SET held_until = 1").await;
+        let second = there.lease(&plan(), "there").await.unwrap();
+        assert!(not_held(renames(&first, &plan(), "stale").await));
+        assert!(!first.hold_again("here").await.unwrap(), "it may go on");
+        // It could not go on with the plan.
+        second.release_to_others().await;
+        assert!(first.hold_again("here").await.unwrap());
+        renames(&first, &plan(), "good").await.unwrap();
+        // A later daemon of the same folder is not driven out.
+        let _later = here.lease(&plan(), "here").await.unwrap();
+        assert!(not_held(renames(&first, &plan(), "stale").await));
+        assert!(!first.hold_again("here").await.unwrap());
+    }));
+}
+
+#[test]
 fn there_is_no_lease_of_no_plan() {
     block_on(on_every_shared_store(async |given| {
         let store = given.open().await;
@@ -96,9 +119,9 @@ fn work_ends_with_the_lease_under_which_it_is_done() {
         make(&here, "aaaaaaaa").await;
         let first = here.lease(&plan(), "here").await.unwrap();
         // What is done within the lease ends as it does.
-        first.while_held(async {}).await;
+        first.while_held(async {}, pending()).await;
         let held = first.clone();
-        let endless = tokio::spawn(async move { held.while_held(std::future::pending()).await });
+        let endless = tokio::spawn(async move { held.while_held(pending(), async {}).await });
         given.sql("UPDATE plans SET held_until = 1").await;
         let _second = there.lease(&plan(), "there").await.unwrap();
         // When it is renewed next, it is found to be lost.
@@ -106,6 +129,6 @@ fn work_ends_with_the_lease_under_which_it_is_done() {
             .await
             .unwrap()
             .unwrap();
-        assert!(first.still_held().is_err());
+        assert!(!first.holds());
     }));
 }
