@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 
 use super::{App, CarryOut, Exit, Failure, Result, can_ask, complain, confirm, run_terminal};
-use crate::config::{Home, StoreConfig};
+use crate::config::{Home, Planner, StoreConfig};
 use crate::exec::{CarriedFiles, LandingPlace, Project, project_head};
 use crate::plan::{CommandId, Draft, IntegrationBranch, NewHome, PlanHead, PlanId, TaskState};
 use crate::store::{Store, StoreError, StorePlace};
@@ -172,6 +172,12 @@ impl App {
             None => self.fetched_files(leased, head, workspace).await?,
         }
         let workers = (self.with_workers(how.unwrap_or(&CarryOut::default()))).await?;
+        if let Planner::Rules { why } = &workers.planner
+            && head.policy.model
+            && how.is_none()
+        {
+            return Err(anyhow!("a model plans and judges it, and there is none: {why}").into());
+        }
         let offered = leased.offered(&head.id).await?;
         let (goes_on, others): (Vec<_>, Vec<_>) = offered
             .into_iter()

@@ -23,8 +23,8 @@ use super::live_area::LiveArea;
 use super::prompt::Prompt;
 use crate::daemon::DaemonEnd;
 use crate::plan::{
-    Event, HumanQuestion, ModelQuestion, Plan, PlanId, PlanPolicy, PlanState, QuestionId,
-    ReviewPolicy, Row, Task, TaskId, TaskState, and_more, unless_empty,
+    Event, HumanQuestion, IntegrationBranch, ModelQuestion, Plan, PlanId, PlanPolicy, PlanState,
+    QuestionId, ReviewPolicy, Row, Task, TaskId, TaskState, and_more, unless_empty,
 };
 use crate::store::{Change, Store};
 use crate::view::{self, EventView, RepeatedFailures, Style};
@@ -355,10 +355,19 @@ impl<'a> Foreground<'a> {
             DaemonEnd::NoPlan => complain!(
                 "error: there is no plan yet\nHint: the goal is kept; `{resume}` asks the model again"
             ),
-            DaemonEnd::Displaced(file) => complain!(
-                "error: {}\nHint: `{resume}` goes on with what is there, once no other daemon has the folder",
-                displaced(file)
-            ),
+            DaemonEnd::Displaced(file) => {
+                let way_out = match self.app.place.exists() {
+                    // Such as by `git clean -fdx`.
+                    Ok(false) => format!(
+                        "the plans are gone with it; `git merge {}` takes over what was accepted of one with worktrees",
+                        IntegrationBranch::branch(&self.plan)
+                    ),
+                    _ => format!(
+                        "`{resume}` goes on with what is there, once no other daemon has the folder"
+                    ),
+                };
+                complain!("error: {}\nHint: {way_out}", displaced(file));
+            }
             DaemonEnd::Interrupted | DaemonEnd::Idle => {
                 self.app.out.text(&format!("\n{}", results.trim_end()))?;
                 self.close_stopped()?;

@@ -56,7 +56,7 @@ pub(super) struct ChangeWatch {
     /// The repository when the plan began; one that an agent makes later does not count.
     repository: Option<Repository>,
     /// The project and the folder of its worktrees, where the inspected folder is a worktree of the repository.
-    worktree_of: Option<[PathBuf; 2]>,
+    worktree_of: Option<([PathBuf; 2], String)>,
     left_out: Vec<PathBuf>,
     /// Where the trees of git are kept.
     aside: PathBuf,
@@ -130,7 +130,7 @@ impl ChangeWatch {
         Self {
             left_out: vec![folder.join(exec::AGENT_FOLDER)],
             aside: self.aside.join(format!("task-{task}")),
-            worktree_of: Some([self.folder, PathBuf::from(&line.folder)]),
+            worktree_of: Some(([self.folder, PathBuf::from(&line.folder)], line.tip.clone())),
             folder,
             before: None,
             ..self
@@ -150,7 +150,7 @@ impl ChangeWatch {
         };
         let git = match &self.worktree_of {
             None => Git::open(&self.folder, repository, &self.shared_git()).await?,
-            Some([root, worktrees]) => {
+            Some(([root, worktrees], _)) => {
                 let project = Project::open(root, repository, worktrees).await?;
                 let Some(git) = project.worktree(&self.folder).await? else {
                     return Ok(None);
@@ -258,6 +258,10 @@ impl ChangeWatch {
         let now = trees.record().await?;
         let Some(tree) = tree else {
             return Ok(Some((now, None)));
+        };
+        let tree = match &self.worktree_of {
+            Some((_, tip)) => trees.begin_of(&tree, tip).await?,
+            None => tree,
         };
         let wall = self.settings.clock.to_wall(since);
         match trees.changes(&tree, &now, wall).await {

@@ -175,6 +175,23 @@ impl GitSnapshots {
         })
     }
 
+    /// Returns the commit with which work began, or where the work tree's branch left it: it is one of the accepted results up to
+    /// `tip`, and could not be merged in.
+    ///
+    /// # Errors
+    /// The error of git.
+    pub async fn begin_of(&self, commit: &str, tip: &str) -> Result<String> {
+        let git = &self.git;
+        let merging = git.resolve("MERGE_HEAD").await?;
+        if merging.as_deref() == Some(commit)
+            || git.has(commit, "HEAD").await?
+            || !git.has(commit, tip).await?
+        {
+            return Ok(commit.to_owned());
+        }
+        self.git.line("merge-base", &[commit, "HEAD"]).await
+    }
+
     /// Takes a snapshot of all files that git does not ignore, and returns its id.
     ///
     /// # Errors

@@ -126,9 +126,7 @@ impl DatabaseError {
     /// Returns what a person can do if it is not the file that does not work, but what it is.
     pub(super) fn way_out(&self) -> Option<&'static str> {
         match self {
-            Self::Newer(..) => {
-                Some("use the newer version, or name another folder in config.toml: [volumes] root")
-            }
+            Self::Newer(..) => Some("use the newer version on this machine"),
             Self::Foreign => Some(NOT_OURS),
             Self::Unfit(_, way_out) => Some(way_out),
             Self::Older(_, _, why) => why.way_out(),

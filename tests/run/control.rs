@@ -545,6 +545,18 @@ fn pauses(pid: Pid, name: &str) -> u64 {
 }
 
 #[test]
+fn daemon_whose_plans_are_gone_names_the_branch_of_the_results() {
+    let scene = Scene::by_rules("");
+    let run = scene.start("run --plan chain.md");
+    scene.take_any();
+    let branch = format!("`git merge plan-agent/{}`", plan_id(&scene));
+    fs::remove_dir_all(scene.path("")).unwrap();
+    run.end()
+        .exits(5)
+        .has_stderr(["was removed or replaced", &branch]);
+}
+
+#[test]
 fn daemon_that_lost_lock_exits() {
     for replaced in [false, true] {
         let scene = Scene::by_rules("");

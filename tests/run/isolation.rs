@@ -56,6 +56,32 @@ fn write(command: &Command, name: &str, text: &str) {
     fs::write(folder(command).join(name), text).unwrap();
 }
 
+/// What others have made is not taken for removed where it could not be merged in.
+#[test]
+fn task_is_not_said_to_remove_what_it_never_had() {
+    let Some(scene) = isolated("") else { return };
+    let _daemon = scene.leave("run --plan two.md");
+    let (left, right) = (scene.take_task(1), scene.take_task(2));
+    write(&right, "right.txt", "right\n");
+    scene.succeed(&right, "done");
+    scene.await_events("completed", 1);
+    write(&left, "left.txt", "left\n");
+    let nested = folder(&left).join("nested");
+    fs::create_dir(&nested).unwrap();
+    git(&nested, "init --quiet");
+    fs::write(nested.join("x"), "x").unwrap();
+    git(&nested, "add x");
+    git(&nested, "commit --quiet -m x");
+    scene.succeed(&left, "done");
+    let again = scene.take("the first task again", |command| command.attempt() == 2);
+    fs::remove_dir_all(nested.join(".git")).unwrap();
+    scene.succeed(&again, "done");
+    scene.await_status("completed");
+    let why = scene.works("why 1");
+    has(&why, "changed: left.txt");
+    lacks(&why, "right.txt");
+}
+
 #[test]
 fn parallel_results_merge_into_one_branch() {
     let Some(scene) = isolated("") else { return };

@@ -207,6 +207,23 @@ fn plan_that_comes_back_goes_on_where_it_was() {
     history_is_whole(&here.scene);
 }
 
+#[test]
+fn daemon_without_a_model_leaves_a_plan_that_needs_one() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    let server = planning(&[("Only", &[])]);
+    let place = "run.workspace = 'project'\nrun.isolation = 'worktree'\nprojects.app = 'project'\n";
+    here.scene.write_config(&server, Shape::Chat, place);
+    let daemon = here.scene.leave("run 'Do it'");
+    here.scene.take_task(1);
+    kill(&here.scene, daemon);
+    run_sql(&url, "UPDATE plans SET held_until = 1");
+    let _other = there.scene.start("daemon");
+    there.scene.await_events("not_adopted", 1);
+    has(here.scene.works("log"), "a model plans and judges it");
+}
+
 /// Another daemon takes the lease of one that is cut off, and cannot have the project's commits.
 #[test]
 fn daemon_goes_on_if_nobody_could_take_its_plan_over() {

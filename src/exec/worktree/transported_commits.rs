@@ -34,17 +34,25 @@ impl Project {
         if self.git.has_commit(commit).await? {
             return Ok(());
         }
-        if let Some(remote) = remote {
-            let git = self.git.clone().reaching_out();
-            let fetch =
-                "-c fetch.fsckObjects=true fetch --quiet --no-tags --no-write-fetch-head --";
-            git.bytes(fetch, &[remote, commit]).await?;
-            if self.git.has_commit(commit).await? {
-                return Ok(());
+        let way_out = match remote {
+            None => "`git fetch` there may bring it, or an address under [remotes]".to_owned(),
+            Some(remote) => {
+                let git = self.git.clone().reaching_out();
+                let fetch =
+                    "-c fetch.fsckObjects=true fetch --quiet --no-tags --no-write-fetch-head --";
+                let fetched = git.bytes(fetch, &[remote, commit]).await;
+                if self.git.has_commit(commit).await? {
+                    return Ok(());
+                }
+                let why = fetched.err().map(|error| format!(": {error}"));
+                format!(
+                    "push it to the project's address under [remotes]{}",
+                    why.unwrap_or_default()
+                )
             }
-        }
+        };
         Err(GitError::Unclear(format!(
-            "the commit `{commit}`, where the plan began, is not in `{}`: `git fetch` there may bring it, or an address under [remotes]",
+            "the commit `{commit}`, where the plan began, is not in `{}`: {way_out}",
             self.git.folder().display()
         )))
     }
