@@ -21,7 +21,7 @@ use plan_agent::plan::{
     CommandId, Draft, NewCommand, Origin, Plan, PlanHead, PlanId, PlanPolicy, Refusal, Report, Row,
     TaskId, TaskSpec, Time,
 };
-use plan_agent::store::{Change, Store, StoreError, StorePlace};
+use plan_agent::store::{Change, LeaseState, Store, StoreError, StorePlace};
 use tempfile::TempDir;
 
 /// The place to which a separate process writes, and its name.

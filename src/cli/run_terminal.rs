@@ -355,19 +355,11 @@ impl<'a> Foreground<'a> {
             DaemonEnd::NoPlan => complain!(
                 "error: there is no plan yet\nHint: the goal is kept; `{resume}` asks the model again"
             ),
-            DaemonEnd::Displaced(file) => {
-                let way_out = match self.app.place.exists() {
-                    // Such as by `git clean -fdx`.
-                    Ok(false) => format!(
-                        "the plans are gone with it; `git merge {}` takes over what was accepted of one with worktrees",
-                        IntegrationBranch::branch(&self.plan)
-                    ),
-                    _ => format!(
-                        "`{resume}` goes on with what is there, once no other daemon has the folder"
-                    ),
-                };
-                complain!("error: {}\nHint: {way_out}", displaced(file));
-            }
+            DaemonEnd::Displaced(file) => complain!(
+                "error: {}\nHint: `{resume}` goes on with what is there, once no other daemon has the folder; if the plan is gone, `git merge {}` takes over what was accepted in worktrees",
+                displaced(file),
+                IntegrationBranch::branch(&self.plan)
+            ),
             DaemonEnd::Interrupted | DaemonEnd::Idle => {
                 self.app.out.text(&format!("\n{}", results.trim_end()))?;
                 self.close_stopped()?;

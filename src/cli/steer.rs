@@ -123,7 +123,7 @@ impl App {
             StoreError::Refused(refusal) => self.refused(refusal, plan),
             error => error.into(),
         })?;
-        if self.daemon().is_none() && self.elsewhere(plan).await?.is_none() {
+        if !self.is_carried_out(plan) && self.elsewhere(plan).await?.is_none() {
             let recalled = self.read(plan, |plan, _| plan.recalled_commands()).await?;
             if let Err(error) = worker::take_back(&self.volumes, &recalled).await {
                 complain!("! {error}");

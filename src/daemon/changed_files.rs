@@ -18,7 +18,7 @@ use crate::plan::{
     Repository, TaskId, Time,
 };
 use crate::store::StoreError;
-use crate::volumes::Volumes;
+use crate::volumes::VolumesError;
 
 /// Up to this number of files, to list a folder takes less time than to wake another thread for it.
 const QUICK: usize = 64;
@@ -41,6 +41,10 @@ const LONGEST_LOOK: Duration = Duration::from_millis(250);
 
 /// A worker takes up in this time what it left behind when it was ended.
 const TAKEN_UP: Duration = Duration::from_secs(3);
+
+/// An agent that has reported has this time to end, and one that was asked to end this; one that cannot be ended is not waited for.
+const ENDS: Duration = Duration::from_secs(300);
+const ENDED: Duration = Duration::from_secs(15);
 
 /// Files of the daemon in its own workspace.
 const MISSION: [&str; 2] = ["MISSION.md", ".MISSION.md.tmp"];
@@ -362,25 +366,34 @@ impl PlanRun {
 }
 
 /// Waits until the agent of a reported attempt has ended, if a worker started it: one that reports by a tool, or by a file of its
-/// own, may write on. The worker ends an agent that takes too long.
-async fn until_ended(volumes: &Volumes, id: &CommandId) {
-    let (lock, err, began) = (
-        volumes.claim_lock(id),
-        volumes.log(id, "err"),
-        Instant::now(),
-    );
-    // Soon at first: most agents end with their report.
-    let mut pause = FIRST_LOOK;
+/// own, may write on. It is asked to end after [`ENDS`], or after the time for which an agent may be silent if that is shorter.
+///
+/// # Errors
+/// What the file system says.
+async fn until_ended(settings: &DaemonSettings, id: &CommandId) -> Result<(), VolumesError> {
+    let (volumes, began) = (&settings.volumes, Instant::now());
+    let (lock, err) = (volumes.claim_lock(id), volumes.log(id, "err"));
+    let ends = ENDS.min(settings.config.run.task_timeout);
+    let (mut pause, mut asked) = (FIRST_LOOK, false);
     while lock.exists() && (exec::alive(&err) || began.elapsed() < TAKEN_UP) {
+        if began.elapsed() > ends + ENDED {
+            break;
+        }
+        if began.elapsed() > ends && !asked {
+            volumes.cancel(id)?;
+            asked = true;
+        }
         sleep(pause).await;
+        // Soon at first: most agents end with their report.
         pause = (pause * 2).min(LONGEST_LOOK);
     }
+    Ok(())
 }
 
 /// Inspects what changed during a reported attempt until its agent ended, and what that ran.
 pub(super) async fn inspect(mut watch: ChangeWatch, id: CommandId) -> anyhow::Result<Inspected> {
     let settings = Arc::clone(&watch.settings);
-    until_ended(&settings.volumes, &id).await;
+    until_ended(&settings, &id).await?;
     let known = settings.read(move |plan, _| {
         let (head, attempt) = (plan.head(), plan.attempt(&id)?);
         let worktree = head.line.clone().map(|line| (line, attempt.task));

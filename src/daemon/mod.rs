@@ -45,7 +45,7 @@ use self::report_parsing::{AnswerFile, ParsedReport};
 use self::worktrees::{BranchReport, Gathering, WorktreeLayout};
 use crate::exec;
 use crate::plan::{PlanId, PlanState, Time};
-use crate::store::{Result, StoreError};
+use crate::store::{LeaseState, Result, StoreError};
 use crate::volumes::{DaemonInfo, Folder, Volumes};
 pub use effect_work::make_plan;
 use exchange::{Exchange, ExchangeKey};
@@ -266,13 +266,16 @@ impl Daemon {
             return Ok(None);
         };
         run.due = false;
-        let (holder, held) = (self.folder.volumes.holder(), run.settings.store.holds());
-        if !run.settings.store.hold_again(&holder).await? {
-            run.wake_by(self.folder.now().plus(LOOK_AGAIN));
-            return Ok(None);
+        let holder = self.folder.volumes.holder();
+        match run.settings.store.hold_again(&holder).await? {
+            LeaseState::Held => {}
+            // Nothing of what came meanwhile was applied.
+            LeaseState::TakenAgain => run.scan_wanted = true,
+            LeaseState::Elsewhere => {
+                run.wake_at = self.folder.now().plus(LOOK_AGAIN);
+                return Ok(None);
+            }
         }
-        // Nothing of what came meanwhile was applied.
-        run.scan_wanted |= !held;
         run.world.scan_began = self.exchange.scan_began;
         let view = match run.decided_view().await {
             // Its next turn takes it again, or lets go of it.

@@ -356,15 +356,25 @@ impl Git {
         let listed = self.bytes("ls-files -v -z", &[]).await?;
         let entries = listed.split_inclusive(|byte| *byte == 0);
         // A letter for the state and a blank come first: a small letter, or `S`.
-        let unseen = entries.filter(|entry| entry[0].is_ascii_lowercase() || entry[0] == b'S');
-        let names: Vec<u8> = unseen.flat_map(|entry| &entry[2..]).copied().collect();
-        if names.is_empty() {
-            return Ok(());
+        let (mut unchanged, mut left_out) = (Vec::new(), Vec::new());
+        for entry in entries.filter(|entry| entry.len() > 3) {
+            let (state, name) = (entry[0], &entry[2..]);
+            if state.is_ascii_lowercase() {
+                unchanged.extend_from_slice(name);
+            }
+            // What a sparse checkout has left out is as it was.
+            let path = self.folder.join(OsStr::from_bytes(&name[..name.len() - 1]));
+            if state.eq_ignore_ascii_case(&b'S') && path.symlink_metadata().is_ok() {
+                left_out.extend_from_slice(name);
+            }
         }
-        // Git heeds the first of both options alone.
-        for mark in ["--no-assume-unchanged", "--no-skip-worktree"] {
+        let marks = [
+            ("--no-assume-unchanged", unchanged),
+            ("--no-skip-worktree", left_out),
+        ];
+        for (mark, names) in marks.into_iter().filter(|(_, names)| !names.is_empty()) {
             let update = format!("update-index {mark} -z --stdin");
-            let git = self.clone().with_input(names.clone());
+            let git = self.clone().with_input(names);
             git.bytes(&update, &[]).await?;
         }
         Ok(())
@@ -469,9 +479,10 @@ impl Git {
 
     /// Returns the whole environment of every git, and of the filters that it starts.
     fn environment(&self) -> Vec<(OsString, OsString)> {
-        // By the second one, git knows whose repositories count as one's own.
-        let named = ["SSH_AUTH_SOCK", "SUDO_UID"].map(str::to_owned);
-        let mut env = environment(&named[usize::from(!self.reaches_out)..]);
+        // By this, git knows whose repositories count as one's own.
+        let mut named = vec!["SUDO_UID".to_owned()];
+        named.extend(self.reaches_out.then(|| "SSH_AUTH_SOCK".to_owned()));
+        let mut env = environment(&named);
         env.push(("PATH".into(), self.path.clone()));
         let mut set = |name: &str, value: &OsStr| env.push((name.into(), value.into()));
         let pairs = |all: &'static str| all.split(' ').filter_map(|pair| pair.split_once('='));

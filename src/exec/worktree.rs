@@ -129,13 +129,21 @@ impl Project {
         Ok(modes.iter().any(|mode| mode == "160000"))
     }
 
-    /// Returns whether the repository has not all files of its last commit, as a clone with a filter: git does not fetch them, as
-    /// that runs programs which the project's configuration names.
+    /// Returns whether the repository is a clone with a filter that has not all files of its last commit: git does not fetch them,
+    /// as that runs programs which the project's configuration names.
     ///
     /// # Errors
     /// As [`Git::bytes`].
     pub async fn lacks_files(&self) -> Result<bool> {
-        let list = "rev-list --objects --missing=print --no-walk HEAD";
+        let packs = self.worktrees.with_file_name("objects").join("pack");
+        let mut packs = fs::read_dir(packs).into_iter().flatten().flatten();
+        // Beside each pack that such a clone has fetched.
+        let is_promised =
+            |entry: fs::DirEntry| entry.path().extension() == Some("promisor".as_ref());
+        if !packs.any(is_promised) {
+            return Ok(false);
+        }
+        let list = "rev-list --objects --no-object-names --missing=print --no-walk HEAD";
         let listed = self.git.bytes(list, &[]).await?;
         Ok(listed
             .split(|byte| *byte == b'\n')

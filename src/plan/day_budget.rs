@@ -196,6 +196,15 @@ impl Draft<'_> {
         });
     }
 
+    /// Pauses a plan that the day's budget stopped beyond the end of the day.
+    ///
+    /// # Errors
+    /// As [`Draft::pause`].
+    pub fn pause_beyond_day(&mut self, reason: &str) -> Result {
+        self.close_questions("the plan is paused", is_of_day);
+        self.pause(reason)
+    }
+
     /// Lets a plan go on that the day's budget stopped; one that a person paused meanwhile stays so.
     ///
     /// # Errors

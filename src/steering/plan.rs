@@ -41,7 +41,7 @@ pub fn answer(
 pub fn pause(draft: &mut Draft<'_>, reason: &str) -> Result<String> {
     let plan = draft.plan().id().clone();
     if draft.plan().is_stopped_by_day() {
-        draft.pause(reason)?;
+        draft.pause_beyond_day(reason)?;
         return Ok(format!("plan {plan} is paused, also when the day is over"));
     }
     if let PlanState::Paused(why) = draft.plan().status() {

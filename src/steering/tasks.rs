@@ -161,7 +161,7 @@ fn waits(plan: &Plan, task: &Task) -> String {
 
 fn stops(plan: &Plan, id: TaskId) -> &'static str {
     let attempt = plan.task(id).and_then(|task| plan.current_attempt(task));
-    let attempt = attempt.filter(|attempt| attempt.state == AttemptState::Open);
+    let attempt = attempt.filter(|attempt| attempt.state.open() && attempt.changes.is_none());
     match attempt.map(|attempt| attempt.claimed.is_some()) {
         Some(true) => "; its agent is asked to stop",
         Some(false) => "; its command is taken back",

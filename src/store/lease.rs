@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::sql_statements::Tables;
 use super::{Result, Store, StoreError};
@@ -24,35 +25,54 @@ const RENEW: Duration = Duration::from_secs(5);
 /// How often it is looked whether a lease is certain.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Of a lease that another daemon has taken.
-const LOST: u64 = 0;
-
 /// The lease of a plan that this process took.
 #[derive(Debug)]
 pub(super) struct Lease {
     pub plan: PlanId,
-    epoch: AtomicI64,
-    /// Until when effects may begin, in milliseconds since the machine was booted.
-    until: AtomicU64,
+    term: Mutex<Term>,
+}
+
+/// What became of a lease that may have been lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseState {
+    /// It was not lost.
+    Held,
+    TakenAgain,
+    /// Another daemon has it, and has not begun to carry the plan out.
+    Elsewhere,
+}
+
+/// The time for which a lease was taken.
+#[derive(Clone, Copy, Debug)]
+struct Term {
+    epoch: i64,
+    /// Until when effects may begin, since the machine was booted; `None` if another daemon has taken the lease.
+    until: Option<Duration>,
+}
+
+impl Term {
+    /// `asked` is when it was asked for: the database granted it later.
+    fn new(epoch: i64, asked: Duration) -> Self {
+        let until = Some(asked + SPAN);
+        Self { epoch, until }
+    }
 }
 
 impl Lease {
-    fn is_lost(&self) -> bool {
-        self.until.load(Ordering::SeqCst) == LOST
-    }
-
-    pub fn lose(&self) {
-        self.until.store(LOST, Ordering::SeqCst);
-    }
-
     pub fn epoch(&self) -> i64 {
-        self.epoch.load(Ordering::SeqCst)
+        self.term.lock().epoch
     }
 
-    /// `asked` is when it was asked for: the database granted it later.
-    fn extend(&self, asked: Duration) {
-        let until = u64::try_from((asked + SPAN).as_millis()).unwrap_or(u64::MAX);
-        self.until.store(until, Ordering::SeqCst);
+    /// Notes that another daemon has taken the lease of an epoch, unless it was taken again since.
+    pub fn lose(&self, epoch: i64) {
+        let mut term = self.term.lock();
+        if term.epoch == epoch {
+            term.until = None;
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.term.lock().until.is_none()
     }
 }
 
@@ -112,13 +132,11 @@ impl Store {
     /// There is no such plan, or another daemon holds it; else as [`Store::change`].
     pub async fn lease(&self, plan: &PlanId, holder: &str) -> Result<Self> {
         let asked = since_boot();
-        let epoch = self.take_lease(plan, holder, true).await?;
+        let epoch = self.take_lease(plan, holder, holder).await?;
         let lease = Arc::new(Lease {
             plan: plan.clone(),
-            epoch: epoch.into(),
-            until: AtomicU64::default(),
+            term: Term::new(epoch, asked).into(),
         });
-        lease.extend(asked);
         let store = Self {
             lease: Some(Arc::clone(&lease)),
             ..self.clone()
@@ -127,9 +145,9 @@ impl Store {
         Ok(store)
     }
 
-    async fn take_lease(&self, plan: &PlanId, holder: &str, of_own_name: bool) -> Result<i64> {
-        let (id, name) = (plan.clone(), holder.to_owned());
-        let taken = self.ask(move |tables| tables.take_lease(&id, &name, of_own_name));
+    async fn take_lease(&self, plan: &PlanId, holder: &str, from: &str) -> Result<i64> {
+        let (id, name, from) = (plan.clone(), holder.to_owned(), from.to_owned());
+        let taken = self.ask(move |tables| tables.take_lease(&id, &name, &from));
         let plan = plan.clone();
         match taken.await? {
             Ok(epoch) => Ok(epoch),
@@ -139,13 +157,13 @@ impl Store {
     }
 
     /// Takes the lease again that another daemon took while this one was cut off, if that one did not go on with the plan: it may lack
-    /// the project's commits. Returns false while it has not decided that. A lease that is held stays as it is.
+    /// the project's commits. A lease that is held stays as it is.
     ///
     /// # Errors
     /// [`StoreError::NotHeld`]: another daemon carries the plan out; or a failure of the database.
-    pub async fn hold_again(&self, holder: &str) -> Result<bool> {
+    pub async fn hold_again(&self, holder: &str) -> Result<LeaseState> {
         let Some(lease) = self.lease.as_ref().filter(|lease| lease.is_lost()) else {
-            return Ok(true);
+            return Ok(LeaseState::Held);
         };
         let head = self
             .read(&lease.plan, |plan, _| plan.head().clone())
@@ -155,22 +173,13 @@ impl Store {
         }
         let asked = since_boot();
         // One of the same name that has it is a later daemon of this folder.
-        match self.take_lease(&lease.plan, holder, false).await {
+        match self.take_lease(&lease.plan, holder, "").await {
             Ok(epoch) => {
-                lease.epoch.store(epoch, Ordering::SeqCst);
-                lease.extend(asked);
-                tokio::spawn(renew(self.without_lease(), Arc::downgrade(lease)));
-                Ok(true)
+                *lease.term.lock() = Term::new(epoch, asked);
+                Ok(LeaseState::TakenAgain)
             }
-            Err(StoreError::Held { .. }) => Ok(false),
+            Err(StoreError::Held { .. }) => Ok(LeaseState::Elsewhere),
             Err(error) => Err(error),
-        }
-    }
-
-    fn without_lease(&self) -> Self {
-        Self {
-            lease: None,
-            ..self.clone()
         }
     }
 
@@ -195,10 +204,9 @@ impl Store {
     /// Returns whether effects outside of the database may begin: the lease is certain. A handle without one holds what it works
     /// with by the lock of its folder.
     pub fn holds(&self) -> bool {
-        let until = |lease: &Arc<Lease>| lease.until.load(Ordering::SeqCst);
-        let now = since_boot().as_millis();
+        let until = |lease: &Arc<Lease>| lease.term.lock().until;
         let lease = self.lease.as_ref();
-        lease.is_none_or(|lease| now < until(lease).into())
+        lease.is_none_or(|lease| until(lease).is_some_and(|until| since_boot() < until))
     }
 
     /// Works on something only while the lease is certain. It stands still while that is not so, and ends where it is if it is to
@@ -239,25 +247,30 @@ impl Store {
         if let Err(error) = ended.await {
             tracing::debug!(%error, plan = %lease.plan, "a lease ends by itself");
         }
-        lease.lose();
+        lease.lose(epoch);
     }
 }
 
-/// Renews a lease until nothing uses it any more, or another daemon has it.
+/// Renews a lease until nothing uses it any more. One that is lost may be taken again.
 async fn renew(store: Store, lease: std::sync::Weak<Lease>) {
     loop {
         tokio::time::sleep(RENEW).await;
         let Some(lease) = lease.upgrade() else {
             return;
         };
+        if lease.is_lost() {
+            continue;
+        }
         let (asked, id, epoch) = (since_boot(), lease.plan.clone(), lease.epoch());
         let renewed = store.ask(move |tables| tables.renew_lease(&id, epoch));
         match renewed.await {
-            Ok(true) if !lease.is_lost() => lease.extend(asked),
-            Ok(_) => {
-                lease.lose();
-                return;
+            Ok(true) => {
+                let mut term = lease.term.lock();
+                if term.epoch == epoch && term.until.is_some() {
+                    *term = Term::new(epoch, asked);
+                }
             }
+            Ok(false) => lease.lose(epoch),
             // The server does not answer: effects wait as soon as the lease is over.
             Err(error) => tracing::warn!(%error, plan = %lease.plan, "a lease is not renewed"),
         }

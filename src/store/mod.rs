@@ -33,6 +33,7 @@ use crate::plan::{
 };
 use database_drivers::{DatabaseError, DatabasePlace, NOT_OURS, beside};
 use lease::Lease;
+pub use lease::LeaseState;
 pub use lost_change_detection::Lost;
 use lost_change_detection::Notes;
 pub use place::{StoreFinding, StorePlace};

@@ -501,20 +501,20 @@ impl Tables {
         Ok(updated)
     }
 
-    /// Takes a plan's lease, which may be one `of_own_name`, and returns its epoch; else its holder, if there is such a plan.
+    /// Takes a plan's lease, which has ended or is that of the holder `from`, and returns its epoch; else its holder, if there is such
+    /// a plan.
     pub(super) fn take_lease(
         &mut self,
         plan: &PlanId,
         holder: &str,
-        of_own_name: bool,
+        from: &str,
     ) -> Result<std::result::Result<i64, Option<String>>> {
         let (now, id) = (self.database.now(), plan.as_str());
         let taken = format!(
             "holder = $1, epoch = epoch + 1, held_until = {now} + $2 \
              WHERE id = $3 AND (held_until < {now} OR holder = $4)"
         );
-        let own = if of_own_name { holder } else { "" };
-        let values: [&dyn Param; 4] = [&holder, &LEASE, &id, &own];
+        let values: [&dyn Param; 4] = [&holder, &LEASE, &id, &from];
         if let Some(epoch) = self.update_plan(&taken, "epoch", &values)? {
             return Ok(Ok(epoch));
         }

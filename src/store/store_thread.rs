@@ -408,7 +408,7 @@ impl Owner {
         if let Some(lease) = leased.filter(|lease| !locked.leased.contains(lease)) {
             held = self.tables()?.lock_leased(&lease.0, lease.1)?;
             if held.is_none() {
-                job.lease.iter().for_each(|lease| lease.lose());
+                job.lease.iter().for_each(|lost| lost.lose(lease.1));
                 return Err(StoreError::NotHeld(lease.0));
             }
             locked.leased.insert(lease.clone());

@@ -241,7 +241,8 @@ fn under_way(plan: &Plan, task: &TaskView, now: Time, program: &ProgramName) -> 
             format!("{} took it {worked} ago", worker(task))
         }
         (AttemptState::Reported, _) => {
-            "its report has come: checks and the verdict follow".to_owned()
+            "its report has come: when its agent has ended, checks and the verdict follow"
+                .to_owned()
         }
         _ => not_started(plan, task, now, program),
     }

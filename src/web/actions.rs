@@ -404,6 +404,9 @@ async fn change(
     let takes = |daemon: &DaemonInfo| daemon.carries_out(&id) || head.queue.is_some();
     let left = (goes_on || why == RESUMED)
         && !(daemon.as_ref().is_some_and(takes) || state.store.is_shared());
+    let carried_out = daemon
+        .as_ref()
+        .is_some_and(|daemon| daemon.carries_out(&id));
     let way = state.program.goes_on(plan.as_str(), None);
     let act = move |draft: &mut Draft<'_>, body: &Body| {
         let said = act(draft, body)?;
@@ -417,12 +420,16 @@ async fn change(
         _ => draft.once(asked, |draft| act(draft, &body)),
     };
     let made = state.store.change(plan, BY, why, change).await?;
-    if daemon.is_none() && state.store.elsewhere(&head).is_none() {
+    if !carried_out && state.store.elsewhere(&head).is_none() {
         let recalled = |plan: &Plan, _| plan.recalled_commands();
         let recalled = state.store.read(plan, recalled).await?;
-        if let Err(error) = worker::take_back(&state.volumes, &recalled).await {
-            tracing::warn!(%error, "an agent is not asked to stop");
-        }
+        let volumes = state.volumes.clone();
+        // An agent has seconds to end.
+        tokio::spawn(async move {
+            if let Err(error) = worker::take_back(&volumes, &recalled).await {
+                tracing::warn!(%error, "an agent is not asked to stop");
+            }
+        });
     }
     drop(lock);
     Ok(Json(json!({ "seq": made.seq, "said": made.said })))

@@ -94,8 +94,12 @@ impl Claimer<'_> {
             waiting.extend(ids.map(|id| (id, volumes.clone())));
         }
         waiting.sort_by_cached_key(|(id, _)| (!first.contains(id), id.clone()));
+        let at_work = match waiting.is_empty() {
+            true => Vec::new(),
+            false => tasks_at_work(volumes)?,
+        };
         for (id, volumes) in waiting {
-            if let Some(claim) = self.take(&volumes, &id)? {
+            if let Some(claim) = self.take(&volumes, &id, &at_work)? {
                 return Ok(Some(claim));
             }
         }
@@ -134,14 +138,20 @@ impl Claimer<'_> {
         Ok(Some(claim).filter(|_| mine))
     }
 
-    /// Takes a command that no worker has; `None` if it is for others, another worker was faster, or an agent is still at work on
-    /// an earlier attempt at its task: two of them would write into one folder.
+    /// Takes a command that no worker has; `None` if it is for others, another worker was faster, or an agent is still `at_work` on
+    /// its task by another command: two of them would write into one folder.
     ///
     /// # Errors
     /// What the file system says.
-    pub(super) fn take(self, volumes: &Volumes, id: &CommandId) -> Result<Option<Claim>> {
+    pub(super) fn take(
+        self,
+        volumes: &Volumes,
+        id: &CommandId,
+        at_work: &[TaskOfPlan],
+    ) -> Result<Option<Claim>> {
         let addressee = Addressee::of(volumes, Folder::CommandsPending, id);
-        if !self.takes(volumes, &addressee) || addressee.is_at_work(volumes, id)? {
+        let busy = |task| at_work.contains(&task);
+        if !self.takes(volumes, &addressee) || addressee.task().is_some_and(busy) {
             return Ok(None);
         }
         let Some((mut claim, _)) = Claim::lock(volumes, id, true)? else {
@@ -253,6 +263,20 @@ impl Claim {
     }
 }
 
+/// A task of a plan.
+pub(super) type TaskOfPlan = (PlanId, TaskId);
+
+/// Returns the tasks on which agents of workers are at work, also of workers that are dead.
+fn tasks_at_work(volumes: &Volumes) -> Result<Vec<TaskOfPlan>> {
+    let (mut locked, everywhere) = (volumes.locked()?, volumes.everywhere());
+    locked.retain(|id| exec::alive(&volumes.log(id, "err")));
+    let tasks = locked.iter().filter_map(|id| {
+        let mut all = everywhere.iter();
+        all.find_map(|there| Addressee::of(there, Folder::CommandsProcessed, id).task())
+    });
+    Ok(tasks.collect())
+}
+
 /// Whom a command is for.
 #[derive(Debug, Default)]
 struct Addressee {
@@ -278,25 +302,8 @@ impl Addressee {
         }
     }
 
-    /// Returns whether an agent is at work on the same task by another command than this one.
-    fn is_at_work(&self, volumes: &Volumes, id: &CommandId) -> Result<bool> {
-        if self.plan.is_none() || self.task.is_none() {
-            return Ok(false);
-        }
-        for other in volumes.locked()?.iter().filter(|other| *other != id) {
-            let everywhere = volumes.everywhere();
-            let of = |there: &Volumes| Self::of(there, Folder::CommandsProcessed, other);
-            let mut all = everywhere.iter().map(of);
-            let is_same = |it: &Self| it.task == self.task && it.plan == self.plan;
-            // A worker has it, or has left its agent behind.
-            if all.any(|it| is_same(&it))
-                && (Claim::lock(volumes, other, false)?.is_none()
-                    || exec::alive(&volumes.log(other, "err")))
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    fn task(&self) -> Option<TaskOfPlan> {
+        Some((self.plan.clone()?, self.task?))
     }
 }
 
@@ -340,10 +347,9 @@ pub async fn left_behind(
 /// # Errors
 /// What the file system says, and what cannot be ended now.
 pub async fn take_back(volumes: &Volumes, commands: &[CommandId]) -> Result<()> {
-    for id in commands {
-        volumes.recall(id)?;
-    }
-    let (_, failed) = end_left_agents(volumes, commands).await;
+    let failed = commands.iter().filter_map(|id| volumes.recall(id).err());
+    let mut failed: Vec<_> = failed.collect();
+    failed.extend(end_left_agents(volumes, commands).await.1);
     failed.into_iter().next().map_or(Ok(()), Err)
 }
 

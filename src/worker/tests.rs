@@ -63,6 +63,12 @@ fn command(argv: &[&str]) -> Agent {
     Agent::new("command", argv).unwrap()
 }
 
+/// Returns the header of the command `task-N` of the task N.
+fn of_its_own_task(id: &str) -> String {
+    let task: u32 = id.strip_prefix("task-").unwrap().parse().unwrap();
+    format!("origin: person\nplan: p\ntask: {task}\nattempt: 1")
+}
+
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + LONG;
     while !holds() {
@@ -134,7 +140,7 @@ impl Given {
     }
 
     fn of_person(&self, id: &str, script: &str) -> CommandId {
-        self.publish(id, "origin: person\nplan: p\ntask: 1\nattempt: 1", script)
+        self.publish(id, &of_its_own_task(id), script)
     }
 
     async fn report(&self, id: &CommandId) -> Report {

@@ -326,7 +326,7 @@ impl Worker {
             for id in volumes.waiting()? {
                 let command = read(&volumes, Folder::CommandsPending, &id);
                 let ends = command.is_ok_and(|command| command.kind == CommandType::End);
-                if ends && let Some(claim) = self.claimer(doer).take(&volumes, &id)? {
+                if ends && let Some(claim) = self.claimer(doer).take(&volumes, &id, &[])? {
                     self.carry_out(doer, claim).await?;
                 }
             }

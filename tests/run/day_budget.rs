@@ -37,7 +37,8 @@ fn day_budget_stops_all_plans_until_midnight() {
     let second = scene.start_as("second", "daemon");
     scene.await_states(&["paused", "paused", "paused"]);
     assert_eq!((server.asked().len(), scene.pending().len()), (1, 0));
-    let said = scene.works(["pause", &plan_id(&scene)]);
+    let rests = plan_id(&scene);
+    let said = scene.works(["pause", &rests]);
     has(said, "is paused, also when the day is over");
     second.kill();
 
@@ -45,6 +46,10 @@ fn day_budget_stops_all_plans_until_midnight() {
     let third = scene.start_as("third", "daemon");
     wait_until("a plan goes on", || server.asked().len() == 2);
     third.kill();
+    has(
+        scene.works(["status", &rests]),
+        "paused: on the command line",
+    );
 }
 
 /// Three plans ask in one moment; kills and starts give none of them a further call.

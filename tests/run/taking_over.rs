@@ -183,6 +183,10 @@ fn reason_for_shared_workspace_is_said() {
                 let (folder, file) = blob.trim().split_at(2);
                 let object = format!("project/.git/objects/{folder}/{file}");
                 fs::remove_file(scene.env.path(&object)).unwrap();
+                fs::create_dir_all(scene.env.path("project/.git/objects/pack")).unwrap();
+                scene
+                    .env
+                    .write("project/.git/objects/pack/some.promisor", "");
             },
             "",
             "clone is partial",

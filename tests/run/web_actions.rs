@@ -576,7 +576,6 @@ fn daemon_serves_the_page_and_carries_out_its_goals() {
     assert_eq!(picked(&events[0], "event by"), json!(["created", "web"]));
 }
 
-/// What a full disk does, and what is there after it.
 #[test]
 fn aborted_plan_has_no_agent_without_a_daemon() {
     let (scene, pid) = super::control::left_by_a_killed_daemon();
@@ -584,9 +583,10 @@ fn aborted_plan_has_no_agent_without_a_daemon() {
     let page = Page::open(&scene, "");
     let said = page.does(&format!("plans/{plan}/abort"), &json!({"confirm": plan}));
     has(said, "agents at work are asked to stop");
-    assert!(!lives(&pid));
+    wait_until("its agent has ended", || !lives(&pid));
 }
 
+/// What a full disk does, and what is there after it.
 #[test]
 fn action_on_full_disk_is_refused_and_can_be_repeated() {
     let (scene, plan) = left_plan();

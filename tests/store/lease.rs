@@ -91,15 +91,17 @@ fn lease_is_taken_again_unless_another_daemon_goes_on() {
         given.sql("UPDATE plans SET held_until = 1").await;
         let second = there.lease(&plan(), "there").await.unwrap();
         assert!(not_held(renames(&first, &plan(), "stale").await));
-        assert!(!first.hold_again("here").await.unwrap(), "it may go on");
+        let state = async || first.hold_again("here").await.unwrap();
+        assert_eq!(state().await, LeaseState::Elsewhere);
         // It could not go on with the plan.
         second.release_to_others().await;
-        assert!(first.hold_again("here").await.unwrap());
+        assert_eq!(state().await, LeaseState::TakenAgain);
+        assert_eq!(state().await, LeaseState::Held);
         renames(&first, &plan(), "good").await.unwrap();
         // A later daemon of the same folder is not driven out.
         let _later = here.lease(&plan(), "here").await.unwrap();
         assert!(not_held(renames(&first, &plan(), "stale").await));
-        assert!(!first.hold_again("here").await.unwrap());
+        assert_eq!(state().await, LeaseState::Elsewhere);
     }));
 }
 

@@ -487,6 +487,20 @@ async fn files_that_git_was_told_to_overlook_are_not_lost() {
 }
 
 #[tokio::test]
+async fn files_that_a_sparse_checkout_leaves_out_are_not_removed() {
+    let Some((given, place)) = Given::with_worktree().await else {
+        return;
+    };
+    git(&place, &["update-index", "--skip-worktree", "a"]);
+    fs::remove_file(place.folder.join("a")).unwrap();
+    fs::write(place.folder.join("new"), "work").unwrap();
+    let head = given.kept().await;
+    let before = git(&place, &["show", &format!("{}:a", given.head)]);
+    assert_eq!(git(&place, &["show", &format!("{head}:a")]), before);
+    assert!(given.removed(&place, &head).await);
+}
+
+#[tokio::test]
 async fn finds_committed_conflict_marks() {
     let Some((given, place)) = Given::with_worktree().await else {
         return;

@@ -358,7 +358,8 @@ fn day_allows_what_is_set_until_a_person_allows_more() {
     assert!(why.contains("$40 of $40 used"), "{why}");
     // What a person pauses meanwhile stays so when the day is over.
     assert!(plan.is_stopped_by_day());
-    apply(&mut plan, |draft| draft.pause("by me"));
+    apply(&mut plan, |draft| draft.pause_beyond_day("by me"));
+    assert!(plan.stays_paused());
     apply(&mut plan, |draft| draft.go_on_after_day());
     assert_eq!(plan.status().why(), Some("by me"));
     assert!(plan.stays_paused());

@@ -10,7 +10,7 @@ fn only(role: &str) -> RoleFilter {
 
 impl Given {
     fn of_role(&self, id: &str, role: &str, script: &str) -> CommandId {
-        let front = format!("origin: person\nplan: p\ntask: 1\nattempt: 1\nassignee: {role}");
+        let front = format!("{}\nassignee: {role}", of_its_own_task(id));
         self.publish(id, &front, script)
     }
 }
