@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::common::agent::report;
+use crate::common::env::lives;
 
 const TASKS: u32 = 40;
 
@@ -147,6 +148,49 @@ fn no_two_agents_work_on_one_task() {
         let notes = fs::read_to_string(notes).unwrap();
         has(notes, "first begins\nfirst ends\nsecond\n");
     }
+}
+
+/// Calls its task done, and works on.
+const LINGERS: &str = r#""$2" tool TaskUpdate '{"taskId": "1", "status": "completed"}' --plan "$(sed -n 's/^plan: //p' "$1")"
+echo $$ > part && mv part pid && exec sleep 300
+"#;
+
+/// Returns a scene and the words that run a plan whose agent [`LINGERS`].
+fn lingering(config: &str) -> (Scene, String) {
+    let scene = Scene::by_rules(config);
+    scene.write("agent.sh", LINGERS);
+    let (agent, program) = (scene.env.path("agent.sh"), env!("CARGO_BIN_EXE_plan-agent"));
+    let agent = format!("sh {} {{prompt_file}} {program}", agent.display());
+    let run = format!("run --plan one.md --no-input --agent command -- {agent}");
+    (scene, run)
+}
+
+#[test]
+fn agent_that_works_on_after_its_report_ends_with_its_task() {
+    for (change, state) in [("abort", "aborted"), ("skip 1", "completed")] {
+        let (scene, run) = lingering("");
+        let daemon = scene.start(run);
+        let pid = scene.path("workspace/pid");
+        wait_until("its report is there", || pid.exists());
+        scene.await_events("reported", 1);
+        let said = match change {
+            "abort" => scene.works(["abort", &plan_id(&scene)]),
+            change => scene.works(change),
+        };
+        has(said, "asked to stop");
+        daemon.end();
+        assert!(!lives(fs::read_to_string(pid).unwrap().trim()), "{change}");
+        assert_eq!(scene.status()["plan"]["status"], state);
+    }
+}
+
+#[test]
+fn agent_that_never_ends_holds_its_result_up_for_a_while_only() {
+    let (scene, run) = lingering("run.task_timeout = '1s'");
+    scene.exits(0, run);
+    let pid = scene.read("volumes/workspace/pid");
+    assert!(!lives(pid.trim()));
+    assert_eq!(scene.tasks(), ["completed"]);
 }
 
 /// What an agent still writes after it has called its task done belongs to the result.
