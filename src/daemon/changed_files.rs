@@ -2,7 +2,7 @@
 //! inspected while the report is applied, so that it costs no change of its own; everything else beside the loop.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ const MOST_PRINTED: usize = 4 * 1024 * 1024;
 /// What agents printed at most if it is read while their reports are applied, in bytes: that takes less time than a flush.
 const QUICK_PRINTED: usize = 256 * 1024;
 
-/// How often it is looked whether an agent that has reported has ended: at first, and at most.
+/// The pauses between two looks whether an agent that has reported has ended: the first, and the longest.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LONGEST_LOOK: Duration = Duration::from_millis(250);
 
@@ -59,8 +59,8 @@ pub(super) struct ChangeWatch {
     folder: PathBuf,
     /// The repository when the plan began; one that an agent makes later does not count.
     repository: Option<Repository>,
-    /// The project and the folder of its worktrees, where the inspected folder is a worktree of the repository.
-    worktree_of: Option<([PathBuf; 2], String)>,
+    /// The project and where its results are gathered, where the inspected folder is a worktree of the repository.
+    worktree_of: Option<(PathBuf, IntegrationBranch)>,
     left_out: Vec<PathBuf>,
     /// Where the trees of git are kept.
     aside: PathBuf,
@@ -134,7 +134,7 @@ impl ChangeWatch {
         Self {
             left_out: vec![folder.join(exec::AGENT_FOLDER)],
             aside: self.aside.join(format!("task-{task}")),
-            worktree_of: Some(([self.folder, PathBuf::from(&line.folder)], line.tip.clone())),
+            worktree_of: Some((self.folder, line.clone())),
             folder,
             before: None,
             ..self
@@ -154,7 +154,8 @@ impl ChangeWatch {
         };
         let git = match &self.worktree_of {
             None => Git::open(&self.folder, repository, &self.shared_git()).await?,
-            Some(([root, worktrees], _)) => {
+            Some((root, line)) => {
+                let worktrees = Path::new(&line.folder);
                 let project = Project::open(root, repository, worktrees).await?;
                 let Some(git) = project.worktree(&self.folder).await? else {
                     return Ok(None);
@@ -264,7 +265,7 @@ impl ChangeWatch {
             return Ok(Some((now, None)));
         };
         let tree = match &self.worktree_of {
-            Some((_, tip)) => trees.begin_of(&tree, tip).await?,
+            Some((_, line)) => trees.begin_of(&tree, &line.tip).await?,
             None => tree,
         };
         let wall = self.settings.clock.to_wall(since);

@@ -59,7 +59,7 @@ pub use settings::{
     Models, Notice, PlanAtWork, StartedWorkers, TakeUp,
 };
 
-/// How often it is looked whether another daemon goes on with a plan whose lease it took.
+/// The pause between two looks whether another daemon goes on with a plan whose lease it took.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The author of the daemon's changes in the log.

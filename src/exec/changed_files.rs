@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::produced_files::written_at;
+use super::task_diff::begin;
 use super::tree_changes::tree_changes;
 use super::{Git, Result, TreeChange, blocking, changed_at};
 use crate::plan::{ChangeDetection, ChangedFiles, Time};
@@ -189,7 +190,7 @@ impl GitSnapshots {
         {
             return Ok(commit.to_owned());
         }
-        self.git.line("merge-base", &[commit, "HEAD"]).await
+        begin(git, commit, "HEAD").await
     }
 
     /// Takes a snapshot of all files that git does not ignore, and returns its id.

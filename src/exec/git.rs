@@ -536,7 +536,7 @@ impl Git {
     }
 }
 
-/// Returns whether git does not use the repository of a folder as it belongs to somebody else, see its `safe.directory`: the
+/// Returns whether git does not use the repository of a folder as it belongs to another user, see its `safe.directory`: the
 /// programs that the configuration there names would be theirs.
 ///
 /// # Errors

@@ -82,7 +82,7 @@ pub async fn diff_of(
 }
 
 /// Returns the commit where work left the history of `tip`.
-async fn begin(git: &Git, tip: &str, head: &str) -> Result<String, GitError> {
+pub(super) async fn begin(git: &Git, tip: &str, head: &str) -> Result<String, GitError> {
     match git.line("merge-base", &[tip, head]).await {
         Err(GitError::Failed { folder, end, .. }) if end == "exit 1" => {
             Err(GitError::Unclear(format!(

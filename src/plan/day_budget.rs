@@ -211,9 +211,9 @@ impl Draft<'_> {
     /// As [`Draft::resume`].
     pub fn go_on_after_day(&mut self) -> Result {
         self.close_questions("the budget of the day allows more now", is_of_day);
-        match self.plan().is_stopped_by_day() {
-            true => self.resume(),
-            false => Ok(()),
+        if self.plan().is_stopped_by_day() {
+            self.resume()?;
         }
+        Ok(())
     }
 }

@@ -128,9 +128,9 @@ fn git_project_gets_worktrees_outside_of_it() {
     has(scene.works("doctor"), "tasks can have worktrees of");
 }
 
-/// Git itself uses no repository of somebody else, as its configuration names programs.
+/// Git itself uses no repository of another user, as its configuration names programs.
 #[test]
-fn project_of_somebody_else_runs_nothing() {
+fn project_of_another_user_runs_nothing() {
     let Some(scene) = clean("") else { return };
     let ran = scene.env.path("ran");
     let clean = format!("config filter.theirs.clean 'touch {}; cat'", ran.display());
@@ -143,7 +143,7 @@ fn project_of_somebody_else_runs_nothing() {
     }
     let _agent = scene.scene.agent(|_| Act::success("done"));
     let run = format!("run --no-input --plan one.md {}", scene.agent);
-    scene.run(run).has_stderr("belongs to somebody else");
+    scene.run(run).has_stderr("belongs to another user");
     assert!(!ran.exists());
     has(scene.run("doctor").stdout, "safe.directory");
 }

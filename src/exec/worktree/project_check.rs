@@ -24,7 +24,7 @@ pub enum ProjectError {
     Taken(PathBuf, &'static str),
     #[error("the path {0:?} has a line break, so that git does not find the worktrees: rename it")]
     LineBreak(PathBuf),
-    #[error("git does not use the project `{}`: it belongs to somebody else and is no `safe.directory`", .0.display())]
+    #[error("git does not use the project `{}`: it belongs to another user and is no `safe.directory`", .0.display())]
     Distrusted(PathBuf),
     #[error("there is no git on this machine")]
     NoGit,

@@ -603,7 +603,7 @@ impl Draft<'_> {
         let current = self.plan.current_attempt(task).cloned();
         if let Some(mut attempt) = current.filter(|attempt| attempt.state.open()) {
             self.close_requests(task.number);
-            // The agent of one that is reported may be at work until it is looked at what it did.
+            // The agent of one that is reported may be at work until its changes are known.
             attempt.recall = attempt.state == AttemptState::Open || attempt.changes.is_none();
             attempt.state = AttemptState::Stopped;
             self.insert_attempt(attempt);
