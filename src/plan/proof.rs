@@ -133,6 +133,11 @@ pub(super) fn proves(
     if !result.doubt.is_empty() {
         return Err(format!("{name} passes, but {}", result.doubt));
     }
+    if let Some(results) = &task.merged_beside {
+        return Err(format!(
+            "{name} passes, but the results of plan {results} came into the same folder"
+        ));
+    }
     let before = task.before.iter().find(|before| before.name == *name);
     match before.map(|before| &before.outcome) {
         Some(Before::Red) => Ok(format!("{name}: failed before, {} now", result.outcome())),

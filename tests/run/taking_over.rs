@@ -957,30 +957,49 @@ fn discarded_plan_does_not_go_on() {
     assert_eq!(scene.events_named("claimed").len(), 1);
 }
 
-/// What a merge brings into the folder in which another plan's agent works is not that agent's work.
+/// What a merge brings into the folder in which another plan's agent works is not that agent's work, also where its check runs on
+/// the state before only after that.
 #[test]
 fn results_merged_beside_an_agent_prove_nothing_for_it() {
-    let check = "run.checks = ['fixed']\nchecks.fixed = {run = ['grep', '-q', 'fix', 'fix.txt'], plain = true}\n";
-    let Some(scene) = clean(check) else { return };
-    scene.scene.write("project/fix.txt", "no\n");
-    scene.project.git("add .");
-    scene.project.git("commit --quiet -m broken");
-    let agent = "case $PWD in *task-*) echo fix > fix.txt;; *) touch ../at-work; until [ -e ../go ]; do sleep 0.02; done; echo y > y.txt;; esac\n";
-    let report = "printf -- '---\\nstatus: SUCCESS\\n---\\n\\ndone\\n' > $1\n";
-    scene.env.write("agent.sh", &format!("{agent}{report}"));
-    scene.exits(0, format!("run --plan one.md {}", scene.agent));
-    let first = plan_id(&scene.scene);
-    let config = scene.read("config.toml") + "run.isolation = 'shared'\n";
-    scene.scene.write("config.toml", &config);
-    let _daemon = scene.leave(format!("run --plan one.md {}", scene.agent));
-    wait_until("it works", || scene.env.path("at-work").exists());
-    let merged = scene.exits(0, ["merge", &first]);
-    merged.has_stderr("what failed there before proves nothing any more");
-    scene.env.write("go", "");
-    scene.await_end();
-    let why = scene.works(format!("why {} 1", plan_id(&scene.scene)));
-    has(&why, "came into the same folder");
-    lacks(&why, "it is proven");
+    for late in [false, true] {
+        let Some(scene) = clean("") else { return };
+        let checked = scene.env.path("checked");
+        let run = match late {
+            true => format!("until [ -e {} ]; do sleep 0.02; done; ", checked.display()),
+            false => String::new(),
+        };
+        let run = format!("{run}grep -q fix fix.txt");
+        let check = format!(
+            "\nrun.checks = ['fixed']\nchecks.fixed = {{run = ['sh', '-c', '{run}'], plain = true}}\n"
+        );
+        let config = scene.read("config.toml") + &check;
+        scene.scene.write("config.toml", &config);
+        scene.scene.write("project/fix.txt", "no\n");
+        scene.project.git("add .");
+        scene.project.git("commit --quiet -m broken");
+        let agent = "case $PWD in *task-*) echo fix > fix.txt;; *) touch ../at-work; until [ -e ../go ]; do sleep 0.02; done; echo y > y.txt;; esac\n";
+        let report = "printf -- '---\nstatus: SUCCESS\n---\n\ndone\n' > $1\n";
+        scene.env.write("agent.sh", &format!("{agent}{report}"));
+        scene.env.write("checked", "");
+        scene.exits(0, format!("run --plan one.md {}", scene.agent));
+        let first = plan_id(&scene.scene);
+        if late {
+            fs::remove_file(&checked).unwrap();
+        }
+        scene
+            .scene
+            .write("config.toml", &(config + "run.isolation = 'shared'\n"));
+        let _daemon = scene.leave(format!("run --plan one.md {}", scene.agent));
+        wait_until("it works", || scene.env.path("at-work").exists());
+        let merged = scene.exits(0, ["merge", &first]);
+        merged.has_stderr("what failed there before proves nothing any more");
+        scene.env.write("checked", "");
+        scene.env.write("go", "");
+        scene.await_end();
+        let why = scene.works(format!("why {} 1", plan_id(&scene.scene)));
+        has(&why, "came into the same folder");
+        lacks(&why, "it is proven");
+    }
 }
 
 #[test]

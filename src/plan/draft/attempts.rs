@@ -130,12 +130,10 @@ impl Draft<'_> {
     /// Notes that a person has merged the results of another plan into the folder of this one: what failed there before proves
     /// nothing any more.
     pub fn merged_beside(&mut self, results: &PlanId) {
-        let why = format!("the results of plan {results} came into the same folder");
+        let begun = |task: &&Task| self.plan.attempts_of(task.number).next().is_some();
         let open = self.plan.tasks().filter(|task| !task.status.settled());
-        for mut task in open.cloned().collect::<Vec<_>>() {
-            for before in &mut task.before {
-                before.outcome = Before::Unknown(why.clone());
-            }
+        for mut task in open.filter(begun).cloned().collect::<Vec<_>>() {
+            task.merged_beside = Some(results.clone());
             self.insert(task);
         }
     }

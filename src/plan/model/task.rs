@@ -95,6 +95,9 @@ pub struct Task {
     /// What checks said about the state before its first attempt, as far as they ran there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<CheckBefore>,
+    /// The other plan whose results a person merged into the folder since the first attempt: a red check before may be green by those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged_beside: Option<PlanId>,
     /// The evidence with which it was accepted; `None` until then.
     pub evidence: Option<Evidence>,
     /// The attempt that counts now.
