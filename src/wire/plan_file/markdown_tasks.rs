@@ -56,6 +56,8 @@ pub(super) fn read(text: &str, problems: &Problems) -> Result<PlanDraft, Problem
         place: ReaderPosition::Head,
         checklist: !outside_code(&front.body, is_task),
         numbers: !outside_code(&front.body, |line| item(line).is_some()),
+        below: None,
+        indent: 0,
     };
     let tasks = reader.read(&front.body, front.body_line);
     Ok(PlanDraft {
@@ -145,16 +147,18 @@ struct Attribute {
     value: String,
     /// Where the value begins.
     place: Place,
+    /// How far its line is indented.
+    indent: usize,
 }
 
 impl Attribute {
-    /// Returns where a line of the value begins. Two characters of indentation were removed from further lines.
+    /// Returns where a line of the value begins. Two more characters of indentation were removed from further lines.
     fn place_of_line(&self, at: usize) -> Place {
         match at {
             0 => self.place,
             _ => Place {
                 line: self.place.line + at,
-                column: 3,
+                column: self.indent + 3,
             },
         }
     }
@@ -172,12 +176,17 @@ struct Reader<'a> {
     checklist: bool,
     /// A checklist without boxes: its numbered lines are the tasks.
     numbers: bool,
+    /// How far the first line below the open task of a checklist is indented: what stands there is read as below a heading.
+    below: Option<usize>,
+    /// How much of that was removed from the line that is read.
+    indent: usize,
 }
 
 impl Reader<'_> {
     fn read(mut self, body: &str, first_line: usize) -> Vec<TaskDraft> {
         let mut fences = Fences::default();
         for (number, line) in (first_line..).zip(body.lines()) {
+            let line = self.without_indent(line);
             if self.place == ReaderPosition::Attributes && self.continues_attribute(line) {
                 continue;
             }
@@ -194,6 +203,17 @@ impl Reader<'_> {
             self.plan.order = Some(TaskOrder::Sequential);
         }
         self.drafts
+    }
+
+    /// Removes the indentation of what belongs to a task of a list.
+    fn without_indent<'l>(&mut self, line: &'l str) -> &'l str {
+        let blank = line.len() - line.trim_start_matches([' ', '\t']).len();
+        let indented = self.checklist && blank > 0 && blank < line.len();
+        self.indent = match indented {
+            true => blank.min(*self.below.get_or_insert(blank.min(4))),
+            false => 0,
+        };
+        &line[self.indent..]
     }
 
     fn task_line(&mut self, line: &str, number: usize) {
@@ -214,21 +234,22 @@ impl Reader<'_> {
                     let message = format!("the attribute `{key}` stands behind the description");
                     let hint =
                         "move it up, below the heading; for text, write `\\` before the line";
-                    self.problems
-                        .add(Problem::at(number, 3, message).with_hint(hint));
+                    let problem = Problem::at(number, self.indent + 3, message);
+                    self.problems.add(problem.with_hint(hint));
                 }
                 Some(key) => {
-                    self.write_attribute(key, value, number, line[..at].chars().count() + 1);
+                    let column = self.indent + line[..at].chars().count() + 1;
+                    self.write_attribute(key, value, number, column);
                 }
                 None if leading && self.looks_meant(key) => {
-                    let problem =
-                        Problem::at(number, 3, format!("unknown attribute {}", quote(key)));
-                    let hint = match is_after(key) {
-                        true => {
-                            "did you mean `after`? For text, write `\\` before the line".to_owned()
-                        }
+                    let message = format!("unknown attribute {}", quote(key));
+                    let problem = Problem::at(number, self.indent + 3, message);
+                    let meant = match is_after(key) {
+                        true => "did you mean `after`?".to_owned(),
                         false => suggestion(key, ATTRIBUTES.split(' ')),
                     };
+                    let dot = if meant.ends_with('?') { "" } else { "." };
+                    let hint = format!("{meant}{dot} For text, write `\\` before the line");
                     self.problems.add(problem.with_hint(hint));
                     self.place = ReaderPosition::Attributes;
                 }
@@ -256,10 +277,15 @@ impl Reader<'_> {
         if let Some(first) = self.written.iter().find(|other| other.key == key) {
             let first = first.place.line;
             let message = format!("`{key}` is written twice, first on line {first}");
-            self.problems.add(Problem::at(line, 3, message));
+            self.problems
+                .add(Problem::at(line, self.indent + 3, message));
         } else {
-            let (value, place) = (value.to_owned(), Place { line, column });
-            self.written.push(Attribute { key, value, place });
+            self.written.push(Attribute {
+                key,
+                value: value.to_owned(),
+                place: Place { line, column },
+                indent: self.indent,
+            });
         }
         if self.place == ReaderPosition::Head {
             self.place = ReaderPosition::Attributes;
@@ -281,7 +307,7 @@ impl Reader<'_> {
     fn checklist_line(&mut self, line: &str, number: usize) {
         let numbered = || numbered_item(line).filter(|_| self.numbers);
         let item = item(line).or_else(|| Some((false, numbered()?)));
-        match (heading(line), item) {
+        match (heading(line), item.filter(|_| self.indent == 0)) {
             (Some((1, title)), _) if self.drafts.is_empty() => self.title(line, title),
             (_, Some((done, name))) => {
                 self.open_task(name, number);
@@ -289,10 +315,10 @@ impl Reader<'_> {
                     draft.task.done = done;
                 }
             }
-            _ => {
-                let deep = line.strip_prefix("   ").filter(|_| self.numbers);
-                self.describe(deep.or_else(|| line.strip_prefix("  ")).unwrap_or(line));
+            _ if self.drafts.is_empty() || self.indent == 0 && !line.trim().is_empty() => {
+                self.describe(line);
             }
+            _ => self.line_of_task(line, number),
         }
     }
 
@@ -333,6 +359,7 @@ impl Reader<'_> {
         let lines = std::mem::take(&mut self.description).join("\n");
         let description = lines.trim_matches('\n').trim_end();
         self.place = ReaderPosition::Head;
+        self.below = None;
         let Some(draft) = self.drafts.last_mut() else {
             let of_plan = &mut self.plan.description;
             let text = format!("{of_plan}\n\n{}", description.trim());

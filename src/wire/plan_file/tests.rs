@@ -138,6 +138,24 @@ fn checklist_is_read_as_sequential_tasks() {
     assert_eq!(plan.plan.order, Some(TaskOrder::Free));
 }
 
+/// A check that is written below a task of a list is no text of its description.
+#[test]
+fn attributes_below_tasks_of_a_list_are_read() {
+    let text = "1. Pack\n\n   - checks: weight\n   - expected:\n     - Shoes are in\n\n   Light.\n2. Drive\n    - done\n    - locks: car\n3. Eat\n- checks: taste\n";
+    let tasks = &read(text).plan.tasks;
+    let [pack, drive, eat] = &tasks[..] else {
+        panic!("{tasks:?}")
+    };
+    let packed = [&*pack.description, &pack.checks.join(" ")];
+    assert_eq!(packed, ["Light.", "weight"]);
+    assert_eq!(pack.criteria, Criteria::plain("Shoes are in"));
+    assert!(drive.done);
+    assert_eq!(drive.locks, ["car"]);
+    assert_eq!(eat.description, "- checks: taste");
+    let slip = problems("plan.md", "- [ ] Pack\n    - chekcs: weight\n");
+    insta::assert_snapshot!(slip, @r"line 2, column 7: unknown attribute `chekcs` / did you mean `checks`? For text, write `\` before the line");
+}
+
 #[test]
 fn numbered_list_is_a_checklist_where_no_box_is() {
     let table = r"
@@ -202,7 +220,7 @@ fn plan_file_reports_all_problems() {
     line 8, column 10: tasks wait for each other: 1 → 2 → 1 / take one of these dependencies out
     line 8, column 13: there is no task `9` / tasks are numbered from 1 to 5
     line 8, column 16: task `1` waits for itself
-    line 9, column 3: unknown attribute `asignee` / did you mean `assignee`?
+    line 9, column 3: unknown attribute `asignee` / did you mean `assignee`? For text, write `\` before the line
     line 11, column 3: `expected` is written twice, first on line 10
     line 13, column 4: this is task 2 of the file, but its heading has another number / number the tasks from 1 in the order of the file: `## 2. …`
     line 14, column 15: there is no task `Thre` / tasks are numbered from 1 to 5
@@ -271,7 +289,7 @@ fn attributes_may_have_the_marks_of_chinese() {
         let read = (task.dependencies.is_empty(), &*task.description);
         assert_eq!(read, (false, "- 登录：要有测试\n- http://a.b"), "{line}");
     }
-    insta::assert_snapshot!(problems("plan.md", "## A\n\n- chekcs：x\n"), @"line 3, column 3: unknown attribute `chekcs` / did you mean `checks`?");
+    insta::assert_snapshot!(problems("plan.md", "## A\n\n- chekcs：x\n"), @r"line 3, column 3: unknown attribute `chekcs` / did you mean `checks`? For text, write `\` before the line");
 }
 
 #[test]
