@@ -64,7 +64,11 @@ impl Outcomes {
         self.plans += usize::from(events.peek().is_some());
         for (at, event) in events {
             match event {
-                Event::Completed { task, proven } => completed.extend([(*task, *proven)]),
+                Event::Completed { task, proven } => {
+                    completed.insert(*task, *proven);
+                    skipped.remove(task);
+                    failed.remove(task);
+                }
                 Event::Reopened { task } => {
                     self.reopened += usize::from(completed.remove(task).is_some());
                     // What it ends with now is counted.
@@ -88,7 +92,10 @@ impl Outcomes {
                         usize::from(shown.is_some_and(|shown| at.since(*shown) <= AT_ONCE));
                 }
                 Event::Failed { task, .. } => failed.extend([task]),
-                Event::Skipped { task, .. } => skipped.extend([task]),
+                Event::Skipped { task, .. } => {
+                    skipped.insert(*task);
+                    failed.remove(task);
+                }
                 _ => {}
             }
         }
@@ -121,14 +128,14 @@ impl Outcomes {
 
     /// Returns it in words, a line each.
     pub fn text(&self, paint: Paint) -> String {
-        let done = self.proven + self.accepted;
-        if done + self.failed + self.skipped == 0 {
+        let ended = self.proven + self.accepted + self.failed + self.skipped;
+        if ended == 0 {
             return "no task has ended yet\n".to_owned();
         }
         let marked = |mark: Mark, count| mark.counted(count, paint);
         let mut lines = vec![format!(
             "{} of {}: {} · {} · {} · {} skipped",
-            counted(done, "task"),
+            counted(ended, "task"),
             counted(self.plans, "plan"),
             marked(Mark::PROVEN, self.proven),
             marked(Mark::ACCEPTED, self.accepted),

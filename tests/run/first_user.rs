@@ -82,6 +82,10 @@ fn outcomes_count_how_a_task_ended_at_last() {
     });
     scene.exits(4, "run --no-input --plan one.md");
     scene.works("skip 1");
+    has(scene.works("outcomes"), "1 task of 1 plan: ");
+    scene.works("done 1");
+    let counted: Value = scene.json("outcomes --json");
+    assert_eq!(picked(&counted, "accepted skipped"), json!([1, 0]));
     scene.run("resume --no-input");
     scene.works("retry 1 --yes");
     scene.exits(0, "resume --no-input");
