@@ -95,7 +95,7 @@ pub enum Refusal {
     Replanning,
     #[error("there is no command `{0}`")]
     UnknownCommand(CommandId),
-    #[error("command `{0}` awaits no such thing any more")]
+    #[error("nothing more is expected for command `{0}`: it is reported, decided or taken back")]
     NotAwaited(CommandId),
     #[error("`next` needs a report of SUCCESS or PARTIAL_SUCCESS and no failing check")]
     NotAcceptable,
