@@ -3,7 +3,7 @@
 use super::plan::Progress;
 use super::{
     Mark, Paint, PlanView, ProgramName, QuestionView, StateWord, Style, TaskView, WAY_OUT,
-    WAY_TO_A_WORKER, indented, name, numbers, span,
+    WAY_TO_A_WORKER, indented, name, numbers, place_of_results, span,
 };
 use crate::plan::proof::NOT_PERMITTED;
 use crate::plan::{AttemptState, Language, PlanState, RoleRequest, TaskState, Time, counted};
@@ -27,7 +27,8 @@ impl PlanView {
         lines.push(self.progress.line());
         let at_work = self.at_work(Language::En);
         lines.extend(at_work.map(|lanes| format!("At work: {lanes}")));
-        let branch = self.plan.branch.as_ref();
+        let settled = head.status.settled();
+        let branch = self.plan.branch.as_ref().filter(|_| !settled);
         lines.extend(branch.map(|branch| format!("Results: the branch {}", name(branch))));
         lines.extend(self.used.clone());
         if !head.allowed.is_empty() {
@@ -53,6 +54,10 @@ impl PlanView {
         }
         if let Some(outcome) = &head.outcome {
             lines.push(format!("\n{}", indented(outcome, "").trim_end()));
+        }
+        if settled && head.line.is_some() {
+            let place = place_of_results(head, &name(&head.workspace), program);
+            lines.push(format!("{place}."));
         }
         if self.no_worker {
             let no_role = format!("{ONLY_ITS_OWN}; {WAY_TO_A_WORKER}");

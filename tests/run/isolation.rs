@@ -118,7 +118,7 @@ fn parallel_results_merge_into_one_branch() {
     let branch = format!("on the branch `plan-agent-task/{plan}/1`");
     has(told.body(), &branch);
     has(scene.works("why 2"), "merged aside as ");
-    let part = format!("Results: the branch plan-agent/{plan}");
+    let part = format!("The work is on the branch `plan-agent/{plan}`: ");
     has(scene.works("status"), part);
     has(scene.works("doctor"), "tasks can have worktrees of");
     let diff = scene.works("diff 2");

@@ -1059,7 +1059,7 @@ fn discard_keeps_results_aside() {
     scene.refuses(2, "discard", "has not ended");
     scene.works(["abort", &plan]);
     // Nothing was accepted.
-    lacks(scene.works("status"), "Results: the branch");
+    has(scene.works("status"), "Nothing was accepted that changes");
     let ran = scene.exits(0, "discard");
     let aside = format!("refs/plan-agent/discarded/{plan}");
     ran.has_stdout(&aside);
@@ -1075,7 +1075,8 @@ fn discard_keeps_results_aside() {
     // Nothing brings them back by accident, and nothing says that they are on the branch.
     let hint = format!("`git for-each-ref {aside}`");
     scene.refuses(2, "merge", ["are discarded", &hint]);
-    lacks(scene.works("status"), "Results: the branch");
+    has(scene.works("status"), "The results are discarded.");
+    scene.refuses(1, "skip 1", "are discarded");
     has(scene.works("diff 1"), "+half");
     has(scene.works("diff"), "1 file changed");
     scene

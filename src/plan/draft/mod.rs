@@ -388,7 +388,11 @@ impl<'a> Draft<'a> {
     }
 
     fn not_settled(&self) -> Result {
-        refuse_if(self.plan.status().settled(), self.plan_is())
+        if !self.plan.status().settled() {
+            return Ok(());
+        }
+        self.refuse_discarded()?;
+        Err(self.plan_is())
     }
 
     fn not_abandoned(&self) -> Result {
