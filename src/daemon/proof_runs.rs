@@ -513,7 +513,11 @@ impl Subject {
     /// Returns a doubt if files that judge were rewritten in a folder since it was laid out: by a check, by `prepare`, or by the
     /// sources that these run.
     async fn rewrites(&self, place: &CheckFolder) -> Result<Option<String>> {
-        let files = place.rewritten(&self.judging()).await?;
+        let judging = self.judging();
+        let is_judge = |path: &str| {
+            (judging.judges(path) || judging.configures(path)) && !JudgingFiles::is_cache(path)
+        };
+        let files = place.rewritten(is_judge).await?;
         Ok((!files.is_empty()).then(|| format!("what runs there rewrites {files}")))
     }
 

@@ -19,8 +19,8 @@ use crate::wire::{joined, one_line};
 /// File names that are looked for at once.
 const NAMES: usize = 500;
 
-/// Makefiles, as git finds them.
-const MAKEFILES: &str = ":(icase)*makefile*";
+/// Makefiles and parts of them, as git finds them.
+const MAKEFILES: [&str; 2] = [":(icase)*makefile*", ":(icase)*.mk"];
 
 /// The mode of a file that may be executed.
 const EXECUTABLE: &str = "100755";
@@ -160,17 +160,19 @@ impl CheckFolder {
         self.clean().await
     }
 
-    /// Returns whether a tree that is laid out has a Makefile, and new files since a state that are no sources: `make` would take
-    /// them for up to date if they are what it makes of the sources, as git writes both at the same time.
+    /// Returns the files of a tree that is laid out, new or changed since a state, which `make` may make of others; none where
+    /// there is no Makefile. Git writes them at the same time as their sources, so `make` would take them for up to date.
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub async fn may_have_products(&self, since: &str, tree: &str) -> Result<bool> {
-        let changes = tree_changes(&self.git, [since, tree]).await?;
-        let mut added = changes.iter().filter(|change| change.status == "A");
-        let found = added.any(|change| !JudgingFiles::is_source(&change.path));
-        let makefiles = self.git.names("ls-files -z", &["--", MAKEFILES]).await?;
-        Ok(found && !makefiles.is_empty())
+    pub async fn possible_products(&self, since: &str, tree: &str) -> Result<BTreeSet<String>> {
+        let words = [&["--"], &MAKEFILES[..]].concat();
+        if self.git.names("ls-files -z", &words).await?.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let changes = tree_changes(&self.git, [since, tree]).await?.into_iter();
+        let there = changes.filter(|change| change.status != "D");
+        Ok(there.map(|change| change.path).collect())
     }
 
     /// Removes what is not in the tree, and copies again what the project names for its worktrees.
@@ -285,18 +287,15 @@ impl CheckFolder {
         Ok((changes, [before, after]))
     }
 
-    /// Returns the files that judge, in a text, that are not any more as they were laid out.
+    /// Returns those of some files, in a text, that are not any more as they were laid out.
     ///
     /// # Errors
     /// As [`Git::bytes`].
-    pub async fn rewritten(&self, files: &JudgingFiles) -> Result<String> {
+    pub async fn rewritten(&self, is_one: impl Fn(&str) -> bool) -> Result<String> {
         let said = self.git.bytes("ls-files --modified -z", &[]).await?;
         let said = String::from_utf8_lossy(&said);
-        let is_judge = |path: &&str| {
-            (files.judges(path) || files.configures(path)) && !JudgingFiles::is_cache(path)
-        };
-        let judges: BTreeSet<&str> = said.split('\0').filter(is_judge).collect();
-        Ok(joined(judges, ", "))
+        let files: BTreeSet<&str> = said.split('\0').filter(|path| is_one(path)).collect();
+        Ok(joined(files, ", "))
     }
 
     /// Returns the texts of files, with their paths.
@@ -406,9 +405,8 @@ impl CheckFolder {
             "^[[:space:]]*[-s]?include[[:space:]]",
             tree,
             "--",
-            MAKEFILES,
-            ":(icase)*.mk",
         ];
+        let words = [&words, &MAKEFILES[..]].concat();
         let said = self.git.run("grep -h -I -E", &words).await?;
         let said = String::from_utf8_lossy(&said.out);
         Ok(said

@@ -338,6 +338,9 @@ fn rows(scene: &Scene, kind: &str) -> Vec<Value> {
         .collect()
 }
 
+/// A file with its text.
+type File = (&'static str, &'static str);
+
 const ONE: &str = "## Only\n\nDo it.\n";
 const PLAIN: &str = "max_attempts = 1\nchecks = ['c']\n[checks.c]\n";
 
@@ -438,6 +441,48 @@ fn what_agents_have_built_stands_in_for_no_source() {
     assert_eq!(tasks[0]["evidence"]["proven"], true);
     assert_ne!(tasks[1]["status"], "completed");
     assert_eq!(rows(&scene, "attempt").len(), 3);
+}
+
+const PAGE: File = ("page.html", "good\n");
+const MENDED: File = ("calc.sh", "echo good\n");
+
+#[test]
+fn page_that_an_agent_wrote_stands_in_for_no_source() {
+    let makefile = "all: page.html old.txt\ntest: all\n\tsh tests/run.sh\npage.html: calc.sh\n\tsh calc.sh > page.html\nold.txt: base.txt\n\tcp base.txt old.txt\n";
+    let test = "echo Ran 1 test in 0.1s; grep -q good page.html && grep -q 1 old.txt\n";
+    let tries: [(&str, &str, &[File], i32, bool); 5] = [
+        ("a new page", "1\n", &[PAGE], 4, false),
+        ("a changed page", "1\n", &[PAGE], 4, false),
+        ("the source", "1\n", &[MENDED], 0, true),
+        ("the source and its page", "1\n", &[MENDED, PAGE], 0, true),
+        // The project itself cannot be made anew: that says nothing against the result.
+        ("what was out of date", "2\n", &[MENDED, PAGE], 0, false),
+    ];
+    for (name, base, does, code, proven) in tries {
+        let mut files: Vec<(&[u8], &str)> = vec![
+            (b"Makefile", makefile),
+            (b"base.txt", base),
+            (b"calc.sh", "echo bad\n"),
+            (b"old.txt", "1\n"),
+            (b"tests/run.sh", test),
+        ];
+        if name == "a changed page" {
+            files.push((b"page.html", "bad\n"));
+        }
+        let check = format!("{PLAIN}run = ['make', 'test']");
+        let scene = project(&files, &check, ONE);
+        let _agent = scene.agent(move |command| {
+            let folder = Path::new(command.field("workspace").unwrap());
+            for (path, text) in does {
+                fs::write(folder.join(path), text).unwrap();
+            }
+            Act::success("It is done.")
+        });
+        let ended = scene.run("run --plan one.md --no-input").code;
+        assert_eq!(ended, Some(code), "{name}");
+        let task = &rows(&scene, "task")[0];
+        assert_eq!(task["evidence"]["proven"] == true, proven, "{name}: {task}");
+    }
 }
 
 #[test]

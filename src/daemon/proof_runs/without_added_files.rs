@@ -3,7 +3,7 @@
 use super::{Compared, Subject, named};
 use crate::config::CheckConfig;
 use crate::exec::{CheckFolder, GitError, TreeFile};
-use crate::plan::CheckResult;
+use crate::plan::{CheckResult, unless_empty};
 
 impl Subject {
     /// Adds what earlier tasks of the plan changed of the files that judge: they may have prepared them for this one.
@@ -96,7 +96,7 @@ impl Subject {
     }
 
     /// Runs checks that pass once more, with everything made anew, where agents may have left what `make` takes for up to date:
-    /// those in which tests fail so have failed, those that cannot run so get a doubt.
+    /// those in which tests fail so have failed if something that they left was made otherwise, others that fail get a doubt.
     pub(super) async fn anew(
         &self,
         place: &CheckFolder,
@@ -107,7 +107,9 @@ impl Subject {
             return Ok(());
         };
         // The first state may be gone, as that of a shared folder is once the plan has ended.
-        if !place.may_have_products(since, tree).await.unwrap_or(false) {
+        let left = place.possible_products(since, tree).await;
+        let left = left.unwrap_or_default();
+        if left.is_empty() {
             return Ok(());
         }
         for result in results.into_iter().filter(|result| result.passed) {
@@ -124,11 +126,17 @@ impl Subject {
                 // What fails only at times says nothing against the result.
                 run = self.run(&anew, place.folder()).await?;
             }
-            if !run.passed && run.doubt.is_empty() {
-                let finding = "fails where `make` makes everything anew".to_owned();
+            if run.passed {
+                continue;
+            }
+            // Where nothing else comes of what they left, the project itself cannot be made anew.
+            let made = place.rewritten(|path| left.contains(path)).await?;
+            if run.doubt.is_empty() && !made.is_empty() {
+                let finding = format!("fails where `make` makes {made} anew");
                 *result = CheckResult { finding, ..run };
-            } else if !run.passed && result.doubt.is_empty() {
-                result.doubt = format!("with everything made anew, {}", run.doubt);
+            } else if result.doubt.is_empty() {
+                let why = unless_empty(&run.doubt, |why| format!(": {why}"));
+                result.doubt = format!("it fails with everything made anew{why}");
             }
         }
         Ok(())
