@@ -229,6 +229,7 @@ pub(super) async fn check(runs: &ProofRuns, command: &CommandId) -> Result<Check
         let Some(aside) = aside.await? else {
             return Ok(checked);
         };
+        runs.begin(&aside, command).await?;
         if !subject.names.is_empty()
             && let Some(failed) = worktrees::prepare(settings, &aside, command).await?
         {

@@ -160,6 +160,20 @@ impl ProofRuns {
         check.is_none_or(|check| check.plain)
     }
 
+    /// Begins with a result in a folder. What Cargo has built stays there from accepted results only: the tests of another may have
+    /// put something else in its place.
+    pub async fn begin(&self, place: &CheckFolder, command: &CommandId) -> Result<()> {
+        let last = place.begin(command)?;
+        let accepted = self.settings.read(move |plan, _| {
+            let last = last.and_then(|last| plan.attempt(&last));
+            last.is_some_and(Attempt::is_accepted)
+        });
+        if !accepted.await? {
+            place.remove_built().await?;
+        }
+        Ok(())
+    }
+
     fn aside(&self, name: &str) -> PathBuf {
         self.settings.worktrees.join(ASIDE).join(name)
     }
@@ -221,7 +235,7 @@ impl Subject {
         let is_new = |check: &&CheckConfig| !earlier.contains_key(&key(tree, &hash(check)));
         let mut files = self.task.criteria.files();
         let place = match files.next().is_some() || checks.iter().any(is_new) {
-            true => self.lay_out(tree, tree).await,
+            true => self.lay_out(tree).await,
             false => Err(String::new()),
         };
         let mut outcomes = Vec::new();
@@ -271,7 +285,7 @@ impl Subject {
         if results.iter().any(|result| !result.passed) {
             return Ok(());
         }
-        let compared = match self.compare(merged.as_ref()).await {
+        let compared = match self.compare(command, merged.as_ref()).await {
             // The agent may have moved what git keeps: its result is not believed for that.
             Err(error) if merged.is_none() => {
                 let why = format!("git does not tell which tests the result changes: {error:#}");
@@ -341,6 +355,7 @@ impl Subject {
     /// Compares a result with the state before it. `None` where git does not know that state.
     async fn compare(
         &self,
+        command: &CommandId,
         merged: Option<&(PendingMerge, CheckFolder)>,
     ) -> Result<Option<Compared>> {
         if self.names.is_empty() {
@@ -354,6 +369,7 @@ impl Subject {
                     return Ok(None);
                 };
                 let place = trees.check_folder(&self.runs.aside(RESULT))?;
+                self.runs.begin(&place, command).await?;
                 (place, before, trees.record().await?)
             }
         };
@@ -430,11 +446,13 @@ impl Subject {
         if added.is_empty() || results.is_empty() {
             return Ok(());
         }
-        let _alone = self.runs.earlier.lock().await;
-        let tree = compared.place.with_files(&compared.before, added).await?;
-        let Ok(place) = self.lay_out(&compared.before, &tree).await else {
+        // In the folder of the result: nothing that it brings runs where states before are tried.
+        let place = &compared.place;
+        let tree = place.with_files(&compared.before, added).await?;
+        place.lay_out(&tree).await?;
+        if self.prepare(place).await?.is_some() {
             return Ok(());
-        };
+        }
         let mut proof = Vec::new();
         for result in results {
             let check = self.checks().find(|check| check.name == result.name);
@@ -451,12 +469,11 @@ impl Subject {
         self.doubt_by(compared, &[], "", proof).await
     }
 
-    /// Lays a tree out in the folder for the state before, and makes it ready. `commit` is one to begin with, where results are
-    /// merged. Returns why nothing can run there otherwise.
-    async fn lay_out(&self, commit: &str, tree: &str) -> Result<CheckFolder, String> {
+    /// Lays a state out in the folder for the state before, and makes it ready. Returns why nothing can run there otherwise.
+    async fn lay_out(&self, tree: &str) -> Result<CheckFolder, String> {
         let place = async {
             let place = match &self.gathering {
-                Some(gathering) => gathering.project().await?.check_out(BEFORE, commit).await?,
+                Some(gathering) => gathering.project().await?.check_out(BEFORE, tree).await?,
                 None => {
                     let trees = self.runs.change_watch.trees().await?;
                     let trees = trees.context("the workspace is no repository")?;

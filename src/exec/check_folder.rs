@@ -13,7 +13,7 @@ use super::{
 };
 use crate::config::CheckConfig;
 use crate::own_files::remove_if_there;
-use crate::plan::{CheckResult, unless_empty};
+use crate::plan::{CheckResult, CommandId, unless_empty};
 use crate::wire::{joined, one_line};
 
 /// File names that are looked for at once.
@@ -142,6 +142,25 @@ impl CheckFolder {
             fs::write(&self.prepared, "")?;
         }
         Ok(Some(result))
+    }
+
+    /// Begins with the result of a command, and returns that of which the result came into the folder before it.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub fn begin(&self, command: &CommandId) -> io::Result<Option<CommandId>> {
+        let note = self.prepared.with_extension("result");
+        let last = fs::read_to_string(&note).ok();
+        fs::write(&note, command.as_str())?;
+        Ok(last.map(CommandId::new))
+    }
+
+    /// Removes what Cargo has built.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`].
+    pub async fn remove_built(&self) -> Result<()> {
+        self.git.bytes("clean -ffdxq -- target", &[]).await.map(drop)
     }
 
     /// Writes the files of a tree, and removes all others. The person's command has to make the folder ready again.

@@ -496,6 +496,72 @@ fn what_an_earlier_attempt_left_proves_nothing() {
     assert_eq!(rows(&scene, "attempt").len(), 2);
 }
 
+/// A Cargo project, as its name says; the check is a script that leaves something in `target` as tests of Rust can.
+fn cargo_project(script: &str, isolation: &str, tasks: &str) -> Scene {
+    let check = format!("worktrees = 'kept'\n{PLAIN}run = ['sh', '-c', '{script}']");
+    let check = check.replace("max_attempts = 1", "max_attempts = 2");
+    let files: &[(&[u8], &str)] = &[
+        (b".gitignore", "/target/\n"),
+        (b"Cargo.toml", "[package]\n"),
+        (b"lib.rs", "bad\n"),
+        (b"tests/t", "1\n"),
+    ];
+    let scene = project(files, &check, tasks);
+    let config = scene.read("config.toml");
+    scene.write("config.toml", &config.replace("'worktree'", &format!("'{isolation}'")));
+    scene
+}
+
+#[test]
+fn what_a_rejected_result_has_built_proves_nothing() {
+    let script = "echo Ran 1 test in 0.1s; grep -q forge lib.rs && { mkdir -p target; touch target/built; exit 1; }; test -f target/built";
+    for isolation in ["worktree", "shared"] {
+        let scene = cargo_project(script, isolation, ONE);
+        let _agent = scene.agent(|command| {
+            let folder = Path::new(command.field("workspace").unwrap());
+            let write = |path: &str, text| fs::write(folder.join(path), text).unwrap();
+            match command.attempt() {
+                // A changed test has a shared folder's result run aside.
+                1 => {
+                    write("lib.rs", "forge\n");
+                    write("tests/t", "2\n");
+                }
+                _ => {
+                    write("lib.rs", "tidy\n");
+                    write("tests/t", "1\n");
+                    fs::create_dir_all(folder.join("target")).unwrap();
+                    write("target/built", "\n");
+                }
+            }
+            Act::success("It is done.")
+        });
+        scene.run("run --plan one.md --no-input");
+        assert_eq!(rows(&scene, "attempt").len(), 2, "{isolation}");
+        let task = &rows(&scene, "task")[0];
+        assert_ne!(task["evidence"]["proven"], true, "{isolation}: {task}");
+    }
+}
+
+#[test]
+fn what_accepted_results_have_built_stays() {
+    let script = "echo Ran 1 test in 0.1s; mkdir -p target; echo >> target/runs; wc -l < target/runs >> ../../$(basename $PWD); ! grep -q worse lib.rs";
+    let tasks = "## First\n\nDo it.\n\n## Second\n\n- after: 1\n\nDo it.\n";
+    let scene = cargo_project(script, "worktree", tasks);
+    let _agent = scene.agent(|command| {
+        let folder = Path::new(command.field("workspace").unwrap());
+        let text = match (command.task(), command.attempt()) {
+            (1, _) => "good\n",
+            (_, 1) => "worse\n",
+            _ => "better\n",
+        };
+        fs::write(folder.join("lib.rs"), text).unwrap();
+        Act::success("It is done.")
+    });
+    scene.works("run --plan one.md --no-input");
+    // The retry of what was not accepted begins with nothing.
+    assert_eq!(scene.read("kept/merge"), "1\n2\n1\n");
+}
+
 #[test]
 fn what_was_prepared_for_another_state_proves_nothing() {
     let config = "prepare = { run = ['cp', 'deps.txt', 'deps'] }\n".to_owned()

@@ -23,7 +23,7 @@ impl ProofRuns {
         subject.names = names.into_keys().collect();
         let replaced = subject.replaced().await?;
         let place = match tip {
-            Some(tip) => match subject.lay_out(&tip, &tip).await {
+            Some(tip) => match subject.lay_out(&tip).await {
                 Ok(place) => place.folder().to_owned(),
                 Err(why) => {
                     let failed = |name: &String| CheckResult::failed(name, &why);

@@ -24,7 +24,7 @@ impl ProofRuns {
         };
         let _alone = self.earlier.lock().await;
         let place = match state {
-            Some(state) => match subject.lay_out(&state, &state).await {
+            Some(state) => match subject.lay_out(&state).await {
                 Ok(place) => place.folder().to_owned(),
                 Err(why) => {
                     tracing::warn!(why, "checks that said nothing do not run again");
