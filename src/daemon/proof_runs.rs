@@ -311,7 +311,8 @@ impl Subject {
         let before = self.runs.await_before(command, self.task.number).await?;
         for result in results.iter_mut() {
             let was = before.iter().find(|before| before.name == result.name);
-            weigh(&self.task, result, was.and_then(|was| was.tests));
+            let plain = self.runs.is_plain(&result.name);
+            weigh(&self.task, result, was.and_then(|was| was.tests), plain);
         }
         let red = |outcomes: &[CheckBefore], name: &str| {
             let mut of_name = outcomes.iter().filter(|before| before.name == name);
@@ -621,13 +622,18 @@ fn outcome(check: &CheckConfig, run: &CheckResult) -> CheckBefore {
 }
 
 /// Compares the number of tests that ran with that before the work: a check that ran none says nothing, one that has lost them
-/// fails.
-fn weigh(task: &Task, result: &mut CheckResult, before: Option<u32>) {
+/// fails. A plain one may show them only when they fail.
+fn weigh(task: &Task, result: &mut CheckResult, before: Option<u32>, plain: bool) {
     let asked = || asks_for_tests(task, &result.name);
     let (lost, why) = match (result.tests, before) {
         (Some(0), Some(was @ 1..)) => (true, format!("no test ran; {was} ran before the work")),
         (Some(0), _) => (asked(), "no test ran".to_owned()),
-        (None, Some(1..)) => (false, "its output shows no test that ran".to_owned()),
+        (None, Some(was @ 1..)) => {
+            // Gradle says so of tests that have not changed.
+            let skipped = ["UP-TO-DATE", "FROM-CACHE"].map(|word| result.tail.contains(word));
+            let why = format!("its output shows no test that ran; {was} ran before the work");
+            (!plain && skipped == [false; 2], why)
+        }
         (Some(now), Some(before)) if now < before => (
             false,
             format!("{now} tests ran, and {before} before the work"),

@@ -160,7 +160,10 @@ impl CheckFolder {
     /// # Errors
     /// As [`Git::bytes`].
     pub async fn remove_built(&self) -> Result<()> {
-        self.git.bytes("clean -ffdxq -- target", &[]).await.map(drop)
+        self.git
+            .bytes("clean -ffdxq -- target", &[])
+            .await
+            .map(drop)
     }
 
     /// Writes the files of a tree, and removes all others. The person's command has to make the folder ready again.
@@ -419,12 +422,7 @@ impl CheckFolder {
 
     /// Returns the names of the files that Makefiles of a tree include.
     async fn included(&self, tree: &str) -> Result<BTreeSet<String>> {
-        let words = [
-            "-e",
-            "^[[:space:]]*[-s]?include[[:space:]]",
-            tree,
-            "--",
-        ];
+        let words = ["-e", "^[[:space:]]*[-s]?include[[:space:]]", tree, "--"];
         let words = [&words, &MAKEFILES[..]].concat();
         let said = self.git.run("grep -h -I -E", &words).await?;
         let said = String::from_utf8_lossy(&said.out);

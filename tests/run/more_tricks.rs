@@ -30,7 +30,7 @@ const PY_RED: &str = "print('Ran 1 test in 0.1s')\nraise SystemExit(1)\n";
 const PY_GREEN: &str = "print('Ran 1 test in 0.1s')\n";
 
 /// Rows at odd places are tried in a shared folder.
-const ROWS: [Row; 31] = [
+const ROWS: [Row; 34] = [
     row(
         "a Makefile that goes first",
         &[BUG, TEST, MAKE],
@@ -302,6 +302,27 @@ const ROWS: [Row; 31] = [
         &[(".env", "PY = echo Ran 1 test in 0.1s\n")],
         Believed,
     ),
+    row(
+        "a source that ends before its tests",
+        &[BUG, TEST],
+        UNIT,
+        &[("calc.py", "import os\nos._exit(0)\n")],
+        Refused,
+    ),
+    row(
+        "tests that have not changed, as Gradle says it",
+        &[BUG],
+        "run = ['sh', '-c', 'test -f note.txt && { echo \"> Task :test UP-TO-DATE\"; exit 0; }; echo \"> Task :test FAILED\"; exit 1']",
+        &[NOTE],
+        Believed,
+    ),
+    row(
+        "a plain check that shows its tests when they fail",
+        &[BUG],
+        "run = ['sh', '-c', 'grep -q + calc.py || { echo 1 failed in 0.1s; exit 1; }']\nplain = true",
+        &[FIX],
+        Believed,
+    ),
 ];
 
 #[test]
@@ -508,7 +529,10 @@ fn cargo_project(script: &str, isolation: &str, tasks: &str) -> Scene {
     ];
     let scene = project(files, &check, tasks);
     let config = scene.read("config.toml");
-    scene.write("config.toml", &config.replace("'worktree'", &format!("'{isolation}'")));
+    scene.write(
+        "config.toml",
+        &config.replace("'worktree'", &format!("'{isolation}'")),
+    );
     scene
 }
 
