@@ -337,7 +337,7 @@ impl<'a> Foreground<'a> {
                 };
                 let questions = open.iter().map(|question| {
                     let (id, program) = (&question.id, &self.app.program);
-                    let reason = one_line(&question.reason, 200);
+                    let reason = one_line(&question.reason, 600);
                     let choices = question.choices.iter().map(|choice| choice.as_str());
                     let choices = joined(choices, "|");
                     let task = question.task.map(|task| format!("task {task}: "));

@@ -23,7 +23,7 @@ use crate::wire::short_commit;
 use crate::wire::text::{one_line, printable};
 
 /// Characters of the finding of a merge.
-const FINDING: usize = 120;
+const FINDING: usize = 500;
 
 /// What git says where it may succeed later.
 const PASSING: [&str; 6] = [

@@ -13,9 +13,6 @@ use crate::wire::{joined, one_line, role, short_commit};
 /// The longest reason that stands on a line.
 const REASON: usize = 160;
 
-/// Characters of what is wrong with a model: with the way out, which stands at the end.
-const FAULT: usize = 600;
-
 /// Returns what a change did with its number and its moment, for the log: a line an event. What the daemon did not do by itself
 /// says who did it and why, on the first line that is not about who waits for whom, which says it itself.
 pub fn lines(change: &Change, zone: &TimeZone, paint: Paint) -> Vec<String> {
@@ -261,7 +258,7 @@ fn in_words(event: &Event, at: Time) -> (String, Style) {
             Plain,
         ),
         Event::ModelFailed { subject, error } => {
-            let (what, error) = (task_of(subject), one_line(error, FAULT));
+            let (what, error) = (task_of(subject), one_line(error, WAY_OUT));
             (format!("the model failed to {what}: {error}"), Bad)
         }
         Event::Replanning { reason } => (saying("the rest of the plan is to change", reason), Bold),

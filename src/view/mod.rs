@@ -196,7 +196,7 @@ fn indented(text: &str, by: &str) -> String {
 }
 
 /// The most characters of why a plan or a command waits: the way out stands at its end.
-const WAY_OUT: usize = 500;
+const WAY_OUT: usize = 600;
 
 fn name(text: &str) -> String {
     one_line(text, NAME)

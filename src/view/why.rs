@@ -10,9 +10,6 @@ use crate::plan::{
 };
 use crate::wire::{self, ONLY_ITS_OWN, clip, one_line, printable, short_commit, without_keys};
 
-/// The longest reason that is shown on one line.
-const REASON: usize = 200;
-
 /// The most of a report that is shown on one line: where roles ask each other, the cause stands at its end.
 const REPORT: usize = 600;
 
@@ -351,7 +348,7 @@ fn last_lines(output: &str) -> Vec<String> {
 }
 
 fn line(text: &str) -> String {
-    one_line(text, REASON)
+    one_line(text, WAY_OUT)
 }
 
 #[cfg(test)]

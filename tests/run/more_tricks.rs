@@ -611,6 +611,34 @@ fn what_was_prepared_for_another_state_proves_nothing() {
 }
 
 #[test]
+fn way_out_of_a_result_that_cannot_be_merged_is_shown_to_its_end() {
+    for (does, end) in [
+        ("", "`.aside-1` or a higher number; the agent"),
+        ("index.lock", "End it, or remove that file; the agent"),
+    ] {
+        let scene = project(&[(b"a.txt", "1\n")], "max_attempts = 1", ONE);
+        let _agent = scene.agent(move |command| {
+            let folder = Path::new(command.field("workspace").unwrap());
+            let link = folder.join(".git");
+            match does {
+                "" => fs::remove_file(link).unwrap(),
+                name => {
+                    let link = fs::read_to_string(link).unwrap();
+                    let own = link.trim().strip_prefix("gitdir: ").unwrap();
+                    fs::write(Path::new(own).join(name), "").unwrap();
+                }
+            }
+            Act::success("It is done.")
+        });
+        let ended = scene.run("run --plan one.md --no-input");
+        assert_eq!(ended.code, Some(4));
+        has(ended.stdout, end);
+        has(scene.works("why 1"), end);
+        has(scene.works("questions"), end);
+    }
+}
+
+#[test]
 fn git_that_refuses_for_good_fails_the_attempt() {
     let scene = project(&[(b"a.txt", "1\n")], "max_attempts = 1", ONE);
     let folder = scene.env.path("project");
