@@ -64,9 +64,7 @@ impl App {
         let (top, own) = (self.config.home().outer(), self.config.folder());
         let below = project != top && project.starts_with(top) && !project.starts_with(own);
         if below || !(may_ask && can_ask()) || has(&["run.", "run "]) {
-            complain!(
-                "no check is set, so nothing proves a result; this project has {all}: see [checks] in config.toml"
-            );
+            complain!("{UNCHECKED}; this project has {all}: see [checks] in config.toml");
             return Ok(());
         }
         let ask = "Run it now, and as a check of every task from now on?";

@@ -110,7 +110,7 @@ fn checks_of_a_project_are_offered_once() {
     let _agent = project(&scene);
     let before = scene.read("config.toml");
     let ran = scene.exits(0, run);
-    ran.has_stderr("this project has `make test`");
+    ran.has_stderr("the plan itself says what proves it; this project has `make test`");
     assert!(!scene.env.path("project/ran").exists());
     assert_eq!(scene.read("config.toml"), before);
 
