@@ -183,6 +183,18 @@ impl Results {
         of_tasks.chain([(self.branch.clone(), None)])
     }
 
+    /// Returns whether a worktree or a branch of the plan is there.
+    async fn is_there(&self) -> Result<bool> {
+        for (branch, place) in self.branches() {
+            if place.is_some_and(|place| place.folder.exists())
+                || self.project.at_branch(&branch).await?.is_some()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Refuses a plan that may still be carried out.
     fn ended(&self, app: &App) -> Result {
         if self.head.status.settled() {
@@ -313,9 +325,10 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
             "! `{branch}` also has what was accepted of tasks that do not count as done now: {undone}"
         );
     }
-    match results.head.status.settled() {
-        true => complain!("Hint: `{} prune` removes what is left of it", app.program),
-        false => complain!("! the plan has not ended: this is what was accepted so far"),
+    if !results.head.status.settled() {
+        complain!("! the plan has not ended: this is what was accepted so far");
+    } else if results.is_there().await? {
+        complain!("Hint: `{} prune` removes what is left of it", app.program);
     }
     Ok(())
 }

@@ -798,8 +798,8 @@ fn prune_removes_only_what_is_merged_or_named() {
     assert_eq!(branches(), "");
     has(scene.works("log"), "removed `plan-agent/");
     has(scene.works("prune"), "nothing to remove");
-    // The commit is still there.
-    scene.exits(0, "merge");
+    // The commit is still there, and nothing else.
+    lacks(scene.exits(0, "merge").stderr, "prune");
     assert_eq!(scene.env.read("project/new/made.txt"), "made\n");
     assert_eq!(scene.project.git("worktree list").lines().count(), 1);
     scene.project.sound();
@@ -812,7 +812,7 @@ fn worktree_that_is_none_any_more_is_pruned_as_the_hint_says() {
     let leaves = format!("mkdir built; echo x > built/out\n{script}");
     scene.env.write("agent.sh", &leaves);
     scene.results();
-    scene.works("merge");
+    has(scene.exits(0, "merge").stderr, " prune` removes what");
     let task = format!("plan-agent-task/{}/1", plan_id(&scene.scene));
     let listed = scene.project.git("worktree list --porcelain");
     let mut folders = listed
