@@ -346,6 +346,9 @@ impl Git {
         if let Err(error) = copied.map_err(io::Error::from).flatten() {
             tracing::debug!(%error, "begins with an empty index");
         }
+        if let Err(error) = self.look_at_all_files().await {
+            tracing::debug!(%error, "files that git was told to overlook are not seen");
+        }
     }
 
     /// Makes git look at every file of a worktree: an agent may have told it to take some for unchanged, whatever is in them.

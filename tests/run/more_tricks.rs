@@ -639,6 +639,19 @@ fn way_out_of_a_result_that_cannot_be_merged_is_shown_to_its_end() {
 }
 
 #[test]
+fn changed_file_that_git_was_told_to_overlook_is_seen() {
+    let scene = project(&[(b"a.txt", "1\n")], "max_attempts = 1", ONE);
+    let _agent = scene.agent(|command| {
+        let folder = Path::new(command.field("workspace").unwrap());
+        git(folder, "update-index --skip-worktree a.txt");
+        fs::write(folder.join("a.txt"), "2\n").unwrap();
+        Act::success("It is done.")
+    });
+    scene.exits(0, "run --plan one.md --no-input");
+    has(scene.works("why 1"), "changed: a.txt");
+}
+
+#[test]
 fn git_that_refuses_for_good_fails_the_attempt() {
     let scene = project(&[(b"a.txt", "1\n")], "max_attempts = 1", ONE);
     let folder = scene.env.path("project");
