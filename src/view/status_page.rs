@@ -5,10 +5,11 @@ use super::{
     Mark, Paint, PlanView, ProgramName, QuestionView, StateWord, Style, TaskView, WAY_OUT,
     WAY_TO_A_WORKER, indented, name, numbers, place_of_results, span,
 };
-use crate::plan::proof::NOT_PERMITTED;
 use crate::plan::{AttemptState, Language, PlanState, RoleRequest, TaskState, Time, counted};
 use crate::view::LastDaemon;
-use crate::wire::{ONLY_ITS_OWN, joined, meaning, one_line, parse_time, role_phrases};
+use crate::wire::{
+    ONLY_ITS_OWN, joined, meaning, one_line, parse_time, role_phrases, way_to_permit,
+};
 
 /// The longest result that stands beside a task.
 const RESULT: usize = 120;
@@ -241,12 +242,8 @@ impl QuestionView {
         });
         let about = paint.text(Style::Bold, &about);
         let reason = indented(&self.reason, "  ");
-        let permit = match self.reason.contains(NOT_PERMITTED) {
-            true => format!(
-                "  To permit it: `may_change = [\"FILE\"]` under [run] in config.toml, then `{program} trust`, then answer `retry`\n"
-            ),
-            false => String::new(),
-        };
+        let permit = way_to_permit(&self.reason, &program.to_string(), Language::En);
+        let permit = permit.map_or(String::new(), |way| format!("  {way}\n"));
         let (choices, meanings) = (choices.join("|"), meanings.collect::<String>());
         format!("{about}\n{reason}{permit}  Answer: {program} answer {id}{choices}{meanings}")
     }

@@ -21,7 +21,7 @@ mod yaml_tree;
 pub use command_file::{CommandFile, CommandType};
 pub use plan_file::{EditedPlan, PlanFile, PlanToEdit, Structure};
 pub use problem::{Checked, Place, Problem, in_plain_words};
-pub use question_file::meaning;
+pub use question_file::{meaning, way_to_permit};
 pub use report_file::ReportFile;
 pub use role_phrases::role;
 pub use team_file::{

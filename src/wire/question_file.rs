@@ -5,6 +5,7 @@ use HumanQuestionKind::{Branch, Model, Review};
 use serde::{Deserialize, Serialize};
 
 use super::{Checked, Problem, front_matter, joined, one_line, printable, quote};
+use crate::plan::proof::NOT_PERMITTED;
 use crate::plan::{AnswerChoice, HumanQuestion, HumanQuestionKind, Language, Plan};
 
 /// Returns the text of `question-<id>.md`, with an empty answer to fill in. `program` is what a person types to call this
@@ -108,6 +109,8 @@ fn body(question: &HumanQuestion, program: &str, language: Language) -> String {
     let reason = reason.trim();
     let quoted = |line: &str| format!("> {line}").trim_end().to_owned();
     let reason = language.pick(reason.to_owned(), joined(reason.lines().map(quoted), "\n"));
+    let permit = way_to_permit(&question.reason, program, language);
+    let permit = permit.map_or(String::new(), |way| format!("\n\n{way}"));
     let title = language.pick("How to answer", "如何回答");
     let choices = question.choices.iter().map(|choice| {
         let about = question.about;
@@ -137,8 +140,21 @@ fn body(question: &HumanQuestion, program: &str, language: Language) -> String {
     let or = language.pick(" Or run:", "或者运行：");
     let id = &question.id;
     format!(
-        "{reason}\n\n## {title}\n\n{choices}\n{how}{only}{or}\n\n\x20   {program} answer {id} {first} --note \"…\""
+        "{reason}{permit}\n\n## {title}\n\n{choices}\n{how}{only}{or}\n\n\x20   {program} answer {id} {first} --note \"…\""
     )
+}
+
+/// Returns how a person permits agents to change a file that judges; `None` where the reason of a question is another one.
+pub fn way_to_permit(reason: &str, program: &str, language: Language) -> Option<String> {
+    let way = language.pick(
+        format!(
+            "To permit it: `may_change = [\"FILE\"]` under [run] in config.toml, then `{program} trust` and `{program} stop`, as a daemon reads it only when it begins; then answer `retry`, and `{program} resume`"
+        ),
+        format!(
+            "如需允许：在 config.toml 的 [run] 下写 `may_change = [\"FILE\"]`，先运行 `{program} trust` 和 `{program} stop`（守护进程只在启动时读取配置），再回答 `retry`，然后运行 `{program} resume`"
+        ),
+    );
+    reason.contains(NOT_PERMITTED).then_some(way)
 }
 
 /// Returns the meaning of a choice, for a person; `attempts` are those that `retry` gives a task, 0 if it gives none.

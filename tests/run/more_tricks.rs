@@ -652,6 +652,34 @@ fn changed_file_that_git_was_told_to_overlook_is_seen() {
 }
 
 #[test]
+fn question_says_how_to_permit_a_changed_test() {
+    let check = "run = ['sh', '-c', 'echo Ran 1 test in 0.1s; cmp -s tests/want a.txt']";
+    let files: &[(&[u8], &str)] = &[(b"a.txt", "1\n"), (b"tests/want", "2\n")];
+    let scene = project(files, &format!("{PLAIN}{check}"), ONE);
+    let _agent = scene.agent(|command| {
+        let folder = Path::new(command.field("workspace").unwrap());
+        fs::write(folder.join("tests/want"), "1\n").unwrap();
+        Act::success("It is done.")
+    });
+    let daemon = scene.leave("run --plan one.md");
+    wait_until("it asks", || !scene.questions().is_empty());
+    let way = [
+        " trust` and `",
+        " stop`, as a daemon",
+        "then answer `retry`, and `",
+    ];
+    has(&scene.questions()[0].1, way);
+    has(scene.works("status"), way);
+    let config = scene.read("config.toml");
+    let permits = config.replace("[run]\n", "[run]\nmay_change = ['tests/**']\n");
+    scene.write("config.toml", &permits);
+    scene.works("stop");
+    drop(daemon);
+    scene.works("answer retry");
+    scene.exits(0, "resume --no-input");
+}
+
+#[test]
 fn git_that_refuses_for_good_fails_the_attempt() {
     let scene = project(&[(b"a.txt", "1\n")], "max_attempts = 1", ONE);
     let folder = scene.env.path("project");

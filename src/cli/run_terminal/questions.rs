@@ -3,10 +3,12 @@
 use super::super::answer_words::{Typed, explanation, keys, offer, read};
 use super::super::edit_plan::PlanEdit;
 use super::{Failure, Foreground, print_on_stderr};
-use crate::plan::{Draft, HumanQuestion, HumanQuestionKind, ModelQuestion, Plan, QuestionId};
+use crate::plan::{
+    Draft, HumanQuestion, HumanQuestionKind, Language, ModelQuestion, Plan, QuestionId,
+};
 use crate::store::StoreError;
 use crate::view::{self, AtWork, Paint, Style};
-use crate::wire::{PlanToEdit, joined, one_line, printable};
+use crate::wire::{PlanToEdit, joined, one_line, printable, way_to_permit};
 
 /// Who answers and edits here, for the log.
 const BY: &str = "terminal";
@@ -79,8 +81,11 @@ impl Foreground<'_> {
             let title = (out.paint).text(Style::Bold, &format!("? {}", open.subject));
             let reason = printable(&question.reason);
             let reason = (reason.lines()).map(|line| format!("  {line}").trim_end().to_owned());
+            let program = self.app.program.to_string();
+            let permit = way_to_permit(&question.reason, &program, Language::En);
+            let permit = permit.map(|way| format!("  {way}"));
             let output = open.output.iter().map(|line| format!("  | {line}"));
-            let (reason, plan) = (joined(reason.chain(output), "\n"), &open.plan);
+            let (reason, plan) = (joined(reason.chain(permit).chain(output), "\n"), &open.plan);
             out.prose(&format!("\n{title}\n{reason}\n{plan}"))?;
         }
         let more = match open.waiting {
