@@ -6,7 +6,7 @@ use super::{
     AgentJob, CodingAgentSetup, CommandTemplate, MOST_PRINTED, ProcessEnd, RunOutcome, RunReading,
     Shell,
 };
-use crate::plan::{Collaboration, Report, ReportStatus, and_more};
+use crate::plan::{Collaboration, Report, ReportAuthor, ReportStatus, and_more};
 use crate::wire::report_file::parse;
 use crate::wire::{Problem, ReportFile, clip, joined, one_line, printable, time_text};
 
@@ -114,13 +114,16 @@ impl CodingAgentSetup {
             _ => false,
         };
         if made && finished {
-            report.words_only = matches!(outcome, RunOutcome::Done(_)) && !unread;
+            let by_words = matches!(outcome, RunOutcome::Done(_)) && !unread;
+            if by_words {
+                report.author = ReportAuthor::WorkerByWords;
+            }
             // An agent that gets the task alone is asked for no report.
-            report.status = match report.words_only && self.kind.needs_history {
+            report.status = match by_words && self.kind.needs_history {
                 true => ReportStatus::Success,
                 false => ReportStatus::PartialSuccess,
             };
-            if job.command.request_id.is_some() && report.words_only {
+            if job.command.request_id.is_some() && by_words {
                 report.collaboration = Some(Collaboration::Completed);
             }
         }
@@ -272,6 +275,7 @@ fn last_message(text: &str) -> Option<&str> {
 
 fn begin(job: &AgentJob<'_>, status: ReportStatus) -> ReportFile {
     let mut file = ReportFile::new(job.command.id.clone(), status);
+    file.report.author = ReportAuthor::WorkerByEnd;
     file.report.session.clone_from(&job.kept_session);
     file.request_id.clone_from(&job.command.request_id);
     file

@@ -14,11 +14,10 @@ use crate::exec::{
     self, FileListing, Filters, Git, GitError, GitSnapshots, Project, examine, remove_folder,
 };
 use crate::plan::{
-    Attempt, ChangedFiles, CommandId, Draft, IntegrationBranch, Plan, RanCommand, Refusal,
+    Attempt, ChangedFiles, CommandId, Draft, IntegrationBranch, Plan, RanCommand, Refusal, Report,
     Repository, TaskId, Time,
 };
 use crate::store::StoreError;
-use crate::volumes::VolumesError;
 
 /// Up to this number of files, to list a folder takes less time than to wake another thread for it.
 const QUICK: usize = 64;
@@ -39,7 +38,7 @@ const QUICK_PRINTED: usize = 256 * 1024;
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LONGEST_LOOK: Duration = Duration::from_millis(250);
 
-/// A worker takes up in this time what it left behind when it was ended.
+/// A worker takes up in this time what it left behind when it was ended, and hands in what its agent left.
 const TAKEN_UP: Duration = Duration::from_secs(3);
 
 /// An agent that has reported has this time to end, and one that was asked to end this; one that cannot be ended is not waited for.
@@ -370,13 +369,16 @@ impl PlanRun {
 /// own, may write on. It is asked to end after [`ENDS`], or after the time for which an agent may be silent if that is shorter.
 ///
 /// # Errors
-/// What the file system says.
-async fn until_ended(settings: &DaemonSettings, id: &CommandId) -> Result<(), VolumesError> {
+/// What the file system or the store says.
+async fn until_ended(settings: &DaemonSettings, id: &CommandId) -> anyhow::Result<()> {
     let (volumes, began) = (&settings.volumes, Instant::now());
     let (lock, err) = (volumes.claim_lock(id), volumes.log(id, "err"));
     let ends = ENDS.min(settings.config.run.task_timeout);
-    let (mut pause, mut asked) = (FIRST_LOOK, false);
-    while lock.exists() && (exec::alive(&err) || began.elapsed() < TAKEN_UP) {
+    let (mut pause, mut asked, mut lived) = (FIRST_LOOK, false, began);
+    while lock.exists() && lived.elapsed() < TAKEN_UP {
+        if exec::alive(&err) {
+            lived = Instant::now();
+        }
         if began.elapsed() > ends + ENDED {
             break;
         }
@@ -387,6 +389,21 @@ async fn until_ended(settings: &DaemonSettings, id: &CommandId) -> Result<(), Vo
         sleep(pause).await;
         // Soon at first: most agents end with their report.
         pause = (pause * 2).min(LONGEST_LOOK);
+    }
+    // What it left, or its worker for it, completes what it said by a tool.
+    let said_by_tool = |plan: &Plan, id: &CommandId| {
+        let report = plan.attempt(id).and_then(|it| it.report.as_ref());
+        report.is_some_and(Report::is_tool_call)
+    };
+    while volumes.is_unread(id)? && lived.elapsed() < TAKEN_UP {
+        let of = id.clone();
+        if !settings
+            .read(move |plan, _| said_by_tool(plan, &of))
+            .await?
+        {
+            break;
+        }
+        sleep(LONGEST_LOOK).await;
     }
     Ok(())
 }

@@ -64,7 +64,9 @@ pub fn judge(attempt: &Attempt, before: &[CheckBefore], now: Time) -> Verdict {
         };
         let reason = format!("{reason}{found}; the agent reports {status}");
         (Decision::Retry, reason)
-    } else if let Some(report) = report.filter(|report| report.words_only) {
+    } else if let Some(report) =
+        report.filter(|report| report.author == ReportAuthor::WorkerByWords)
+    {
         let wrote = report.results.split_once('.');
         let wrote = wrote.map_or("no report", |it| it.0);
         let changed = attempt.changes.clone().unwrap_or_default().text(1);
@@ -140,7 +142,7 @@ mod tests {
         attempt.report = Some(Report {
             status: ReportStatus::PartialSuccess,
             results: "claude wrote no report. It said: done".to_owned(),
-            words_only: true,
+            author: ReportAuthor::WorkerByWords,
             ..Report::default()
         });
         let files = vec!["a.txt".to_owned(), "b.txt".to_owned()];

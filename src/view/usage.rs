@@ -179,23 +179,14 @@ mod tests {
         };
         draft.issue(TaskId(5), issue).unwrap();
         draft.claim(&id, None).unwrap();
+        let received = began.plus(Duration::from_secs(190));
         let report = Report {
-            words_only: false,
-            name: "report-task-5a.md".into(),
-            status: ReportStatus::Success,
-            session: None,
             results: "done".into(),
-            pitfalls: String::new(),
-            next_steps: String::new(),
-            question: None,
-            blocked_until: None,
-            refused: Vec::new(),
-            collaboration: None,
             input_tokens: 120_000,
             output_tokens: 3_400,
             cost_usd: 0.4,
             hash: "5a".into(),
-            received: began.plus(Duration::from_secs(190)),
+            ..Report::new("report-task-5a.md", ReportStatus::Success, received)
         };
         draft.report(&id, report).unwrap();
         let ask = draft

@@ -13,7 +13,7 @@ use super::{
     printable, quote, safe_name, time_text,
 };
 use crate::plan::test_commands::patterns;
-use crate::plan::{CommandId, Report, ReportStatus, SessionId, Time};
+use crate::plan::{CommandId, Report, ReportAuthor, ReportStatus, SessionId, Time};
 
 pub use crate::plan::Collaboration;
 
@@ -41,7 +41,6 @@ const HEADINGS: [&str; 3] = [
 const STATUS_HINT: &str = "write `status: SUCCESS`, `status: PARTIAL_SUCCESS` or `status: FAILED`";
 const TIME_HINT: &str = "write it like `2026-01-31T18:00:00Z`";
 /// Who wrote a report in place of the agent.
-const WORKER: &str = "worker";
 const KNOWN: &str =
     "id status session_id usage blocked_until question refused request_id collaboration written_by";
 
@@ -168,7 +167,8 @@ pub fn render(file: &ReportFile) -> String {
             .then(|| Value::from(report.refused.clone()).to_string().into()),
         request_id: text(&file.request_id),
         collaboration: report.collaboration.map(|word| word.as_str().to_owned()),
-        written_by: report.words_only.then(|| WORKER.to_owned()),
+        written_by: (report.author != ReportAuthor::Agent)
+            .then(|| report.author.as_str().to_owned()),
     };
     let mut body = file.other.trim().to_owned();
     for (heading, text) in [
@@ -289,6 +289,10 @@ impl ReportHeader {
         // What was refused is a question, even if the agent asks none.
         let asks = (!refused.is_empty()).then(|| REFUSED.to_owned());
         let mut file = ReportFile::new(command, status);
+        let by = stated(&self.written_by);
+        let author = ReportAuthor::ALL
+            .into_iter()
+            .find(|author| by == Some(author.as_str()));
         file.request_id = stated(&self.request_id).map(str::to_owned);
         file.report = Report {
             session,
@@ -299,7 +303,7 @@ impl ReportHeader {
             question: stated(&self.question).map(str::to_owned).or(asks),
             refused,
             collaboration,
-            words_only: stated(&self.written_by) == Some(WORKER),
+            author: author.unwrap_or_default(),
             ..file.report
         };
         Ok(file)

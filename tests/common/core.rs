@@ -28,22 +28,9 @@ pub fn new_command(id: &str, text: &str) -> NewCommand {
 /// Returns a report of success that cost nothing.
 pub fn new_report(name: &str, results: &str, received: Time) -> Report {
     Report {
-        words_only: false,
-        name: format!("report-{name}.md"),
-        status: ReportStatus::Success,
-        session: None,
         results: results.to_owned(),
-        pitfalls: String::new(),
-        next_steps: String::new(),
-        question: None,
-        blocked_until: None,
-        refused: Vec::new(),
-        collaboration: None,
-        input_tokens: 0,
-        output_tokens: 0,
-        cost_usd: 0.0,
         hash: name.to_owned(),
-        received,
+        ..Report::new(format!("report-{name}.md"), ReportStatus::Success, received)
     }
 }
 

@@ -338,7 +338,58 @@ fn tools_take_no_results_away() {
 const AGENT: &str = "n=$(ls told-* 2>/dev/null | wc -l); n=$((n + 1)); \
     \"$PROGRAM\" --config \"$CONFIG\" tool TaskUpdate \"{\\\"taskId\\\": \\\"$n\\\", \\\"status\\\": \\\"completed\\\"}\" --plan \"$PLAN\" >&2 || exit 1; \
     touch told-$n; until [ -e go-$n ]; do sleep 0.02; done; \
-    printf -- '---\\nstatus: FAILED\\n---\\n\\n## Core results\\n\\nlate\\n' > \"$1\"";
+    printf -- '---\\nstatus: SUCCESS\\n---\\n\\n## Core results\\n\\nlate\\n' > \"$1\"";
+
+/// Reports through a tool, and then by a file.
+const SPEAKS_TWICE: &str = "plan=$(sed -n 's/^plan: *//p' \"$2\"); \
+    \"$PROGRAM\" tool \"$TOOL\" \"$WORDS\" --plan \"$plan\" >&2 || exit 1; \
+    printf -- \"---\\n$HEADER\\n---\\n\\n## Core results\\n\\nby the file\\n\" > \"$1\"";
+
+/// A tool call says only how a task ended: what the agent's file says beside that is not lost.
+#[test]
+fn file_completes_what_a_tool_call_said() {
+    let done = r#"TaskUpdate {"taskId":"1","status":"completed"}"#;
+    let failed = r#"failTask {"task_id":1,"error_message":"no"}"#;
+    let limit = "status: FAILED\nblocked_until: 2999-01-01T00:00:00Z";
+    let asks = "status: SUCCESS\nquestion: Which port?";
+    let failed_and_asks = "status: FAILED\nquestion: Which port?";
+    for (tool, header, why) in [
+        (done, "status: SUCCESS", ": completed\n"),
+        // It reached its limit when it was done.
+        (done, limit, ": completed\n"),
+        (done, "status: FAILED", "the agent reports FAILED"),
+        (done, "status: PARTIAL_SUCCESS", "reports PARTIAL_SUCCESS"),
+        (failed, "status: SUCCESS", "the agent reports FAILED"),
+        (done, asks, "Which port?"),
+        (failed, failed_and_asks, "Which port?"),
+        (
+            done,
+            "status: SUCCESS\nrefused: [make deploy]",
+            "make deploy",
+        ),
+        (failed, limit, "usage limit"),
+    ] {
+        let names = r#"["PROGRAM", "TOOL", "WORDS", "HEADER"]"#;
+        let mut scene = Scene::by_rules(&format!("run.max_attempts = 1\nworker.env = {names}\n"));
+        let (tool, words) = tool.split_once(' ').unwrap();
+        for (name, value) in [
+            ("PROGRAM", env!("CARGO_BIN_EXE_plan-agent")),
+            ("TOOL", tool),
+            ("WORDS", words),
+            ("HEADER", header),
+        ] {
+            scene.env.set(name, value);
+        }
+        let start = "run --plan one.md --no-input --agent command -- sh -c".split(' ');
+        let start = start.chain([SPEAKS_TWICE, "sh", "{report}", "{prompt_file}"]);
+        let _daemon = scene.leave(start.collect::<Vec<_>>());
+        scene.await_events("reported", 1);
+        wait_until(&format!("{header}: {why}"), || {
+            scene.works("why 1").contains(why)
+        });
+        has(scene.works("why 1"), "by the file");
+    }
+}
 
 #[test]
 fn next_task_waits_for_agent_that_reported_by_tool() {

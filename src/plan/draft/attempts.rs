@@ -1,6 +1,5 @@
 //! Operations on attempts: dispatch, heartbeats, reports, checks, timeouts, withdrawals.
 
-use super::carried_out_by_caller::BY_HAND;
 use super::*;
 use crate::plan::proof::doubt_choice_of_model;
 
@@ -161,7 +160,7 @@ impl Draft<'_> {
             attempt.state == AttemptState::Reported && attempt.changes.is_none()
         })?;
         if let Some(report) = &mut attempt.report
-            && report.words_only
+            && report.author == ReportAuthor::WorkerByWords
             && report.status == ReportStatus::Success
             && changes.files.is_empty()
         {
@@ -293,7 +292,7 @@ impl Draft<'_> {
     pub fn report(&mut self, id: &CommandId, report: Report) -> Result<AppliedReport> {
         let mut attempt = self.attempt(id)?;
         if attempt.report.is_some() {
-            return Ok(self.report_again(attempt, &report));
+            return Ok(self.report_again(attempt, report));
         }
         let task = self.plan.task(attempt.task).cloned();
         let wants = report.question.is_some() || report.blocked_until.is_some();
@@ -336,13 +335,25 @@ impl Draft<'_> {
         Ok(AppliedReport::Counts)
     }
 
-    /// Compares a report with the one that the attempt already has.
-    fn report_again(&mut self, mut attempt: Attempt, report: &Report) -> AppliedReport {
-        let Some(known) = &mut attempt.report else {
+    /// Compares a report with the one that the attempt already has. What a tool call said is completed by the file that the agent
+    /// leaves, or its worker for it, as long as nothing is decided.
+    fn report_again(&mut self, mut attempt: Attempt, report: Report) -> AppliedReport {
+        let Some(known) = attempt.report.as_mut() else {
             return AppliedReport::Stale;
         };
-        // A report through a tool call does not contain the usage; the agent's own report adds it later, once.
-        if known.hash == BY_HAND && !uses(known) && uses(report) {
+        let (spoken, undecided) = (known.is_tool_call(), attempt.verdict.is_none());
+        if spoken && undecided && attempt.state == AttemptState::Reported {
+            if uses(&report) {
+                self.count_agents(report.cost());
+            }
+            self.learn_session(&mut attempt, &report);
+            let said = attempt.report.take().unwrap_or_default();
+            attempt.report = Some(completed(said, report));
+            self.insert_attempt(attempt);
+            return AppliedReport::Known;
+        }
+        // It comes late, but what was used was used.
+        if spoken && !uses(known) && uses(&report) {
             known.input_tokens = report.input_tokens;
             known.output_tokens = report.output_tokens;
             known.cost_usd = report.cost_usd;
@@ -615,6 +626,31 @@ fn trouble(attempt: &Attempt, reason: &str) -> AttemptTrouble {
         command: attempt.id.clone(),
         reason: reason.to_owned(),
     }
+}
+
+/// Completes what an agent said by a tool call with its report, or with that which its worker wrote: of two statuses that the agent
+/// itself gave, the worse one holds. A limit that it met after it was done holds nothing up.
+fn completed(said: Report, mut report: Report) -> Report {
+    let own = report.author == ReportAuthor::Agent && report.blocked_until.is_none();
+    let worse = own
+        && match report.status {
+            ReportStatus::Failed => true,
+            ReportStatus::PartialSuccess => said.status == ReportStatus::Success,
+            ReportStatus::Success => false,
+        };
+    if !worse {
+        report.status = said.status;
+    }
+    report
+        .blocked_until
+        .take_if(|_| said.status == ReportStatus::Success);
+    report.results = match report.author == ReportAuthor::Agent && !report.results.is_empty() {
+        true => format!("{}\n\n{}", said.results, report.results),
+        false => said.results,
+    };
+    report.author = ReportAuthor::Agent;
+    report.received = said.received;
+    report
 }
 
 fn uses(report: &Report) -> bool {

@@ -4,9 +4,6 @@
 
 use super::*;
 
-/// The name and the hash of a report that is not a file; no file has that hash.
-pub(super) const BY_HAND: &str = "tool call";
-
 impl Draft<'_> {
     /// Starts a task; an idle plan runs from then on.
     ///
@@ -275,7 +272,7 @@ impl Draft<'_> {
     }
 
     /// Applies a caller's statement about a task in progress as the report of its current attempt. The agent may go on until it
-    /// ends by itself; a file that it writes later no longer counts. Repeating the same statement changes nothing.
+    /// ends by itself; the file that it leaves completes what it said here. Repeating the same statement changes nothing.
     fn report_by_hand(&mut self, id: TaskId, status: ReportStatus, text: &str) -> Result {
         let task = self.task_in(id, TaskState::InProgress)?;
         let attempt = match &self.agent {
@@ -296,16 +293,12 @@ impl Draft<'_> {
         };
         let attempt = attempt.clone();
         let said = |known: &Report| {
-            known.hash == BY_HAND && known.status == status && known.results == text
+            known.is_tool_call() && known.status == status && known.results == text
         };
         if attempt.state == AttemptState::Reported && attempt.report.as_ref().is_some_and(said) {
             return Ok(());
         }
-        let report = Report {
-            results: text.to_owned(),
-            hash: BY_HAND.to_owned(),
-            ..Report::new(BY_HAND, status, self.now)
-        };
+        let report = Report::tool_call(status, text, self.now);
         if attempt.report.is_some() || self.report(&attempt.id, report)? != AppliedReport::Counts {
             return Err(Refusal::NotAwaited(attempt.id));
         }

@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::*;
 
+/// The name and the hash of a report that is not a file; no file has that hash.
+const TOOL_CALL: &str = "tool call";
+
 /// A report that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection {
@@ -31,9 +34,8 @@ pub struct Report {
     /// The commands that were refused to the agent, word for word, and that a person may allow it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
-    /// Whether the worker wrote it for an agent that ended well and left no report: only words say that something is done.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub words_only: bool,
+    #[serde(default)]
+    pub author: ReportAuthor,
     /// How the collaboration ended that the report answers; if left out, the status decides (see [`Self::answer`]).
     pub collaboration: Option<Collaboration>,
     pub input_tokens: u64,
@@ -53,6 +55,20 @@ impl Report {
             received,
             ..Self::default()
         }
+    }
+
+    /// Creates the report that a tool call stands for.
+    pub fn tool_call(status: ReportStatus, text: &str, received: Time) -> Self {
+        Self {
+            results: text.to_owned(),
+            hash: TOOL_CALL.to_owned(),
+            ..Self::new(TOOL_CALL, status, received)
+        }
+    }
+
+    /// Returns whether a tool call stands for it, and no file completed that.
+    pub fn is_tool_call(&self) -> bool {
+        self.hash == TOOL_CALL
     }
 
     /// Returns how the collaboration ended that the report answers: as it says, but completed only where nothing else in it says
@@ -96,6 +112,20 @@ words! {
         #[default]
         Failed = "FAILED",
         PartialSuccess = "PARTIAL_SUCCESS",
+    }
+}
+
+words! {
+    /// Who wrote a report.
+    #[derive(Default)]
+    pub enum ReportAuthor {
+        /// The agent, or a person.
+        #[default]
+        Agent = "agent",
+        /// The worker, for an agent that ended well and left no report: only words say that something is done.
+        WorkerByWords = "worker",
+        /// The worker, which knows only how the agent ended.
+        WorkerByEnd = "worker, by its end",
     }
 }
 

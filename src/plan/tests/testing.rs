@@ -53,22 +53,12 @@ pub(crate) fn issue(n: u32) -> NewCommand {
 /// Returns what an agent says.
 pub(crate) fn report(status: ReportStatus, at: Time) -> Report {
     Report {
-        words_only: false,
-        name: "report.md".to_owned(),
-        status,
         session: Some(SessionId::new("s")),
         results: "did it".to_owned(),
-        pitfalls: String::new(),
-        next_steps: String::new(),
-        question: None,
-        blocked_until: None,
-        refused: Vec::new(),
-        collaboration: None,
         input_tokens: 1,
         output_tokens: 1,
-        cost_usd: 0.0,
         hash: format!("{status:?}"),
-        received: at,
+        ..Report::new("report.md", status, at)
     }
 }
 
