@@ -11,8 +11,8 @@ use crate::volumes::{CommandPlace, Volumes, VolumesError, Withdrawal};
 use crate::wire::question_file;
 
 /// Puts the files of a plan and its internal plans right. Commands, `end` commands and questions that a power cut tore are moved
-/// aside, and published again when the daemon begins. Commands that are to be taken back are. A second or an incomplete run changes
-/// nothing. Call this before any worker of this process begins: it would claim half a command, or go on with one that a dead worker
+/// aside, and published again when the daemon begins. Commands that are to be taken back are, and so are those of attempts that were
+/// stopped while another machine had the plan. A second or an incomplete run changes nothing. Call this before any worker of this process begins: it would claim half a command, or go on with one that a dead worker
 /// had and that is not wanted any more.
 ///
 /// # Errors
@@ -20,13 +20,19 @@ use crate::wire::question_file;
 pub async fn put_files_right(settings: &DaemonSettings) -> Result<()> {
     let store = &settings.store;
     let volumes = settings.volumes.clone();
-    let waiting = effect_work::blocking(move || waiting(&volumes)).await?;
+    let (waiting, out) = effect_work::blocking(move || {
+        let waiting = waiting(&volumes)?;
+        Ok((waiting.clone(), with_claimed(&volumes, waiting)?))
+    })
+    .await?;
     let internal = store.in_use(ROLE).await?;
     let internal = internal.into_iter().map(|listed| listed.head.id);
     for plan in std::iter::once(settings.plan.clone()).chain(internal) {
-        let (waiting, program) = (waiting.clone(), settings.program.clone());
+        let (waiting, out, program) = (waiting.clone(), out.clone(), settings.program.clone());
         let texts = store.read(&plan, move |plan, _| {
-            (texts(plan, &waiting, &program), plan.recalled_commands())
+            let mut recalls = plan.recalled_commands();
+            recalls.extend(out.into_iter().filter(|id| is_over(plan, id)));
+            (texts(plan, &waiting, &program), recalls)
         });
         let ((commands, ends, questions), recalls) = texts.await?;
         let volumes = settings.volumes.clone();
@@ -54,17 +60,13 @@ pub async fn put_files_right(settings: &DaemonSettings) -> Result<()> {
 }
 
 /// Takes back what is still out of plans that have ended while no daemon carried them out, or whose daemon was killed in that
-/// moment: commands that wait, agents, offers to relays. The daemon takes care itself of the plans that are `at_work`.
+/// moment, and of attempts that another machine has begun anew: commands that wait, agents, offers to relays. The daemon takes care itself of the plans that are `at_work`.
 ///
 /// # Errors
 /// The first failure of the store or the file system; what else there is was taken back.
 pub(super) async fn take_back_of_ended(folder: &FolderSettings, at_work: &[PlanId]) -> Result<()> {
     let volumes = folder.volumes.clone();
-    let out = move || {
-        let mut out = waiting(&volumes)?;
-        out.extend(volumes.locked()?);
-        Ok(out)
-    };
+    let out = move || with_claimed(&volumes, waiting(&volumes)?);
     let mut out = effect_work::blocking(out).await?;
     out.extend(folder.store.offered_by(&folder.volumes.home()).await?);
     let mut all = Ok(());
@@ -85,11 +87,19 @@ async fn take_back_if_over(
         return Ok(());
     };
     let command = id.clone();
-    let is_over = move |plan: &Plan, _| {
+    let known = move |plan: &Plan, _| {
         let is_it = |attempt: &Attempt| attempt.id == command;
-        plan.status().settled() && plan.recalls().any(is_it)
+        let ended = plan.status().settled() && plan.recalls().any(is_it);
+        (ended, is_over(plan, &command), plan.head().clone())
     };
-    if !store.read(&plan, is_over).await? {
+    let (ended, is_over, head) = store.read(&plan, known).await?;
+    if is_over && store.require_home(&head).is_err() {
+        // Nothing is to be recorded of it.
+        let (volumes, command) = (folder.volumes.clone(), id.clone());
+        effect_work::blocking(move || volumes.recall(&command)).await?;
+        return Ok((folder.end_left_agent)(id.clone()).await?);
+    }
+    if !ended {
         return Ok(());
     }
     let leased = match store.carry_out(&plan, &holder).await {
@@ -122,6 +132,21 @@ fn waiting(volumes: &Volumes) -> Result<BTreeSet<CommandId>, VolumesError> {
         waiting.extend(volumes.waiting()?);
     }
     Ok(waiting)
+}
+
+/// Returns these and the commands that a worker has, or had.
+fn with_claimed(
+    volumes: &Volumes,
+    mut waiting: BTreeSet<CommandId>,
+) -> Result<BTreeSet<CommandId>, VolumesError> {
+    waiting.extend(volumes.locked()?);
+    Ok(waiting)
+}
+
+/// Returns whether nothing is expected any more for a command of a plan.
+fn is_over(plan: &Plan, command: &CommandId) -> bool {
+    let state = plan.attempt(command).map(|attempt| attempt.state);
+    state.is_some_and(|state| !state.open() && !state.revivable())
 }
 
 /// A plan's files that are still needed: of commands, `end` commands and questions.

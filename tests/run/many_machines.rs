@@ -207,6 +207,51 @@ fn plan_that_comes_back_goes_on_where_it_was() {
     history_is_whole(&here.scene);
 }
 
+/// Notes which command it has, and works on without an end at its first one.
+const STAYS: &str = "echo $PLAN_AGENT_COMMAND >> ../begun; [ -e ../pid ] || { echo $$ > ../pid; exec sleep 600; }; \
+    echo done > done.txt; printf -- '---\\nstatus: SUCCESS\\n---\\n\\ndone\\n' > $1";
+
+/// What a machine had of a plan that went on elsewhere is done there no more: not while the plan is away, and not when it is back.
+#[test]
+fn agents_of_a_plan_that_went_on_elsewhere_are_stopped() {
+    for comes_back_at_once in [false, true] {
+        let Some((here, there, url)) = Machine::two() else {
+            return;
+        };
+        let script = here.scene.env.path("agent.sh");
+        let line = STAYS.replace("../", &format!("{}/", here.scene.env.path("").display()));
+        here.scene.write("agent.sh", &line);
+        let agent = format!("['command', 'sh', '{}', '{{report}}']", script.display());
+        here.scene.configure(&format!("worker.agent = {agent}"));
+        let over = || run_sql(&url, "UPDATE plans SET held_until = 1");
+        let daemon = here.scene.leave("run --plan two.md");
+        wait_until("its agent works", || here.scene.env.path("pid").exists());
+        here.scene.await_events("claimed", 1);
+        let pid = here.scene.read("pid").trim().to_owned();
+        kill(&here.scene, daemon);
+        over();
+        let other = there.scene.start("daemon");
+        let first = there.scene.take("its first task anew", |command| {
+            (command.task(), command.attempt()) == (1, 2)
+        });
+        there.does(&first, "one.txt");
+        there.scene.take_task(2);
+        let away = (!comes_back_at_once).then(|| {
+            let daemon = here.scene.start("daemon");
+            wait_until("the agent is stopped", || !lives(&pid));
+            daemon
+        });
+        drop(other);
+        over();
+        let _daemon = away.unwrap_or_else(|| here.scene.start("daemon"));
+        here.scene.await_status("completed");
+        assert!(!lives(&pid));
+        let begun = here.scene.read("begun");
+        assert_eq!(begun.lines().count(), 2, "{begun}");
+        history_is_whole(&here.scene);
+    }
+}
+
 #[test]
 fn daemon_without_a_model_leaves_a_plan_that_needs_one() {
     let Some((here, there, url)) = Machine::two() else {
