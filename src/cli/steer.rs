@@ -91,11 +91,10 @@ pub async fn add(args: &AddArgs, app: &App) -> Result {
         let hint = check_meant(check, known.keys().map(String::as_str));
         return Err(Failure::usage(anyhow!("there is no check `{shown}`")).hint(hint));
     }
-    if let Some(role) = args.assignee.clone() {
-        let unknown = move |plan: &Plan, _| steering::unknown_role(plan.head(), &role);
-        if let Some(problem) = app.read(&plan, unknown).await? {
-            return Err(Failure::of(problem));
-        }
+    let role = args.assignee.clone();
+    let unknown = move |plan: &Plan, _| steering::unknown_role(plan.head(), role.as_deref());
+    if let Some(problem) = app.read(&plan, unknown).await? {
+        return Err(Failure::of(problem));
     }
     let name = args.text.lines().next().unwrap_or_default();
     let task = TaskSpec {

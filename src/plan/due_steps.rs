@@ -475,7 +475,7 @@ impl DueSearch<'_> {
         since.max(held.unwrap_or_default()).max(limited)
     }
 
-    /// Counts the unclaimed commands of roles that seem to have no worker. No agent works on these commands, so other tasks of
+    /// Counts the unclaimed commands of roles that seem to have no worker, or of none where every role takes only its own. No agent works on these commands, so other tasks of
     /// the plan may use their lanes. A command that is claimed later runs alongside what began meanwhile.
     fn untaken(&mut self) -> usize {
         let policy = &self.plan.head().policy;
@@ -487,7 +487,7 @@ impl DueSearch<'_> {
         let waits = self.plan.open_attempts().filter(|attempt| {
             let role = self.plan.role_of(attempt.task);
             let of_role = role.is_some_and(|role| policy.roles.contains_key(role));
-            of_role
+            (of_role || policy.roles_only)
                 && attempt.state == AttemptState::Open
                 && attempt.claimed.is_none()
                 && self.reached(self.world.after(self.untaken_since(attempt), span))

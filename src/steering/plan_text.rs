@@ -6,7 +6,7 @@ use super::NAME;
 use crate::exec;
 use crate::plan::{Draft, PlanHead, PlanSpec, Refusal, TaskEdit, TaskState, counted};
 use crate::wire::plan_file::Reference;
-use crate::wire::{EditedPlan, PlanFile, PlanToEdit, Problem, one_line};
+use crate::wire::{EditedPlan, ONLY_ITS_OWN, PlanFile, PlanToEdit, Problem, one_line};
 
 /// Reads what a person has made of a plan's text; `head` is the plan's as it is now.
 ///
@@ -25,7 +25,7 @@ pub fn read_edit(
     }
     let roles = edited.changed.plan.tasks.iter();
     let mut roles = roles.filter_map(|task| task.assignee.as_ref());
-    match roles.find_map(|role| unknown_role(head, role)) {
+    match roles.find_map(|role| unknown_role(head, Some(role))) {
         Some(problem) => Err(vec![problem]),
         None => Ok(edited),
     }
@@ -47,14 +47,17 @@ pub fn mismatches<'a>(
     problems
 }
 
-/// Returns that no member of the plan's team has a role, if so.
-pub fn unknown_role(head: &PlanHead, role: &str) -> Option<Problem> {
+/// Returns that no member of the plan's team has a role, if so; or that a task for no role has no worker there.
+pub fn unknown_role(head: &PlanHead, role: Option<&str>) -> Option<Problem> {
     let roles: Vec<&str> = head.policy.roles.keys().map(String::as_str).collect();
-    if roles.is_empty() || roles.contains(&role) {
-        return None;
-    }
-    let problem = Problem::new(format!("the team has no role `{}`", one_line(role, NAME)));
-    Some(problem.with_hint(format!("its roles are {}", roles.join(", "))))
+    let problem = match role {
+        None if head.policy.roles_only => format!("the task has no assignee: {ONLY_ITS_OWN}"),
+        Some(role) if !roles.is_empty() && !roles.contains(&role) => {
+            format!("the team has no role `{}`", one_line(role, NAME))
+        }
+        _ => return None,
+    };
+    Some(Problem::new(problem).with_hint(format!("its roles are {}", roles.join(", "))))
 }
 
 /// Makes an edit of the plan as it is now; or changes nothing, and returns what is in the way.

@@ -265,3 +265,31 @@ fn role_without_worker_takes_no_lane() {
     wait_until("it counts", || results(&scene)[0] == "Boo.");
     scene.works("stop");
 }
+
+/// A tool that adds a task need not have a word for its assignee.
+#[test]
+fn task_for_no_role_holds_up_no_role() {
+    let roles = "- {id: asker, kind: files, worker: external}\n".to_owned() + &role("coder", 1);
+    let config = "run.max_parallel = 1\nrun.task_timeout = '3s'\n";
+    let mut scene = scene_with(config, &roles, &[("Ask", "asker")]);
+    let _daemon = scene.leave(RUN);
+    let asked = scene.take_any();
+    let add =
+        |name: &str, owner: &str| json!({"subject": name, "description": "do it", "owner": owner});
+    scene.tool_works("TaskCreate", &add("For nobody", ""));
+    scene.tool_works("TaskCreate", &add("For the coder", "coder"));
+    let said = ["the task has no assignee", "its roles are asker, coder"];
+    scene.refuses(2, ["add", "Another one"], said);
+    // What an agent adds for no role is for its own.
+    scene.env.set("PLAN_AGENT_COMMAND", &asked.id);
+    scene.tool_works("TaskCreate", &add("For the asker", ""));
+    let status = scene.status();
+    let tasks = status["tasks"].as_array().unwrap().iter();
+    let assignees: Vec<_> = tasks.map(|task| task["assignee"].clone()).collect();
+    assert_eq!(json!(assignees), json!(["asker", null, "coder", "asker"]));
+    scene.succeed(&asked, "done");
+    wait_until("the coder has done its task", || {
+        scene.status()["progress"]["completed"] == 2
+    });
+    scene.works("stop");
+}

@@ -10,7 +10,7 @@ impl Scene {
         self.run(["tool", name, &arguments.to_string(), "--plan", &plan])
     }
 
-    fn tool_works(&self, name: &str, arguments: &Value) {
+    pub(super) fn tool_works(&self, name: &str, arguments: &Value) {
         let ran = self.tool(name, arguments);
         assert_eq!(ran.code, Some(0), "{name} {arguments}: {ran:?}");
     }

@@ -53,10 +53,12 @@ impl Draft<'_> {
         };
         let keys: Vec<String> = tasks.iter().zip(&numbers).map(key).collect();
         let names = self.names(&keys, &numbers)?;
+        let own_role = self.role_of_agent();
         let positions = self.room(after, tasks.len());
         let mut added = Vec::with_capacity(tasks.len());
         let places = numbers.iter().zip(positions).zip(keys);
-        for (task, ((number, position), key)) in tasks.into_iter().zip(places) {
+        for (mut task, ((number, position), key)) in tasks.into_iter().zip(places) {
+            task.assignee = task.assignee.or_else(|| own_role.clone());
             let name = task.name.trim().to_owned();
             refuse_if(name.is_empty(), Refusal::NoName)?;
             let called = || {
@@ -95,6 +97,14 @@ impl Draft<'_> {
             head.revision += 1;
         });
         Ok(numbers)
+    }
+
+    /// Returns the role of the agent that makes the change, where every role takes only its own tasks: what it adds for no role would
+    /// have no worker.
+    fn role_of_agent(&self) -> Option<String> {
+        let attempt = self.plan.attempt(self.agent.as_ref()?)?;
+        let role = self.plan.role_of(attempt.task)?;
+        (self.plan.head().policy.roles_only).then(|| role.to_owned())
     }
 
     /// Gives a plan with only a goal its first tasks.
