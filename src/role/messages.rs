@@ -97,6 +97,10 @@ pub struct StructuredMessage {
     /// What is good to know for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
+    /// What is said to this attempt beside the task, as the context has it, too: the last report, what to do differently, a person's
+    /// words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
     /// What is asked for, answered or taken back. An assignment without one goes by the id of its message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<RequestId>,
@@ -120,6 +124,7 @@ impl StructuredMessage {
             task_id: None,
             description: None,
             context: None,
+            said: None,
             request_id: None,
             status: None,
             result_data: None,

@@ -176,10 +176,20 @@ impl Role {
             return Err("the step asks no role".to_owned());
         };
         let values = self.values(plan);
+        let mut filled = values.fill(context)?;
+        let said = self.state.current_task.as_ref();
+        let said = said.and_then(|task| task.said.as_ref());
+        // The whole context has it, too.
+        let names_all = [description, context]
+            .iter()
+            .any(|it| it.contains("{{context}}"));
+        if let Some(said) = said.filter(|_| !names_all) {
+            filled = format!("{filled}\n\n{said}").trim().to_owned();
+        }
         Ok(Request {
             target_name: target.clone(),
             subtask_description: values.fill(description)?,
-            context: values.fill(context)?,
+            context: filled,
         })
     }
 

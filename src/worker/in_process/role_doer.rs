@@ -233,6 +233,9 @@ impl RoleWork<'_> {
                 message.task_id = Some(task.key);
                 let (name, description) = (task.name, task.description.trim());
                 if said.description.trim() != description {
+                    let more = said.description.trim();
+                    let more = more.strip_prefix(description).unwrap_or(more).trim();
+                    message.said = Some(more.to_owned());
                     context.push(said.description);
                 }
                 // A heading is no part of what is to be done.

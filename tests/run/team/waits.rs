@@ -321,3 +321,21 @@ fn waiting_role_reads_claimed_commands_once() {
     );
     assert_eq!(scene.pending().len(), 1, "{} waits", request.id);
 }
+
+/// The role that is asked does what the words are about.
+#[test]
+fn words_to_a_task_reach_the_role_that_is_asked() {
+    let (scene, _daemon) = begun();
+    let first = scene.take("the request", is_request);
+    scene.works(["tell", "1", "Think of tabs."]);
+    let report = crate::common::agent::report("FAILED", "The flag is gone.");
+    scene.submit(&first.id, &report);
+    let again = scene.take("the next request", |command| {
+        is_request(command) && command.id != first.id
+    });
+    let said = ["Mend the flag.", "Think of tabs.", "The flag is gone."];
+    has(again.body(), said);
+    lacks(again.body(), "Review it.");
+    scene.succeed(&again, "Mended.");
+    wait_until("the review is done", || scene.tasks()[0] == "completed");
+}
