@@ -357,16 +357,30 @@ impl Exchange {
             let plans: Vec<PlanId> = routes.0.keys().cloned().collect();
             let (key, id) = (ExchangeKey::FileQuestion(id.clone()), id.clone());
             self.effects.start(key, now, async move {
-                let asked = find_question(&settings.store, &plans, &id).await?;
-                if asked.is_none() && is_asked_later(&settings.store, &id).await? {
+                let (store, mut elsewhere) = (&settings.store, false);
+                let mut asked = find_question(store, &plans, &id).await?;
+                if asked.is_none() {
+                    asked = asked_by_others(store, &id, true).await?;
+                }
+                if asked.as_ref().is_some_and(HumanQuestion::open) {
                     return Ok(ExchangeResult::Done);
+                }
+                if asked.is_none() {
+                    asked = asked_by_others(store, &id, false).await?;
+                    elsewhere = asked.is_some();
                 }
                 let file = move || {
                     let volumes = &settings.volumes;
-                    let reply = asked.zip(volumes.read_question(&id));
-                    if let Some(late) = reply.and_then(|(asked, reply)| late(&asked, &reply)) {
-                        volumes.complain(&id, &format!("{late}.\n"))?;
-                        (settings.notice)(&late);
+                    let reply = volumes.read_question(&id).unwrap_or_default();
+                    let not_taken = asked
+                        .as_ref()
+                        .and_then(|asked| not_taken(asked, &reply, &settings.program));
+                    if let Some(why) = &not_taken {
+                        volumes.complain(&id, &format!("{why}.\n"))?;
+                        (settings.notice)(why);
+                    } else if elsewhere {
+                        // The plan may come back.
+                        return Ok(ExchangeResult::Done);
                     }
                     volumes.file_question(&id)?;
                     Ok(ExchangeResult::Done)
@@ -457,23 +471,30 @@ async fn find_question(
     Ok(None)
 }
 
-/// Returns whether an open plan that no daemon carries out now asks a question: when it goes on, it reads what a person has written
-/// into the file.
-async fn is_asked_later(store: &Store, id: &QuestionId) -> Result<bool> {
+/// Returns an open question of a plan that this daemon does not carry out: one of this folder reads what a person has written into
+/// the file when it goes on, one that another folder has now does not.
+async fn asked_by_others(
+    store: &Store,
+    id: &QuestionId,
+    own: bool,
+) -> Result<Option<HumanQuestion>> {
     let mut plans = store.plans().await?;
-    plans.retain(|ListedPlan { head, .. }| head.may_ask() && store.is_own(head));
+    plans.retain(|ListedPlan { head, .. }| head.may_ask() && store.is_own(head) == own);
     let plans: Vec<PlanId> = plans.into_iter().map(|listed| listed.head.id).collect();
     let asked = find_question(store, &plans, id).await?;
-    Ok(asked.is_some_and(|asked| asked.answer.is_none()))
+    Ok(asked.filter(HumanQuestion::open))
 }
 
-/// Returns the message to a person whose answer in the file of a question came after another one.
-fn late(asked: &HumanQuestion, said: &str) -> Option<String> {
+/// Returns the message to a person whose answer in the file of a question is not taken: it came after another one, or another folder
+/// has the plan now.
+fn not_taken(asked: &HumanQuestion, said: &str, program: &str) -> Option<String> {
     let (choice, _) = question_file::parse(said).ok()??;
-    let counted = asked.answer.as_ref()?;
-    let refusal = Refusal::AlreadyAnswered(asked.id.clone(), counted.clone());
-    (choice != counted.choice).then(|| {
-        let word = choice.as_str();
-        format!("{refusal}; `{word}` in its file came too late")
-    })
+    let (id, word) = (&asked.id, choice.as_str());
+    let Some(counted) = &asked.answer else {
+        return asked.open().then(|| format!(
+            "question `{id}` is of a plan that another folder has now, so `{word}` in its file here is not taken: `{program} answer {id} {word}` gives it"
+        ));
+    };
+    let refusal = Refusal::AlreadyAnswered(id.clone(), counted.clone());
+    (choice != counted.choice).then(|| format!("{refusal}; `{word}` in its file came too late"))
 }

@@ -207,6 +207,40 @@ fn plan_that_comes_back_goes_on_where_it_was() {
     history_is_whole(&here.scene);
 }
 
+/// The file of a question stays behind where its plan was, and a person may write into it.
+#[test]
+fn answer_in_a_file_where_the_plan_is_no_more_is_told() {
+    let Some((here, there, url)) = Machine::two() else {
+        return;
+    };
+    here.scene.configure("run.max_attempts = 1");
+    let daemon = here.scene.leave("run --plan one.md");
+    let first = here.scene.take_task(1);
+    let failed = crate::common::agent::report("FAILED", "It breaks.");
+    here.scene.submit(&first.id, &failed);
+    let (question, _) = here.scene.await_questions(1).remove(0);
+    kill(&here.scene, daemon);
+    run_sql(&url, "UPDATE plans SET held_until = 1");
+    let _other = there.scene.start("daemon");
+    there.scene.await_questions(1);
+    let _daemon = here.scene.start("daemon");
+    let answers = || here.scene.names("questions/answered");
+    here.scene.fill_in(&question, "skip", "");
+    wait_until("it is told", || answers().len() == 2);
+    let told = here
+        .scene
+        .texts("questions/answered", ".problem.md")
+        .concat();
+    has(
+        &told,
+        "another folder has now, so `skip` in its file here is not taken: `",
+    );
+    assert_eq!(there.scene.status()["questions"][0]["id"], question);
+    here.scene.works(["answer", &question, "skip"]);
+    there.scene.await_end();
+    assert_eq!(there.scene.tasks(), ["skipped"]);
+}
+
 /// Notes which command it has, and works on without an end at its first one.
 const STAYS: &str = "echo $PLAN_AGENT_COMMAND >> ../begun; [ -e ../pid ] || { echo $$ > ../pid; exec sleep 600; }; \
     echo done > done.txt; printf -- '---\\nstatus: SUCCESS\\n---\\n\\ndone\\n' > $1";
