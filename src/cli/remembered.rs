@@ -114,7 +114,8 @@ impl App {
         if let Some(marks) = recorded.remove(&queue_hash(entry)) {
             return Ok(serde_json::from_str(&marks).unwrap_or_default());
         }
-        let error = anyhow!("it was not queued by you in this folder");
+        let error =
+            anyhow!("it was not queued by you in this folder, or with another XDG_STATE_HOME");
         let hint = format!("`{} resume {plan}` goes on with it", self.program);
         Err(Failure::new(error, Exit::Waiting).hint(hint))
     }

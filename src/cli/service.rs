@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::isolation::folder_name;
 use super::{CommandStart, Failure, Output, Result, ServiceAct, complain};
 use crate::bounded_read;
+use crate::config::Home;
 use crate::own_files;
 use crate::wire::{joined, one_line};
 
@@ -23,12 +24,16 @@ const MARK: &str = "# This unit is plan-agent's: `plan-agent service remove` rem
 /// A unit is far smaller.
 const MAX_UNIT: usize = 64 * 1024;
 
+/// Names the folder for states of programs, where it is not the usual one.
+const STATES: &str = "XDG_STATE_HOME";
+
 /// A manager that has not answered by then is not there, as in a container.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
-/// Installs, removes or shows the unit of the current folder.
+/// Installs, removes or shows the unit of the project of the current folder.
 pub async fn service(act: ServiceAct, start: &CommandStart, output: Output) -> Result {
-    let folder = std::env::current_dir().context("failed to find the current folder")?;
+    let here = std::env::current_dir().context("failed to find the current folder")?;
+    let folder = Home::find(&here).outer().to_owned();
     let name = &format!("plan-agent-{}.service", folder_name(&folder));
     let unit = units(start)?.join(name);
     let (path, there) = (unit.display(), read(&unit)?);
@@ -110,13 +115,21 @@ fn text(folder: &Path, start: &CommandStart) -> Result<String> {
         let file = std::path::absolute(file).context("failed to find the configuration")?;
         words.extend(["--config".to_owned(), word(&file)?]);
     }
+    // What the person has confirmed is there.
+    let states = match start.environment.get(STATES) {
+        None => String::new(),
+        Some(folder) => {
+            let states = word(Path::new(&format!("{STATES}={folder}")))?;
+            format!("Environment={}\n", states.replace("$$", "$"))
+        }
+    };
     let (command, shown) = (words.join(" "), folder.display().to_string());
     let shown = one_line(&shown, 200).replace('%', "%%");
     Ok(format!(
         "{MARK}# Keys belong into no unit. Write them into a file of mode 600, and name it by `systemctl --user edit`:\n\
          # [Service]\n# EnvironmentFile=/path/of/that/file\n\n\
          [Unit]\nDescription=plan-agent in {shown}\n\n\
-         [Service]\nExecStart={command} daemon\nRestart=on-failure\nRestartSec=30\nRestartPreventExitStatus=2\n\n\
+         [Service]\n{states}ExecStart={command} daemon\nRestart=on-failure\nRestartSec=30\nRestartPreventExitStatus=2\n\n\
          [Install]\nWantedBy=default.target\n"
     ))
 }

@@ -380,7 +380,8 @@ impl PlansAtWork {
             // Now it is known that it shares the folder, so it waits from the next time on.
             Ok(None) => {}
             Err(error) => {
-                let reason = one_line(&format!("{error:#}"), REASON);
+                let reason = format!("{error:#}").replacen("\nHint: ", ". ", 1);
+                let reason = one_line(&reason, REASON);
                 tracing::error!(plan = %head.id, reason, "a queued plan cannot begin");
                 let noted = match self.folder.store.require_home(&head) {
                     Ok(()) => {

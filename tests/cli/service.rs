@@ -33,6 +33,24 @@ fn asked(env: &TestEnv) -> String {
     fs::read_to_string(env.path("asked.txt")).unwrap_or_default()
 }
 
+/// Wherever in the project it is typed, as other commands are.
+#[test]
+fn unit_is_that_of_the_project_with_its_records() {
+    let mut env = person(Some(""));
+    let states = env.path("states of mine");
+    env.set("XDG_STATE_HOME", states.to_str().unwrap());
+    env.exits(0, "init");
+    env.exits(0, "service install");
+    fs::create_dir(env.path("sub")).unwrap();
+    env.exits(0, "-C sub service install");
+    let [unit] = &units(&env)[..] else {
+        panic!("one unit");
+    };
+    let text = fs::read_to_string(unit).unwrap();
+    let line = format!("\nEnvironment=\"XDG_STATE_HOME={}\"\n", states.display());
+    has(&text, line);
+}
+
 #[test]
 fn unit_is_installed_shown_and_removed() {
     let env = person(Some(
@@ -130,13 +148,13 @@ fn person_is_told_what_to_type_where_no_systemd_answers() {
 fn special_characters_of_folder_are_escaped() {
     let env = person(None);
     let name = "my \"100%\" $HOME\\x";
-    fs::create_dir(env.path(name)).unwrap();
+    env.write(&format!("{name}/.git/HEAD"), "");
     env.exits(0, ["-C", name, "service", "install"]);
     let text = fs::read_to_string(&units(&env)[0]).unwrap();
     has(&text, r#"/my \"100%%\" $$HOME\\x" daemon"#);
     has(&text, r#"/my "100%%" $HOME\x"#);
     let broken = "a\nb";
-    fs::create_dir(env.path(broken)).unwrap();
+    env.write(&format!("{broken}/.git/HEAD"), "");
     env.refuses(
         2,
         ["-C", broken, "service", "install"],
