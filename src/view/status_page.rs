@@ -79,6 +79,13 @@ impl PlanView {
                 (false, _) => format!("\nNo daemon works here: {goes_on}."),
             });
         }
+        if self.no_daemon_begins_it() {
+            let ways = format!(
+                "`{program} daemon` begins what is queued, `{program} resume {}` this",
+                name(head.id.as_str())
+            );
+            lines.push(format!("\nNo daemon works here: {ways}."));
+        }
         if self.plan.state == StateWord::Paused && self.questions.is_empty() {
             lines.push(format!("\nNothing new begins: {goes_on}."));
         }
@@ -92,9 +99,19 @@ impl PlanView {
         lanes.map(|lanes| lanes.line(language))
     }
 
+    /// Returns whether the plan is queued in this folder, and no daemon works there that would begin it.
+    fn no_daemon_begins_it(&self) -> bool {
+        let waits = self.plan.state == StateWord::NotStarted && self.head.queued_for().is_some();
+        waits && self.daemon.is_none() && !self.daemon_elsewhere && self.home.is_none()
+    }
+
     fn state_text(&self, paint: Paint) -> String {
         let (state, why) = (self.plan.state, self.head.status.why());
-        let queued = self.head.queued_for();
+        // What the last one said may not be so any more.
+        let queued = match self.no_daemon_begins_it() {
+            true => Some("for a daemon"),
+            false => self.head.queued_for(),
+        };
         let queued = queued.map(|what| format!(": waits {}", one_line(what, WAY_OUT)));
         let why = why.map(|why| format!(": {}", name(why)));
         let why = why.or(queued).unwrap_or_default();

@@ -250,6 +250,29 @@ fn guest_of_killed_daemon_goes_on_with_its_begun_plan() {
     guest.end().exits(0).has_stdout("completed");
 }
 
+/// What a dead daemon has said of a queued plan need not be so any more.
+#[test]
+fn queued_plan_waits_for_a_daemon_where_none_is() {
+    let scene = Scene::by_rules("").with_folders();
+    let daemon = scene.start_as("daemon", "daemon");
+    scene.await_daemon();
+    scene.works("run --queue --plan one.md --workspace a --name first");
+    let first = plan_of(&scene.take_any()).to_owned();
+    scene.works(format!(
+        "run --queue --plan one.md --workspace b --name second --after {first}"
+    ));
+    let second = plan_id(&scene);
+    let status = || scene.works(["status", &second]);
+    wait_until("it waits", || {
+        status().contains("not started: waits for plan")
+    });
+    drop(daemon);
+    scene.works(["abort", &first]);
+    let begins =
+        format!("`plan-agent daemon` begins what is queued, `plan-agent resume {second}` this");
+    has(status(), ["not started: waits for a daemon", &begins]);
+}
+
 #[test]
 fn queued_plan_keeps_its_turn_when_it_is_resumed() {
     let scene = Scene::by_rules("").with_folders();
