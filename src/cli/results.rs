@@ -327,7 +327,7 @@ pub async fn merge(args: &MergeArgs, app: &App) -> Result {
     }
     if !results.head.status.settled() {
         complain!("! the plan has not ended: this is what was accepted so far");
-    } else if results.is_there().await? {
+    } else if results.is_there().await? && app.elsewhere(&results.head.id).await?.is_none() {
         complain!("Hint: `{} prune` removes what is left of it", app.program);
     }
     Ok(())
