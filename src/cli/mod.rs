@@ -113,6 +113,12 @@ pub fn main() -> ExitCode {
         complain!("error: `{}`: {error}", folder.display());
         return Exit::Usage.into();
     }
+    if let Err(error) = std::env::current_dir() {
+        complain!(
+            "error: the current folder is not there any more: {error}\nHint: change to another one, or name it with -C"
+        );
+        return Exit::Usage.into();
+    }
     match execute(&name, line) {
         Ok(exit) => exit.into(),
         Err(failure) => {

@@ -224,8 +224,10 @@ impl TaskView {
                 }
                 format!("attempt {number} for {worked}{}", waits.unwrap_or_default())
             }
-            (AttemptState::Reported, _) if stopped => format!("attempt {number} has reported"),
-            (AttemptState::Reported, _) => format!("attempt {number} is being judged"),
+            // Its agent may still be at work.
+            (AttemptState::Reported, _) => {
+                format!("attempt {number} has reported, and awaits its decision")
+            }
             _ if *plan != PlanState::Running => format!("attempt {number} is over"),
             _ if let Some(until) = self.not_before => {
                 let wait = span(until.since(now));

@@ -404,3 +404,18 @@ printf -- '---\nstatus: SUCCESS\n---\n\ndone\n' > "$1.tmp"; mv "$1.tmp" "$1""#;
     }
     assert_eq!(env.read("begun"), "begun\nbegun\n");
 }
+
+#[test]
+fn folder_that_is_gone_is_named() {
+    let env = TestEnv::new();
+    let line = "mkdir gone; cd gone; rmdir ../gone; exec \"$0\" status";
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-c", line, env!("CARGO_BIN_EXE_plan-agent")]);
+    let ended = shell.current_dir(env.path("")).output().unwrap();
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    has(
+        said,
+        ["the current folder is not there any more", "Hint: change"],
+    );
+}
