@@ -155,15 +155,13 @@ impl CheckFolder {
         Ok(last.map(CommandId::new))
     }
 
-    /// Removes what Cargo has built.
+    /// Removes what Cargo has built; what the project names for its worktrees stays.
     ///
     /// # Errors
     /// As [`Git::bytes`].
     pub async fn remove_built(&self) -> Result<()> {
-        self.git
-            .bytes("clean -ffdxq -- target", &[])
-            .await
-            .map(drop)
+        self.git.bytes("clean -ffdxq -- target", &[]).await?;
+        self.include().await
     }
 
     /// Writes the files of a tree, and removes all others. The person's command has to make the folder ready again.
@@ -210,6 +208,11 @@ impl CheckFolder {
             false => &[],
         };
         self.git.bytes("clean -ffdxq", but).await?;
+        self.include().await
+    }
+
+    /// Copies what the project names for its worktrees.
+    async fn include(&self) -> Result<()> {
         match &self.project {
             Some(project) => project.include(self.folder()).await,
             None => Ok(()),

@@ -587,6 +587,30 @@ fn what_accepted_results_have_built_stays() {
 }
 
 #[test]
+fn what_is_copied_into_worktrees_stays_beside_what_is_built() {
+    let script = "cat target/data.txt && grep -q 2 lib.rs";
+    for manifest in ["Cargo.toml", "pom.xml"] {
+        let config = format!("{PLAIN}run = ['sh', '-c', '{script}']\nplain = true");
+        let config = config.replace("max_attempts = 1", "max_attempts = 2");
+        let files: &[(&[u8], &str)] = &[
+            (b".gitignore", "target/\n"),
+            (b".worktreeinclude", "target/data.txt\n"),
+            (manifest.as_bytes(), "x\n"),
+            (b"lib.rs", "bad\n"),
+        ];
+        let scene = project(files, &config, ONE);
+        scene.write("project/target/data.txt", "1\n");
+        let _agent = scene.agent(|command| {
+            let folder = Path::new(command.field("workspace").unwrap());
+            fs::write(folder.join("lib.rs"), command.attempt().to_string()).unwrap();
+            Act::success("It is done.")
+        });
+        scene.works("run --plan one.md --no-input");
+        assert_eq!(rows(&scene, "attempt").len(), 2, "{manifest}");
+    }
+}
+
+#[test]
 fn what_was_prepared_for_another_state_proves_nothing() {
     let config = "prepare = { run = ['cp', 'deps.txt', 'deps'] }\n".to_owned()
         + PLAIN
