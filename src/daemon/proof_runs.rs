@@ -312,7 +312,7 @@ impl Subject {
         for result in results.iter_mut() {
             let was = before.iter().find(|before| before.name == result.name);
             let plain = self.runs.is_plain(&result.name);
-            weigh(&self.task, result, was.and_then(|was| was.tests), plain);
+            weigh(&self.task, result, was, plain);
         }
         let red = |outcomes: &[CheckBefore], name: &str| {
             let mut of_name = outcomes.iter().filter(|before| before.name == name);
@@ -622,17 +622,24 @@ fn outcome(check: &CheckConfig, run: &CheckResult) -> CheckBefore {
 }
 
 /// Compares the number of tests that ran with that before the work: a check that ran none says nothing, one that has lost them
-/// fails. A plain one may show them only when they fail.
-fn weigh(task: &Task, result: &mut CheckResult, before: Option<u32>, plain: bool) {
+/// fails. One that was red, or a plain one, may show them only when they fail.
+fn weigh(task: &Task, result: &mut CheckResult, before: Option<&CheckBefore>, plain: bool) {
+    let was_green = before.is_some_and(|before| before.outcome == Before::Green);
     let asked = || asks_for_tests(task, &result.name);
-    let (lost, why) = match (result.tests, before) {
+    let (lost, why) = match (result.tests, before.and_then(|before| before.tests)) {
         (Some(0), Some(was @ 1..)) => (true, format!("no test ran; {was} ran before the work")),
         (Some(0), _) => (asked(), "no test ran".to_owned()),
         (None, Some(was @ 1..)) => {
             // Gradle says so of tests that have not changed.
-            let skipped = ["UP-TO-DATE", "FROM-CACHE"].map(|word| result.tail.contains(word));
-            let why = format!("its output shows no test that ran; {was} ran before the work");
-            (!plain && skipped == [false; 2], why)
+            let mut skips = ["UP-TO-DATE", "FROM-CACHE"].into_iter();
+            let excused = plain || skips.any(|word| result.tail.contains(word));
+            let hint = match excused || was_green {
+                true => "",
+                false => "; `plain = true` is for checks that show tests only when they fail",
+            };
+            let why = "its output shows no test any more";
+            let why = format!("{why}; {was} ran before the work{hint}");
+            (was_green && !excused, why)
         }
         (Some(now), Some(before)) if now < before => (
             false,

@@ -30,7 +30,7 @@ const PY_RED: &str = "print('Ran 1 test in 0.1s')\nraise SystemExit(1)\n";
 const PY_GREEN: &str = "print('Ran 1 test in 0.1s')\n";
 
 /// Rows at odd places are tried in a shared folder.
-const ROWS: [Row; 34] = [
+const ROWS: [Row; 36] = [
     row(
         "a Makefile that goes first",
         &[BUG, TEST, MAKE],
@@ -303,11 +303,25 @@ const ROWS: [Row; 34] = [
         Believed,
     ),
     row(
+        "a source that ends before tests that were green",
+        &[FIX, TEST],
+        UNIT,
+        &[("calc.py", "import os\nos._exit(0)\n")],
+        Refused,
+    ),
+    row(
         "a source that ends before its tests",
         &[BUG, TEST],
         UNIT,
         &[("calc.py", "import os\nos._exit(0)\n")],
-        Refused,
+        Believed,
+    ),
+    row(
+        "a check that shows its tests when they fail",
+        &[BUG, TEST],
+        "run = ['sh', '-c', 'python3 -m unittest discover -s tests > log 2>&1 || { cat log; exit 1; }']",
+        &[FIX],
+        Believed,
     ),
     row(
         "tests that have not changed, as Gradle says it",

@@ -837,7 +837,7 @@ fn fault(row: &Row, isolation: &str, url: &str) -> Option<String> {
     let reasons = [
         "passes only with the agent's own version of",
         "its program is not the one from before the work",
-        "its output shows no test that ran; 1 ran before the work",
+        "its output shows no test any more; 1 ran before the work",
     ];
     let own = row.end != Refused || reasons.iter().any(|reason| said.contains(reason));
     (!end || !own).then(|| {
