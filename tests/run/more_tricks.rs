@@ -521,6 +521,43 @@ fn page_that_an_agent_wrote_stands_in_for_no_source() {
 }
 
 #[test]
+fn project_that_cannot_be_made_again_says_nothing_against_a_result() {
+    let makefile = "test: page.html lock build\n\tsh tests/run.sh\npage.html: calc.sh\n\tsh calc.sh > page.html\nlock: deps\n\t{ cat deps; date +%N; } > lock\nbuild:\n\tmkdir build\n";
+    let test = "echo Ran 1 test in 0.1s; grep -q good page.html\n";
+    let files: &[(&[u8], &str)] = &[
+        (b".gitignore", "build\n"),
+        (b"Makefile", makefile),
+        (b"calc.sh", "echo bad\n"),
+        (b"deps", "1\n"),
+        (b"lock", "1\n"),
+        (b"tests/run.sh", test),
+    ];
+    let tries: [(&[File], i32); 2] = [
+        (&[MENDED, PAGE, ("deps", "2\n"), ("lock", "2\n")], 0),
+        (&[PAGE, ("deps", "2\n"), ("lock", "2\n")], 4),
+    ];
+    for (does, code) in tries {
+        let scene = project(files, &format!("{PLAIN}run = ['make', 'test']"), ONE);
+        let _agent = scene.agent(move |command| {
+            let folder = Path::new(command.field("workspace").unwrap());
+            for (path, text) in does {
+                fs::write(folder.join(path), text).unwrap();
+            }
+            Act::success("It is done.")
+        });
+        scene.exits(code, "run --plan one.md --no-input");
+        let task = &rows(&scene, "task")[0];
+        assert_ne!(task["evidence"]["proven"], true, "{task}");
+        let said = rows(&scene, "attempt")[0].to_string();
+        let why = match code {
+            0 => "it fails with everything made anew",
+            _ => "fails where `make` makes",
+        };
+        has(said, why);
+    }
+}
+
+#[test]
 fn what_an_earlier_attempt_left_proves_nothing() {
     let check =
         "run = ['sh', '-c', 'echo Ran 1 test in 0.1s; test -f left || { touch left; false; }']";

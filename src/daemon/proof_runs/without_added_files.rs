@@ -96,7 +96,8 @@ impl Subject {
     }
 
     /// Runs checks that pass once more, with everything made anew, where agents may have left what `make` takes for up to date:
-    /// those in which tests fail so have failed if something that they left was made otherwise, others that fail get a doubt.
+    /// those in which tests fail so have failed if something that they left was made otherwise and they fail with that, too; others
+    /// that fail get a doubt.
     pub(super) async fn anew(
         &self,
         place: &CheckFolder,
@@ -131,7 +132,12 @@ impl Subject {
             }
             // Where nothing else comes of what they left, the project itself cannot be made anew.
             let made = place.rewritten(|path| left.contains(path)).await?;
-            if run.doubt.is_empty() && !made.is_empty() {
+            let remade = run.doubt.is_empty() && !made.is_empty();
+            if remade {
+                // It may be only the making that fails, as of a folder that is there.
+                run = self.run(check, place.folder()).await?;
+            }
+            if remade && !run.passed && run.doubt.is_empty() {
                 let finding = format!("fails where `make` makes {made} anew");
                 *result = CheckResult { finding, ..run };
             } else if result.doubt.is_empty() {
