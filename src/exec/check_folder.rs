@@ -19,8 +19,13 @@ use crate::wire::{joined, one_line};
 /// File names that are looked for at once.
 const NAMES: usize = 500;
 
-/// Makefiles and parts of them, as git finds them.
-const MAKEFILES: [&str; 2] = [":(icase)*makefile*", ":(icase)*.mk"];
+/// Makefiles by their usual names, and parts of them, as git finds them.
+const MAKEFILES: [&str; 4] = [
+    ":(icase,glob)**/makefile",
+    ":(icase,glob)**/makefile.*",
+    ":(icase,glob)**/gnumakefile",
+    ":(icase,glob)**/*.mk",
+];
 
 /// The mode of a file that may be executed.
 const EXECUTABLE: &str = "100755";
@@ -426,7 +431,8 @@ impl CheckFolder {
     /// Returns the names of the files that Makefiles of a tree include.
     async fn included(&self, tree: &str) -> Result<BTreeSet<String>> {
         let words = ["-e", "^[[:space:]]*[-s]?include[[:space:]]", tree, "--"];
-        let words = [&words, &MAKEFILES[..]].concat();
+        // A command may name a Makefile that is called otherwise.
+        let words = [&words[..], &[":(icase)*makefile*", ":(icase)*.mk"]].concat();
         let said = self.git.run("grep -h -I -E", &words).await?;
         let said = String::from_utf8_lossy(&said.out);
         Ok(said

@@ -558,6 +558,29 @@ fn project_that_cannot_be_made_again_says_nothing_against_a_result() {
 }
 
 #[test]
+fn only_a_project_with_a_makefile_is_made_anew() {
+    for (name, is_one) in [
+        ("docs/makefile-style.md", false),
+        ("docs/of-makefile", false),
+        ("sub/GNUMAKEFILE", true),
+        ("Makefile.am", true),
+        ("rules.MK", true),
+    ] {
+        let check = "run = ['sh', '-c', 'echo =$MAKEFLAGS= >> ../../flags']\nplain = true";
+        let files: &[(&[u8], &str)] = &[(name.as_bytes(), "x\n")];
+        let scene = project(files, &format!("worktrees = 'kept'\n{PLAIN}{check}"), ONE);
+        let _agent = scene.agent(|command| {
+            let folder = Path::new(command.field("workspace").unwrap());
+            fs::write(folder.join("note.txt"), "done\n").unwrap();
+            Act::success("It is done.")
+        });
+        scene.works("run --plan one.md --no-input");
+        let flags = scene.read("kept/flags");
+        assert_eq!(flags.contains("=B="), is_one, "{name}: {flags}");
+    }
+}
+
+#[test]
 fn what_an_earlier_attempt_left_proves_nothing() {
     let check =
         "run = ['sh', '-c', 'echo Ran 1 test in 0.1s; test -f left || { touch left; false; }']";
