@@ -80,22 +80,10 @@ fn prepare(draft: &mut Draft<'_>, tasks: usize, until: u32) -> Result<(), Refusa
 }
 
 fn report(number: u32) -> Report {
+    let name = format!("report-task-{number}.md");
     Report {
-        words_only: false,
-        name: format!("report-task-{number}.md"),
-        status: ReportStatus::Success,
-        session: None,
         results: sample::report(),
-        pitfalls: String::new(),
-        next_steps: String::new(),
-        question: None,
-        blocked_until: None,
-        refused: Vec::new(),
-        collaboration: None,
-        input_tokens: 0,
-        output_tokens: 0,
-        cost_usd: 0.0,
         hash: number.to_string(),
-        received: Time(1),
+        ..Report::new(name, ReportStatus::Success, Time(1))
     }
 }

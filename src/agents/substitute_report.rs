@@ -131,7 +131,9 @@ impl CodingAgentSetup {
         if made && !finished {
             report.status = ReportStatus::Failed;
         } else if doubtful && report.status == ReportStatus::Success {
-            report.status = ReportStatus::PartialSuccess;
+            // That is not the agent's word any more.
+            (report.status, report.author) =
+                (ReportStatus::PartialSuccess, ReportAuthor::WorkerByEnd);
         }
         pitfalls.extend(outcome.pitfalls(name));
         let commands = match outcome {

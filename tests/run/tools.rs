@@ -342,7 +342,7 @@ const AGENT: &str = "n=$(ls told-* 2>/dev/null | wc -l); n=$((n + 1)); \
 
 /// Reports through a tool, and then by a file.
 const SPEAKS_TWICE: &str = "plan=$(sed -n 's/^plan: *//p' \"$2\"); \
-    \"$PROGRAM\" tool \"$TOOL\" \"$WORDS\" --plan \"$plan\" >&2 || exit 1; \
+    env $WHO \"$PROGRAM\" tool \"$TOOL\" \"$WORDS\" --plan \"$plan\" >&2 || exit 1; \
     printf -- \"---\\n$HEADER\\n---\\n\\n## Core results\\n\\nby the file\\n\" > \"$1\"";
 
 /// A tool call says only how a task ended: what the agent's file says beside that is not lost.
@@ -350,6 +350,7 @@ const SPEAKS_TWICE: &str = "plan=$(sed -n 's/^plan: *//p' \"$2\"); \
 fn file_completes_what_a_tool_call_said() {
     let done = r#"TaskUpdate {"taskId":"1","status":"completed"}"#;
     let failed = r#"failTask {"task_id":1,"error_message":"no"}"#;
+    let by_person = format!("a person: {done}");
     let limit = "status: FAILED\nblocked_until: 2999-01-01T00:00:00Z";
     let asks = "status: SUCCESS\nquestion: Which port?";
     let failed_and_asks = "status: FAILED\nquestion: Which port?";
@@ -358,6 +359,8 @@ fn file_completes_what_a_tool_call_said() {
         // It reached its limit when it was done.
         (done, limit, ": completed\n"),
         (done, "status: FAILED", "the agent reports FAILED"),
+        (&by_person, "status: FAILED", ": completed\n"),
+        (&by_person, asks, ": completed\n"),
         (done, "status: PARTIAL_SUCCESS", "reports PARTIAL_SUCCESS"),
         (failed, "status: SUCCESS", "the agent reports FAILED"),
         (done, asks, "Which port?"),
@@ -369,11 +372,17 @@ fn file_completes_what_a_tool_call_said() {
         ),
         (failed, limit, "usage limit"),
     ] {
-        let names = r#"["PROGRAM", "TOOL", "WORDS", "HEADER"]"#;
+        let names = r#"["PROGRAM", "WHO", "TOOL", "WORDS", "HEADER"]"#;
         let mut scene = Scene::by_rules(&format!("run.max_attempts = 1\nworker.env = {names}\n"));
+        // Without its command a client speaks for its person.
+        let (who, tool) = match tool.strip_prefix("a person: ") {
+            Some(tool) => ("-u PLAN_AGENT_COMMAND", tool),
+            None => ("", tool),
+        };
         let (tool, words) = tool.split_once(' ').unwrap();
         for (name, value) in [
             ("PROGRAM", env!("CARGO_BIN_EXE_plan-agent")),
+            ("WHO", who),
             ("TOOL", tool),
             ("WORDS", words),
             ("HEADER", header),
@@ -387,7 +396,8 @@ fn file_completes_what_a_tool_call_said() {
         wait_until(&format!("{header}: {why}"), || {
             scene.works("why 1").contains(why)
         });
-        has(scene.works("why 1"), "by the file");
+        let why = scene.works("why 1");
+        assert_eq!(why.contains("by the file"), who.is_empty(), "{why}");
     }
 }
 

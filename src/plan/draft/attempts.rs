@@ -348,7 +348,16 @@ impl Draft<'_> {
             }
             self.learn_session(&mut attempt, &report);
             let said = attempt.report.take().unwrap_or_default();
-            attempt.report = Some(completed(said, report));
+            let before = said.status;
+            let completed = completed(said, report);
+            if completed.status != before {
+                self.log(Event::Reported {
+                    task: attempt.task,
+                    command: attempt.id.clone(),
+                    status: completed.status,
+                });
+            }
+            attempt.report = Some(completed);
             self.insert_attempt(attempt);
             return AppliedReport::Known;
         }
@@ -629,25 +638,38 @@ fn trouble(attempt: &Attempt, reason: &str) -> AttemptTrouble {
 }
 
 /// Completes what an agent said by a tool call with its report, or with that which its worker wrote: of two statuses that the agent
-/// itself gave, the worse one holds. A limit that it met after it was done holds nothing up.
+/// itself gave, the worse one holds. A limit that it met after it was done holds nothing up, nor does what its worker asks then.
+/// What a person said stays as it is.
 fn completed(said: Report, mut report: Report) -> Report {
-    let own = report.author == ReportAuthor::Agent && report.blocked_until.is_none();
-    let worse = own
-        && match report.status {
-            ReportStatus::Failed => true,
-            ReportStatus::PartialSuccess => said.status == ReportStatus::Success,
-            ReportStatus::Success => false,
+    if said.author == ReportAuthor::Person {
+        return Report {
+            session: report.session,
+            input_tokens: report.input_tokens,
+            output_tokens: report.output_tokens,
+            cost_usd: report.cost_usd,
+            hash: report.hash,
+            ..said
         };
-    if !worse {
+    }
+    let (own, done) = (
+        report.author == ReportAuthor::Agent,
+        said.status == ReportStatus::Success,
+    );
+    let worse = match report.status {
+        ReportStatus::Failed => true,
+        ReportStatus::PartialSuccess => done,
+        ReportStatus::Success => false,
+    };
+    if !(worse && own && report.blocked_until.is_none()) {
         report.status = said.status;
     }
-    report
-        .blocked_until
-        .take_if(|_| said.status == ReportStatus::Success);
-    report.results = match report.author == ReportAuthor::Agent && !report.results.is_empty() {
-        true => format!("{}\n\n{}", said.results, report.results),
-        false => said.results,
-    };
+    report.blocked_until.take_if(|_| done);
+    let asks_about_set_up = done && !own && report.refused.is_empty();
+    report.question.take_if(|_| asks_about_set_up);
+    let words = [said.results, report.results];
+    let words = words.into_iter().filter(|text| !text.trim().is_empty());
+    let words: Vec<String> = words.take(if own { 2 } else { 1 }).collect();
+    report.results = words.join("\n\n");
     report.author = ReportAuthor::Agent;
     report.received = said.received;
     report

@@ -293,12 +293,16 @@ impl Draft<'_> {
         };
         let attempt = attempt.clone();
         let said = |known: &Report| {
-            known.is_tool_call() && known.status == status && known.results == text
+            known.status == status && (known.results == text || !known.is_tool_call())
         };
         if attempt.state == AttemptState::Reported && attempt.report.as_ref().is_some_and(said) {
             return Ok(());
         }
-        let report = Report::tool_call(status, text, self.now);
+        let author = match self.agent {
+            Some(_) => ReportAuthor::Agent,
+            None => ReportAuthor::Person,
+        };
+        let report = Report::tool_call(author, status, text, self.now);
         if attempt.report.is_some() || self.report(&attempt.id, report)? != AppliedReport::Counts {
             return Err(Refusal::NotAwaited(attempt.id));
         }

@@ -57,9 +57,15 @@ impl Report {
         }
     }
 
-    /// Creates the report that a tool call stands for.
-    pub fn tool_call(status: ReportStatus, text: &str, received: Time) -> Self {
+    /// Creates the report that a tool call stands for: one of the agent itself, or of a person.
+    pub fn tool_call(
+        author: ReportAuthor,
+        status: ReportStatus,
+        text: &str,
+        received: Time,
+    ) -> Self {
         Self {
+            author,
             results: text.to_owned(),
             hash: TOOL_CALL.to_owned(),
             ..Self::new(TOOL_CALL, status, received)
@@ -119,9 +125,11 @@ words! {
     /// Who wrote a report.
     #[derive(Default)]
     pub enum ReportAuthor {
-        /// The agent, or a person.
+        /// The agent, or a person in its place.
         #[default]
         Agent = "agent",
+        /// A person, about the work of an agent.
+        Person = "person",
         /// The worker, for an agent that ended well and left no report: only words say that something is done.
         WorkerByWords = "worker",
         /// The worker, which knows only how the agent ended.
