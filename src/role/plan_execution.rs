@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use serde_json::Value;
 
 use crate::plan::{AttemptState, Draft, PlanId, Refusal, Report, ReportStatus, TaskState, Time};
+use crate::wire::team_file::placeholders::names;
 use crate::wire::{OnTimeout, StepDoes, clip_bytes, one_line, printable};
 
 use super::abilities::Params;
@@ -180,9 +181,8 @@ impl Role {
         let said = self.state.current_task.as_ref();
         let said = said.and_then(|task| task.said.as_ref());
         // The whole context has it, too.
-        let names_all = [description, context]
-            .iter()
-            .any(|it| it.contains("{{context}}"));
+        let mut named = names(description).chain(names(context));
+        let names_all = named.any(|name| name == "context");
         if let Some(said) = said.filter(|_| !names_all) {
             filled = format!("{filled}\n\n{said}").trim().to_owned();
         }

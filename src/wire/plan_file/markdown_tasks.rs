@@ -209,8 +209,13 @@ impl Reader<'_> {
     fn without_indent<'l>(&mut self, line: &'l str) -> &'l str {
         let blank = line.len() - line.trim_start_matches([' ', '\t']).len();
         let indented = self.checklist && blank > 0 && blank < line.len();
+        // Text that stands deeper is a block of code.
+        let most = match entry(line.trim_start()) {
+            Some(_) => blank,
+            None => blank.min(4),
+        };
         self.indent = match indented {
-            true => blank.min(*self.below.get_or_insert(blank.min(4))),
+            true => blank.min(*self.below.get_or_insert(most)),
             false => 0,
         };
         &line[self.indent..]
@@ -232,8 +237,7 @@ impl Reader<'_> {
             Some((key, value, at)) => match known(key) {
                 Some(key @ ("done" | "optional" | "skipped")) if !leading => {
                     let message = format!("the attribute `{key}` stands behind the description");
-                    let hint =
-                        "move it up, below the heading; for text, write `\\` before the line";
+                    let hint = "move it up, below the name of the task; for text, write `\\` before the line";
                     let problem = Problem::at(number, self.indent + 3, message);
                     self.problems.add(problem.with_hint(hint));
                 }
@@ -293,7 +297,8 @@ impl Reader<'_> {
     }
 
     fn continues_attribute(&mut self, line: &str) -> bool {
-        let text = line.strip_prefix("  ").map(str::trim_end);
+        let text = line.strip_prefix("  ").or_else(|| line.strip_prefix('\t'));
+        let text = text.map(str::trim_end);
         match (self.written.last_mut(), text) {
             (Some(attribute), Some(text)) if !text.is_empty() => {
                 attribute.value.push('\n');
@@ -403,7 +408,11 @@ fn set(draft: &mut TaskDraft, attribute: &Attribute, problems: &Problems) {
         key => match flag(value) {
             Some(flag) if key == "done" => task.done = flag,
             Some(flag) => task.optional = flag,
-            None => refuse(format!("`{key}` is {}, not true or false", quote(value))),
+            None => {
+                let message = format!("`{key}` is {}, not true or false", quote(value));
+                let problem = attribute.place.problem(message);
+                problems.add(problem.with_hint("for text, write `\\` before the line"));
+            }
         },
     }
 }

@@ -152,6 +152,10 @@ fn attributes_below_tasks_of_a_list_are_read() {
     assert!(drive.done);
     assert_eq!(drive.locks, ["car"]);
     assert_eq!(eat.description, "- checks: taste");
+    let deep = "1. [ ] Pack\n       - checks: weight\n2. [ ] Drive\n\t- expected:\n\t\t- At home\n";
+    let tasks = &read(deep).plan.tasks;
+    assert_eq!(tasks[0].checks, ["weight"]);
+    assert_eq!(tasks[1].criteria, Criteria::plain("At home"));
     let slip = problems("plan.md", "- [ ] Pack\n    - chekcs: weight\n");
     insta::assert_snapshot!(slip, @r"line 2, column 7: unknown attribute `chekcs` / did you mean `checks`? For text, write `\` before the line");
 }
@@ -200,7 +204,7 @@ fn reads_plans_in_yaml_and_json() {
 fn slips_that_would_change_the_plan_are_problems() {
     let text = "## One\n\n- after: 2\n\nWrite three lines:\n\n- passed: so many\n- skipped: so many\n\n## Two\n\n- Depends on: One\n\nDo it.\n";
     insta::assert_snapshot!(problems("plan.md", text), @r"
-    line 8, column 3: the attribute `skipped` stands behind the description / move it up, below the heading; for text, write `\` before the line
+    line 8, column 3: the attribute `skipped` stands behind the description / move it up, below the name of the task; for text, write `\` before the line
     line 12, column 3: unknown attribute `Depends on` / did you mean `after`? For text, write `\` before the line
     ");
     let escaped = "## One\n\nWrite:\n\n\\- skipped: so many\n";
@@ -224,7 +228,7 @@ fn plan_file_reports_all_problems() {
     line 11, column 3: `expected` is written twice, first on line 10
     line 13, column 4: this is task 2 of the file, but its heading has another number / number the tasks from 1 in the order of the file: `## 2. …`
     line 14, column 15: there is no task `Thre` / tasks are numbered from 1 to 5
-    line 15, column 13: `optional` is `perhaps`, not true or false
+    line 15, column 13: `optional` is `perhaps`, not true or false / for text, write `\` before the line
     line 19, column 1: a task without a name
     line 20, column 10: several tasks are named `same` / use the number of the task
     ");

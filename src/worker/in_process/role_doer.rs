@@ -232,12 +232,14 @@ impl RoleWork<'_> {
             Some(task) => {
                 message.task_id = Some(task.key);
                 let (name, description) = (task.name, task.description.trim());
-                if said.description.trim() != description {
-                    let more = said.description.trim();
-                    let more = more.strip_prefix(description).unwrap_or(more).trim();
-                    message.said = Some(more.to_owned());
-                    context.push(said.description);
-                }
+                // It may have headings of its own; what follows it in the command has none.
+                let behind = command.body.split_once(description);
+                let more = match behind.filter(|_| !description.is_empty()) {
+                    Some((_, behind)) => behind.split("\n## ").next().unwrap_or_default(),
+                    None => &said.description,
+                };
+                message.said = Some(more.trim().to_owned()).filter(|more| !more.is_empty());
+                context.extend(message.said.clone());
                 // A heading is no part of what is to be done.
                 message.description = Some(format!("# {name}\n\n{description}").trim().to_owned());
             }

@@ -325,8 +325,13 @@ fn waiting_role_reads_claimed_commands_once() {
 /// The role that is asked does what the words are about.
 #[test]
 fn words_to_a_task_reach_the_role_that_is_asked() {
-    let (scene, _daemon) = begun();
+    let scene = Scene::by_rules("run.max_parallel = 2\n");
+    scene.write("team.yaml", REVIEW);
+    let with_a_heading = PLAN.replace("Review it.\n", "Review it.\n\n\\## Steps\n\nLook.\n");
+    scene.write("plan.md", &with_a_heading);
+    let _daemon = scene.leave("run --team team.yaml --plan plan.md");
     let first = scene.take("the request", is_request);
+    lacks(first.body(), "Review it.");
     scene.works(["tell", "1", "Think of tabs."]);
     let report = crate::common::agent::report("FAILED", "The flag is gone.");
     scene.submit(&first.id, &report);
