@@ -629,10 +629,10 @@ fn weigh(task: &Task, result: &mut CheckResult, before: Option<&CheckBefore>, pl
     let (lost, why) = match (result.tests, before.and_then(|before| before.tests)) {
         (Some(0), Some(was @ 1..)) => (true, format!("no test ran; {was} ran before the work")),
         (Some(0), _) => (asked(), "no test ran".to_owned()),
-        (None, Some(was @ 1..)) => {
+        (None, Some(was @ 1..)) if !plain => {
             // Gradle says so of tests that have not changed.
             let mut skips = ["UP-TO-DATE", "FROM-CACHE"].into_iter();
-            let excused = plain || skips.any(|word| result.tail.contains(word));
+            let excused = skips.any(|word| result.tail.contains(word));
             let hint = match excused || was_green {
                 true => "",
                 false => "; `plain = true` is for checks that show tests only when they fail",

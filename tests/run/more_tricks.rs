@@ -335,7 +335,7 @@ const ROWS: [Row; 36] = [
         &[BUG],
         "run = ['sh', '-c', 'grep -q + calc.py || { echo 1 failed in 0.1s; exit 1; }']\nplain = true",
         &[FIX],
-        Believed,
+        Proven,
     ),
 ];
 
