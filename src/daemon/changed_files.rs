@@ -38,7 +38,7 @@ const QUICK_PRINTED: usize = 256 * 1024;
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LONGEST_LOOK: Duration = Duration::from_millis(250);
 
-/// A worker takes up in this time what it left behind when it was ended, and hands in what its agent left.
+/// A worker takes up in this time what it left behind when it was ended, and reports what its agent left.
 const TAKEN_UP: Duration = Duration::from_secs(3);
 
 /// An agent that has reported has this time to end, and one that was asked to end this; one that cannot be ended is not waited for.
@@ -391,16 +391,13 @@ async fn until_ended(settings: &DaemonSettings, id: &CommandId) -> anyhow::Resul
         pause = (pause * 2).min(LONGEST_LOOK);
     }
     // What it left, or its worker for it, completes what it said by a tool.
-    let said_by_tool = |plan: &Plan, id: &CommandId| {
-        let report = plan.attempt(id).and_then(|it| it.report.as_ref());
-        report.is_some_and(Report::is_tool_call)
-    };
     while volumes.is_unread(id)? && lived.elapsed() < TAKEN_UP {
-        let of = id.clone();
-        if !settings
-            .read(move |plan, _| said_by_tool(plan, &of))
-            .await?
-        {
+        let id = id.clone();
+        let said_by_tool = settings.read(move |plan, _| {
+            let report = plan.attempt(&id).and_then(|it| it.report.as_ref());
+            report.is_some_and(Report::is_tool_call)
+        });
+        if !said_by_tool.await? {
             break;
         }
         sleep(LONGEST_LOOK).await;

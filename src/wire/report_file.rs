@@ -289,10 +289,6 @@ impl ReportHeader {
         // What was refused is a question, even if the agent asks none.
         let asks = (!refused.is_empty()).then(|| REFUSED.to_owned());
         let mut file = ReportFile::new(command, status);
-        let by = stated(&self.written_by);
-        let author = ReportAuthor::ALL
-            .into_iter()
-            .find(|author| by == Some(author.as_str()));
         file.request_id = stated(&self.request_id).map(str::to_owned);
         file.report = Report {
             session,
@@ -303,7 +299,9 @@ impl ReportHeader {
             question: stated(&self.question).map(str::to_owned).or(asks),
             refused,
             collaboration,
-            author: author.unwrap_or_default(),
+            author: stated(&self.written_by)
+                .and_then(known_word)
+                .unwrap_or_default(),
             ..file.report
         };
         Ok(file)
