@@ -12,8 +12,8 @@ use crate::wire::question_file;
 
 /// Puts the files of a plan and its internal plans right. Commands, `end` commands and questions that a power cut tore are moved
 /// aside, and published again when the daemon begins. Commands that are to be taken back are, and so are those of attempts that were
-/// stopped while another machine had the plan. A second or an incomplete run changes nothing. Call this before any worker of this process begins: it would claim half a command, or go on with one that a dead worker
-/// had and that is not wanted any more.
+/// stopped while another machine had the plan. A second or an incomplete run changes nothing. Call this before any worker of this
+/// process begins: it would claim half a command, or go on with one that a dead worker had and that is not wanted any more.
 ///
 /// # Errors
 /// The store or the file system failed.
@@ -60,7 +60,8 @@ pub async fn put_files_right(settings: &DaemonSettings) -> Result<()> {
 }
 
 /// Takes back what is still out of plans that have ended while no daemon carried them out, or whose daemon was killed in that
-/// moment, and of attempts that another machine has begun anew: commands that wait, agents, offers to relays. The daemon takes care itself of the plans that are `at_work`.
+/// moment, and of attempts that another machine has begun anew: commands that wait, agents, offers to relays. The daemon takes care
+/// itself of the plans that are `at_work`.
 ///
 /// # Errors
 /// The first failure of the store or the file system; what else there is was taken back.

@@ -475,8 +475,9 @@ impl DueSearch<'_> {
         since.max(held.unwrap_or_default()).max(limited)
     }
 
-    /// Counts the unclaimed commands of roles that seem to have no worker, or of none where every role takes only its own. No agent works on these commands, so other tasks of
-    /// the plan may use their lanes. A command that is claimed later runs alongside what began meanwhile.
+    /// Counts the unclaimed commands of roles that seem to have no worker, or of none where every role takes only its own. No agent
+    /// works on these commands, so other tasks of the plan may use their lanes. A command that is claimed later runs alongside what
+    /// began meanwhile.
     fn untaken(&mut self) -> usize {
         let policy = &self.plan.head().policy;
         // One conversation cannot be about two tasks simultaneously.
